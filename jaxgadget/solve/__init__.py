@@ -1,0 +1,1 @@
+"""From arrays to strategies, in JAX: sweeps, regrets, best responses, gadgets."""

@@ -1,0 +1,168 @@
+"""The payoff operator: what every sequence of a player earns, given how the other plays.
+
+Two forms of the same matrix. *Rows* gathers and sums the terminals of every sequence.
+*Blocks* uses that terminals fall apart into connected components (one a terminal public
+state) and multiplies small dense matrices, which suits a GPU.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from jaxgadget.games.game import IntArray
+from jaxgadget.solve.rows import RowSums, build_row_sums
+from jaxgadget.tree.sequence import Entries, Rounding, exact_size
+
+PayoffForm = Literal["auto", "rows", "blocks"]
+
+MIN_BLOCK_FILL = 0.5
+"""Emptier blocks waste more than they gain."""
+
+
+class Payoff(Protocol):
+    """What CFR asks of a payoff; a value network or a re-solved forest may answer as well."""
+
+    def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
+        """`[num_sequences, lanes]` for `player`, given both players' reach, and the next state."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Blocks:
+    """A sparse matrix as batches of dense blocks of equal shape.
+
+    Attributes:
+      matrix: for every shape `[blocks, rows, columns]`.
+      column: for every shape `[blocks, columns]`.
+      place: `[num_rows]` where each row is in the products laid end to end, followed by zeros.
+    """
+
+    matrix: tuple[jax.Array, ...]
+    column: tuple[jax.Array, ...]
+    place: jax.Array
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """`[num_columns, lanes]` → `[num_rows, lanes]`."""
+        lanes = x.shape[-1]
+        parts = [
+            jnp.einsum("bij,bjl->bil", matrix, x.at[column].get(mode="promise_in_bounds")).reshape(-1, lanes)
+            for matrix, column in zip(self.matrix, self.column, strict=True)
+        ]
+        parts.append(jnp.zeros((1, lanes), x.dtype))
+        return jnp.concatenate(parts).at[self.place].get(mode="promise_in_bounds")
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class MatrixPayoff:
+    """A zero-sum payoff matrix over pairs of sequences; it keeps no state.
+
+    Attributes:
+      maps: player 1's reach → player 0's gradient, and player 0's reach → player 1's.
+    """
+
+    maps: tuple[RowSums | Blocks, RowSums | Blocks]
+
+    def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
+        """See `Payoff`."""
+        return self.maps[player](reach[1 - player]), state
+
+
+def build_payoff(
+    entries: Entries,
+    dtype: npt.DTypeLike,
+    *,
+    form: PayoffForm = "auto",
+    rounding: Rounding = exact_size,
+) -> MatrixPayoff:
+    """Puts a payoff on the device.
+
+    Args:
+      entries: chance probability × player 0's payoff.
+      dtype: of the values.
+      form: `rows`, `blocks`, or `auto`: blocks on an accelerator if they are full enough.
+      rounding: how sizes are rounded up.
+    """
+    rows, columns = entries.shape
+    if form == "auto":
+        accelerated = jax.default_backend() != "cpu"
+        form = "blocks" if accelerated and block_fill(entries) >= MIN_BLOCK_FILL else "rows"
+    if form == "blocks":
+        forward = _build_blocks(entries.row, entries.column, entries.value, (rows, columns), dtype)
+        backward = _build_blocks(entries.column, entries.row, -entries.value, (columns, rows), dtype)
+        return MatrixPayoff(maps=(forward, backward))
+    return MatrixPayoff(
+        maps=(
+            build_row_sums(entries.row, entries.column, entries.value, rows, dtype, rounding),
+            build_row_sums(entries.column, entries.row, -entries.value, columns, dtype, rounding),
+        )
+    )
+
+
+def block_fill(entries: Entries) -> float:
+    """Which share of the cells of all blocks is in use."""
+    label = _components(entries.row, entries.column, entries.shape)
+    rows = np.bincount(label[np.unique(entries.row)])
+    columns = np.bincount(label[entries.shape[0] + np.unique(entries.column)], minlength=len(rows))
+    return len(entries.row) / max(int((rows * columns[: len(rows)]).sum()), 1)
+
+
+def _components(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray:
+    size = shape[0] + shape[1]
+    edges = coo_array((np.ones(len(row), np.int8), (row, column + shape[0])), (size, size))
+    return connected_components(edges, directed=False)[1]
+
+
+def _build_blocks(
+    row: IntArray, column: IntArray, value: Any, shape: tuple[int, int], dtype: npt.DTypeLike
+) -> Blocks:
+    label = _components(row, column, shape)
+    used_rows, used_columns = np.unique(row), np.unique(column)
+    blocks, row_block = np.unique(label[used_rows], return_inverse=True)
+    column_block = np.searchsorted(blocks, label[used_columns + shape[0]])
+    row_slot, height = _slots(row_block, len(blocks))
+    column_slot, width = _slots(column_block, len(blocks))
+    at_row, at_column = np.zeros(shape[0], np.int64), np.zeros(shape[1], np.int64)
+    at_row[used_rows], at_column[used_columns] = row_slot, column_slot
+    entry_block = row_block[np.searchsorted(used_rows, row)]
+    place = np.zeros(shape[0], np.int32)
+    matrices: list[jax.Array] = []
+    columns: list[jax.Array] = []
+    total = 0
+    for tall, wide in np.unique(np.stack([height, width], axis=1), axis=0).tolist():
+        member = np.nonzero((height == tall) & (width == wide))[0]
+        number = np.full(len(blocks), -1, np.int64)
+        number[member] = np.arange(len(member))
+        matrix = np.zeros((len(member), tall, wide), dtype)
+        mine = number[entry_block] >= 0
+        matrix[number[entry_block[mine]], at_row[row[mine]], at_column[column[mine]]] = value[mine]
+        index = np.zeros((len(member), wide), np.int32)
+        of_column = number[column_block] >= 0
+        index[number[column_block[of_column]], column_slot[of_column]] = used_columns[of_column]
+        of_row = number[row_block] >= 0
+        place[used_rows[of_row]] = total + number[row_block[of_row]] * tall + row_slot[of_row]
+        total += len(member) * tall
+        matrices.append(jnp.asarray(matrix))
+        columns.append(jnp.asarray(index))
+    empty = np.ones(shape[0], np.bool_)
+    empty[used_rows] = False
+    place[empty] = total
+    return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jnp.asarray(place))
+
+
+def _slots(block: IntArray, num_blocks: int) -> tuple[IntArray, IntArray]:
+    """Position of each member within its block, and every block's size."""
+    size = np.bincount(block, minlength=num_blocks)
+    order = np.argsort(block, kind="stable")
+    slot = np.empty(len(block), np.int64)
+    slot[order] = np.arange(len(block)) - np.repeat(np.cumsum(size) - size, size)
+    return slot, size

@@ -1,0 +1,171 @@
+"""Regret-matching rules, all of them with floors on the actions if wanted.
+
+A rule says how regrets accumulate, what the next strategy matches, and how an iteration
+weighs in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
+Discounted CFR (Brown and Sandholm 2019), PCFR+ (Farina, Kroer and Sandholm 2021).
+
+Floors are the perturbation of Farina, Kroer and Sandholm (2017), Eq. 6: the strategy
+played is π' = (1−ε)π + ε·p, regrets are mapped back by Bᵀ, B = (1−ε)I + ε·p·1ᵀ. A floor
+is the array f = ε·p; its sum over an infoset is ε. ε and p may differ by infoset and lane.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+
+from jaxgadget.solve.treeplex import Slice, Treeplex
+
+ZERO_REGRET = 4.0
+"""Positive regrets whose sum is below `ZERO_REGRET` × machine epsilon × the payoff range of
+the infoset count as zero: they are rounding, and the strategy there is uniform."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Rule:
+    """How regrets accumulate and iterations are averaged. Hashable, a static argument.
+
+    Attributes:
+      name: as the command line spells it.
+      plus: regrets below zero are set to zero.
+      positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t.
+      negative_discount: β; the same for negative ones.
+      predictive: the next strategy matches the regrets as if the last ones came again.
+      averaging: γ; iteration t weighs t^γ in the average.
+    """
+
+    name: str
+    plus: bool = False
+    positive_discount: float | None = None
+    negative_discount: float | None = None
+    predictive: bool = False
+    averaging: float = 0.0
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        """What iteration t = 1, 2, … weighs in the average."""
+        return t**self.averaging
+
+    def accumulate(self, regret_sum: jax.Array, regret: jax.Array, t: jax.Array) -> jax.Array:
+        """Regret sums after iteration t."""
+        total = regret_sum + regret
+        if self.plus:
+            total = jnp.maximum(total, 0)
+        if self.positive_discount is not None and self.negative_discount is not None:
+            up, down = t**self.positive_discount, t**self.negative_discount
+            total = total * jnp.where(total > 0, up / (up + 1), down / (down + 1))
+        return total
+
+    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
+        """What the next strategy matches, given the last iteration's regrets."""
+        return regret_sum + regret if self.predictive else regret_sum
+
+
+RULES = {
+    rule.name: rule
+    for rule in (
+        Rule(name="cfr"),
+        Rule(name="cfr+", plus=True, averaging=1.0),
+        Rule(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0),
+        Rule(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0),
+        Rule(name="pcfr+", plus=True, predictive=True, averaging=2.0),
+    )
+}
+"""The rules by name."""
+
+
+def find_rule(algorithm: str | Rule) -> Rule:
+    """The rule of that name; ValueError if there is none."""
+    if isinstance(algorithm, Rule):
+        return algorithm
+    if algorithm not in RULES:
+        raise ValueError(f"algorithm={algorithm!r} is unknown; expected one of {', '.join(RULES)}")
+    return RULES[algorithm]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a strategy may be. Absent parts bind nothing.
+
+    Attributes:
+      legal: `[Q, lanes]` actions that may be played; an infoset without any has strategy 0.
+      floor: `[Q, lanes]` least probability of every action, 0 where not legal.
+    """
+
+    legal: jax.Array | None = None
+    floor: jax.Array | None = None
+
+    def floored(self, part: Slice, strategy: jax.Array) -> jax.Array:
+        """π → (1−ε)π + ε·p, for one run `[n, k, lanes]`."""
+        if self.floor is None:
+            return strategy
+        floor = part.actions(self.floor)
+        return (1 - floor.sum(axis=1, keepdims=True)) * strategy + floor
+
+    def uniform(self, part: Slice, like: jax.Array) -> jax.Array:
+        """All legal actions alike, for one run `[n, k, lanes]`."""
+        if self.legal is None:
+            return jnp.full_like(like, 1 / part.run.num_actions)
+        legal = part.actions(self.legal)
+        return legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1).astype(like.dtype)
+
+    def best(self, part: Slice, q: jax.Array) -> jax.Array:
+        """The most that an infoset can be worth, `[n, k, lanes]` → `[n, lanes]`."""
+        if self.legal is None:
+            value = q.max(axis=1)
+        else:
+            legal = part.actions(self.legal)
+            value = jnp.where(legal, q, -jnp.inf).max(axis=1)
+            value = jnp.where(legal.any(axis=1), value, 0)
+        if self.floor is None:
+            return value
+        floor = part.actions(self.floor)
+        return (1 - floor.sum(axis=1)) * value + (floor * q).sum(axis=1)
+
+
+def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds) -> jax.Array:
+    """Regret matching at every infoset, then the floor.
+
+    Args:
+      treeplex: the player's decisions.
+      basis: `[num_actions, lanes]` regrets to match.
+      zero: `[num_infosets, lanes]` a sum of positive regrets up to this counts as none.
+      bounds: legal actions and floors.
+
+    Returns:
+      The strategy, `[num_actions, lanes]`; uniform where no regret is positive.
+    """
+    lanes = basis.shape[-1]
+    parts: list[jax.Array] = []
+    for part in treeplex.slices():
+        positive = jnp.maximum(part.actions(basis), 0)
+        if bounds.legal is not None:
+            positive = jnp.where(part.actions(bounds.legal), positive, 0)
+        total = positive.sum(axis=1, keepdims=True)
+        some = total > part.infosets(zero)[:, None, :]
+        scale = 1 / jnp.where(some, total, 1)
+        strategy = jnp.where(some, positive * scale, bounds.uniform(part, positive))
+        parts.append(bounds.floored(part, strategy).reshape(-1, lanes))
+    return jnp.concatenate(parts) if parts else basis
+
+
+def regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
+    """What every action would have gained, mapped back through the floor: Bᵀ(q − v).
+
+    Args:
+      treeplex: the player's decisions.
+      q: `[num_actions, lanes]` action values.
+      value: `[num_infosets, lanes]` infoset values under the strategy played.
+      bounds: legal actions and floors.
+    """
+    parts: list[jax.Array] = []
+    for part in treeplex.slices():
+        regret = part.actions(q) - part.infosets(value)[:, None, :]
+        if bounds.floor is not None:
+            floor = part.actions(bounds.floor)
+            shared = (floor * regret).sum(axis=1, keepdims=True)
+            regret = (1 - floor.sum(axis=1, keepdims=True)) * regret + shared
+        parts.append(regret.reshape(-1, q.shape[-1]))
+    return jnp.concatenate(parts) if parts else q

@@ -1,0 +1,129 @@
+"""A sparse matrix times a dense one with lanes, as gathers.
+
+Both sums of a solver are of this kind: the values of the infosets below a sequence, and
+the payoff against an opponent's reach. On a CPU, unrolled gathers over rows of equal
+width fuse into one loop that writes each output once; measured on Leduc with 64 lanes,
+43 µs against 122 µs for a sorted segment sum and 97 µs for dense blocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.tree.sequence import Rounding, exact_size
+
+UNROLLED_WIDTH = 16
+"""Wider buckets are one contraction instead of a chain of fused gathers."""
+
+MIN_FILL = 0.4
+"""Below this share of used cells, rows are sorted into buckets of similar width."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RowSums:
+    """`y[r] = Σ_c weight[r, c] · x[index[r, c]]`, rows in buckets of equal width.
+
+    Attributes:
+      index: for every bucket `[width, rows]`.
+      weight: for every bucket `[width, rows]`, 0 for unused cells.
+      place: `[num_rows]` where each row is in the buckets laid end to end, followed by a row
+        of zeros; None if there is one bucket and it is in order.
+    """
+
+    index: tuple[jax.Array, ...]
+    weight: tuple[jax.Array, ...]
+    place: jax.Array | None
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """`[num_columns, lanes]` → `[num_rows, lanes]`."""
+        parts = [_bucket_sum(index, weight, x) for index, weight in zip(self.index, self.weight, strict=True)]
+        if self.place is None:
+            return parts[0]
+        parts.append(jnp.zeros((1, x.shape[1]), x.dtype))
+        return jnp.concatenate(parts).at[self.place].get(mode="promise_in_bounds")
+
+
+def _bucket_sum(index: jax.Array, weight: jax.Array, x: jax.Array) -> jax.Array:
+    if index.shape[0] > UNROLLED_WIDTH:
+        return jnp.einsum("cr,crl->rl", weight, x.at[index].get(mode="promise_in_bounds"))
+    total = weight[0, :, None] * x.at[index[0]].get(mode="promise_in_bounds")
+    for column in range(1, index.shape[0]):
+        total += weight[column, :, None] * x.at[index[column]].get(mode="promise_in_bounds")
+    return total
+
+
+def build_row_sums(
+    row: IntArray,
+    column: IntArray,
+    value: FloatArray,
+    num_rows: int,
+    dtype: npt.DTypeLike,
+    rounding: Rounding = exact_size,
+) -> RowSums:
+    """Sorts the entries of a sparse matrix into buckets.
+
+    Args:
+      row: `[m]` row of each entry.
+      column: `[m]` column of each entry.
+      value: `[m]` value of each entry.
+      num_rows: rows of the result.
+      dtype: of the weights.
+      rounding: how the number of rows of a bucket is rounded up.
+    """
+    order = np.argsort(row, kind="stable")
+    row, column, value = row[order], column[order], value[order]
+    count = np.bincount(row, minlength=num_rows)
+    slot = np.arange(len(row)) - np.concatenate([[0], np.cumsum(count)])[row]
+    width = int(count.max(initial=0))
+    if width == 0:
+        return RowSums(index=(), weight=(), place=jnp.zeros(num_rows, jnp.int32))
+    if len(row) >= MIN_FILL * width * num_rows and width <= UNROLLED_WIDTH:
+        index, weight = _fill(width, num_rows, slot, row, column, value, dtype)
+        return RowSums(index=(index,), weight=(weight,), place=None)
+    bucket_width = _bucket_width(count)
+    indices: list[jax.Array] = []
+    weights: list[jax.Array] = []
+    place = np.zeros(num_rows, np.int32)
+    total = 0
+    for wide in np.unique(bucket_width[bucket_width > 0]).tolist():
+        rows = np.nonzero(bucket_width == wide)[0]
+        local = np.zeros(num_rows, np.int64)
+        local[rows] = np.arange(len(rows))
+        mine = bucket_width[row] == wide
+        size = rounding(len(rows))
+        index, weight = _fill(wide, size, slot[mine], local[row[mine]], column[mine], value[mine], dtype)
+        indices.append(index)
+        weights.append(weight)
+        place[rows] = total + np.arange(len(rows))
+        total += size
+    place[bucket_width == 0] = total
+    return RowSums(index=tuple(indices), weight=tuple(weights), place=jnp.asarray(place))
+
+
+def _bucket_width(count: IntArray) -> IntArray:
+    """Rounds the number of entries of a row up to a power of two, so that few buckets are needed."""
+    return np.where(count > 0, 1 << np.ceil(np.log2(np.maximum(count, 1))).astype(np.int64), 0)
+
+
+def _fill(
+    width: int,
+    num_rows: int,
+    slot: IntArray,
+    row: IntArray,
+    column: IntArray,
+    value: FloatArray,
+    dtype: Any,
+) -> tuple[jax.Array, jax.Array]:
+    index = np.zeros((width, num_rows), np.int32)
+    weight = np.zeros((width, num_rows), dtype)
+    index[slot, row] = column
+    weight[slot, row] = value
+    return jnp.asarray(index), jnp.asarray(weight)

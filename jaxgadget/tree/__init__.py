@@ -1,0 +1,1 @@
+"""From rules to arrays: history trees, cuts, sequence forms and forests. NumPy only."""

@@ -1,0 +1,192 @@
+"""Cuts: where subgames begin, and which roots belong together.
+
+A subgame is a connected component of the roots under shared infostates of either player
+(the common-knowledge closure).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, BoolArray, IntArray, dense_ids
+from jaxgadget.tree.history import HistoryTree
+
+CutSpec: TypeAlias = "str | Cut | Callable[[HistoryTree], BoolArray | IntArray]"
+"""`depth:D`, a name of the game's, a predicate that marks (or lists) root histories, or a cut."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Cut:
+    """Root histories and the subgames that they form.
+
+    Attributes:
+      tree: the game's histories.
+      name: how the cut was asked for.
+      roots: `[H]` root histories, ascending; none is an ancestor of another.
+      subgame: `[H]` subgame of each root, numbered by first root.
+      root: `[n]` the root at or above each history of the tree, -1 if there is none.
+    """
+
+    tree: HistoryTree
+    name: str
+    roots: IntArray
+    subgame: IntArray
+    root: IntArray
+
+    @property
+    def num_subgames(self) -> int:
+        return int(self.subgame.max()) + 1
+
+    def only(self, infostate: str) -> Cut:
+        """The cut that keeps only the subgame in which an infostate lies.
+
+        Raises:
+          ValueError: if the infostate is unknown or lies in no subgame.
+        """
+        player, infoset = self.tree.find_infoset(infostate)
+        root = self.root[self.tree.infosets[player].history[infoset]]
+        if root < 0:
+            raise ValueError(
+                f"infostate {infostate!r} of player {player} lies above the cut {self.name!r} of "
+                f"{self.tree.game.name}; expected one at or below it"
+            )
+        number = self.subgame[np.searchsorted(self.roots, root)]
+        return _close(self.tree, self.name, self.roots[self.subgame == number], crossing=False)
+
+
+def cut(tree: HistoryTree, spec: CutSpec) -> Cut:
+    """Finds the subgames below a cut.
+
+    Args:
+      tree: the game's histories.
+      spec: `depth:D` (roots at the first player decision after D moves of the players, past
+        any chance; a simultaneous move is one), a name that the game offers, or a function of
+        the tree that returns `[n]` booleans or a list of root histories.
+
+    Raises:
+      ValueError: if the spec is unknown, no root is left, one root lies below another, a
+        root is terminal, or an infoset lies on both sides of the cut or in two subgames.
+    """
+    if isinstance(spec, Cut):
+        if spec.tree is not tree:
+            raise ValueError("cut: this cut was made for another tree; expected one of cut(tree, …)")
+        return spec
+    name, roots = _find_roots(tree, spec)
+    if len(roots) == 0:
+        raise ValueError(
+            f"cut {name!r} of {tree.game.name} is empty: no history is a root; expected a depth below "
+            f"{int(tree.num_moves.max())} or {_names(tree)}"
+        )
+    return _close(tree, name, roots, crossing=True)
+
+
+def _names(tree: HistoryTree) -> str:
+    names = ", ".join(repr(name) for name in tree.game.cuts())
+    return f"one of the game's cuts ({names})" if names else "a predicate (the game names no cuts)"
+
+
+def _find_roots(tree: HistoryTree, spec: CutSpec) -> tuple[str, IntArray]:
+    if isinstance(spec, str):
+        depth = re.fullmatch(r"depth:(\d+)", spec)
+        named = tree.game.cuts()
+        if depth:
+            return spec, _depth_roots(tree, int(depth[1]))
+        if spec not in named:
+            raise ValueError(
+                f"cut={spec!r} is unknown for {tree.game.name}; expected 'depth:D' with a whole number D "
+                f">= 0, or {_names(tree)}"
+            )
+        return spec, np.nonzero(named[spec](tree))[0]
+    if not callable(spec):
+        raise ValueError(f"cut={spec!r}: expected 'depth:D', a name, a function of the tree, or a Cut")
+    found = np.asarray(spec(tree))
+    name = getattr(spec, "__name__", "predicate")
+    if found.dtype == np.bool_:
+        if found.shape != (tree.num_histories,):
+            raise ValueError(f"cut {name!r} returned shape {found.shape}, expected ({tree.num_histories},)")
+        return name, np.nonzero(found)[0]
+    if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
+        raise ValueError(f"cut {name!r} returned {found.dtype} {found.shape}; expected booleans or histories")
+    if found.size and not (0 <= found.min() and found.max() < tree.num_histories):
+        raise ValueError(f"cut {name!r} returned histories outside 0 … {tree.num_histories - 1}")
+    return name, np.unique(found.astype(np.int64))
+
+
+def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:
+    """Player decisions with `depth` moves behind them; their own move is the next, so none nest."""
+    return np.nonzero(((tree.actor & SIMULTANEOUS) > 0) & (tree.num_moves == depth))[0]
+
+
+def _close(tree: HistoryTree, name: str, roots: IntArray, *, crossing: bool) -> Cut:
+    terminal = roots[tree.actor[roots] == TERMINAL]
+    if len(terminal):
+        raise ValueError(
+            f"cut {name!r} of {tree.game.name}: root {tree.moves(int(terminal[0]))} is a terminal history; "
+            "expected histories after which somebody still acts"
+        )
+    root = np.full(tree.num_histories, -1, np.int64)
+    root[roots] = roots
+    offset = tree.level_offset.tolist()
+    for begin, end in itertools.pairwise(offset[1:]):
+        above = root[tree.parent[begin:end]]
+        nested = (root[begin:end] >= 0) & (above >= 0)
+        if nested.any():
+            h = begin + int(np.argmax(nested))
+            raise ValueError(
+                f"cut {name!r} of {tree.game.name}: root {tree.moves(h)} lies below root "
+                f"{tree.moves(int(root[tree.parent[h]]))}; expected roots of which none follows another"
+            )
+        root[begin:end] = np.maximum(root[begin:end], above)
+    result = Cut(tree=tree, name=name, roots=roots, subgame=_components(tree, roots), root=root)
+    if crossing:
+        _check_crossing(result)
+    return result
+
+
+def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
+    """`[H]` connected components of roots under shared infostates, numbered by first root."""
+    states = [dense_ids(tree.infostate[player, roots]) for player in (0, 1)]
+    num_nodes = states[0][1] + states[1][1]
+    edges = coo_array(
+        (np.ones(len(roots), np.int8), (states[0][0], states[1][0] + states[0][1])), (num_nodes, num_nodes)
+    )
+    _, label = connected_components(edges, directed=False)
+    component = label[states[0][0]]
+    _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[inverse]
+
+
+def _check_crossing(cut: Cut) -> None:
+    """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player."""
+    tree = cut.tree
+    number = np.full(tree.num_histories, -1, np.int64)
+    number[cut.roots] = cut.subgame
+    for player in (0, 1):
+        acts = np.nonzero(tree.infoset[player] >= 0)[0]
+        infoset = tree.infoset[player, acts]
+        root = cut.root[acts]
+        subgame = np.where(root >= 0, number[root], -1)
+        state = np.where(root >= 0, tree.infostate[player, root], -1)
+        first = tree.infosets[player].history[infoset]
+        place = np.searchsorted(acts, first)
+        for label, what in (
+            (root >= 0, "on both sides of the cut"),
+            (subgame, "in two subgames"),
+            (state, "below two root infostates of its own player"),
+        ):
+            differs = label != label[place]
+            if differs.any():
+                row = int(np.argmax(differs))
+                raise ValueError(
+                    f"cut {cut.name!r} of {tree.game.name} crosses an infoset: "
+                    f"{tree.infoset_names[player][infoset[row]]!r} of player {player} lies {what} (histories "
+                    f"{tree.moves(int(first[row]))} and {tree.moves(int(acts[row]))}); move the cut"
+                )

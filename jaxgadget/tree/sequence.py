@@ -1,0 +1,280 @@
+"""HistoryTree → SequenceForm: two treeplexes and a payoff, for the whole game or below a cut.
+
+A treeplex is one player's decisions: infosets in levels, each below a sequence of the
+level above; the level above the first holds the roots. Infosets are sorted by (level,
+number of actions), so that a run of equal ones makes its sequences a reshape.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxgadget.games.game import FloatArray, IntArray, dense_ids
+from jaxgadget.tree.history import HistoryTree
+
+Rounding = Callable[[int], int]
+
+
+def exact_size(size: int) -> int:
+    """No padding."""
+    return size
+
+
+def rounded_size(size: int) -> int:
+    """The next number of three significant bits (…, 8, 10, 12, 14, 16, 20, …): few distinct shapes."""
+    step = 1 << max(size.bit_length() - 3, 0)
+    return -(-size // step) * step
+
+
+class Run(NamedTuple):
+    """`num_infosets` neighbouring infosets of a level, padding included, with `num_actions` each."""
+
+    num_infosets: int
+    num_actions: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Treeplex:
+    """One player's decisions below its roots.
+
+    Sequences are numbered roots first, then level by level, run by run, infoset by infoset.
+    The shape (`num_roots`, `levels`) is static; everything else is data.
+
+    Attributes:
+      num_roots: sequences at the top, padding included.
+      levels: the runs of every level.
+      parent: `[I]` sequence above each infoset; 0 for padding.
+      infoset: `[I]` which infoset of the source this is, -1 for padding.
+      num_actions: `[I]` actions of each infoset.
+      first_sequence: `[I]` its first sequence.
+    """
+
+    num_roots: int
+    levels: tuple[tuple[Run, ...], ...]
+    parent: IntArray
+    infoset: IntArray
+    num_actions: IntArray
+    first_sequence: IntArray
+
+    @property
+    def num_infosets(self) -> int:
+        """Infosets, padding included."""
+        return len(self.parent)
+
+    @property
+    def num_sequences(self) -> int:
+        """Roots and actions, padding included."""
+        return self.num_roots + int(self.num_actions.sum())
+
+    @property
+    def sequence_infoset(self) -> IntArray:
+        """`[num_sequences - num_roots]` position of the infoset of each action."""
+        return np.repeat(np.arange(self.num_infosets), self.num_actions)
+
+    def root_of(self) -> IntArray:
+        """`[num_sequences]` the root above each sequence."""
+        root = np.arange(self.num_sequences)
+        begin = 0
+        for runs in self.levels:
+            end = begin + sum(run.num_infosets for run in runs)
+            above = root[self.parent[begin:end]]
+            first = int(self.first_sequence[begin]) if end > begin else 0
+            widths = self.num_actions[begin:end]
+            root[first : first + int(widths.sum())] = np.repeat(above, widths)
+            begin = end
+        return root
+
+
+def build_treeplex(
+    *,
+    num_roots: int,
+    depth: IntArray,
+    num_actions: IntArray,
+    parent_infoset: IntArray,
+    parent_slot: IntArray,
+    infoset: IntArray,
+    rounding: Rounding = exact_size,
+) -> tuple[Treeplex, IntArray]:
+    """Lays infosets out in levels and runs.
+
+    Args:
+      num_roots: roots, padding not included.
+      depth: `[m]` level of each infoset; 0 is below the roots.
+      num_actions: `[m]` its number of actions.
+      parent_infoset: `[m]` row of the infoset above, -1 if below a root.
+      parent_slot: `[m]` which action of that infoset, or which root.
+      infoset: `[m]` the caller's name of each infoset.
+      rounding: how run sizes and the number of roots are rounded up.
+
+    Returns:
+      The treeplex, and `[m]` the first sequence of every given infoset.
+    """
+    padded_roots = rounding(num_roots)
+    first_sequence = np.zeros(len(depth), np.int64)
+    next_sequence = padded_roots
+    levels: list[tuple[Run, ...]] = []
+    columns: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
+    for level in range(int(depth.max(initial=-1)) + 1):
+        rows = np.nonzero(depth == level)[0]
+        above = parent_infoset[rows]
+        parent = parent_slot[rows] + np.where(above >= 0, first_sequence[above], 0)
+        order = np.lexsort((parent, num_actions[rows]))
+        rows, parent = rows[order], parent[order]
+        widths, starts = np.unique(num_actions[rows], return_index=True)
+        runs: list[Run] = []
+        for width, begin, end in zip(
+            widths.tolist(), starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True
+        ):
+            size = rounding(end - begin)
+            padding = size - (end - begin)
+            first = next_sequence + width * np.arange(size)
+            first_sequence[rows[begin:end]] = first[: end - begin]
+            next_sequence += width * size
+            runs.append(Run(size, width))
+            columns.append(
+                (
+                    np.pad(parent[begin:end], (0, padding)),
+                    np.pad(infoset[rows[begin:end]], (0, padding), constant_values=-1),
+                    np.full(size, width),
+                    first,
+                )
+            )
+        levels.append(tuple(runs))
+    empty = np.zeros(0, np.int64)
+    joined = [np.concatenate(column) for column in zip(*columns, strict=True)] if columns else [empty] * 4
+    treeplex = Treeplex(
+        num_roots=padded_roots,
+        levels=tuple(levels),
+        parent=joined[0],
+        infoset=joined[1],
+        num_actions=joined[2],
+        first_sequence=joined[3],
+    )
+    return treeplex, first_sequence
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Entries:
+    """A sparse matrix over pairs of sequences (or of roots), sorted by row, no pair twice.
+
+    Attributes:
+      row: `[m]` sequence of player 0.
+      column: `[m]` sequence of player 1.
+      value: `[m]` chance probability × player 0's payoff (or just the probability).
+      shape: number of rows and columns.
+    """
+
+    row: IntArray
+    column: IntArray
+    value: FloatArray
+    shape: tuple[int, int]
+
+
+def merge_entries(row: IntArray, column: IntArray, value: FloatArray, shape: tuple[int, int]) -> Entries:
+    """Sums entries of the same pair; entries that are exactly zero are left out."""
+    key = row.astype(np.int64) * shape[1] + column
+    pair, count = dense_ids(key)
+    total = np.bincount(pair, value, minlength=count)
+    keys = np.empty(count, np.int64)
+    keys[pair] = key
+    kept = total != 0
+    keys = keys[kept]
+    return Entries(row=keys // shape[1], column=keys % shape[1], value=total[kept], shape=shape)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SequenceForm:
+    """Two treeplexes and a payoff: all that CFR, a best response or an LP needs.
+
+    Attributes:
+      tree: where it came from; `treeplex[p].infoset` names the tree's infosets.
+      treeplex: player 0's and player 1's decisions.
+      payoff: chance probability × player 0's payoff for every pair of sequences.
+    """
+
+    tree: HistoryTree
+    treeplex: tuple[Treeplex, Treeplex]
+    payoff: Entries
+
+    def action_sequences(self, player: int) -> IntArray:
+        """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding."""
+        treeplex = self.treeplex[player]
+        infosets = self.tree.infosets[player]
+        real = treeplex.infoset >= 0
+        first = np.where(real, infosets.first_sequence[treeplex.infoset], 0)
+        infoset = treeplex.sequence_infoset
+        slot = np.arange(len(infoset)) + treeplex.num_roots - treeplex.first_sequence[infoset]
+        return np.where(real[infoset], first[infoset] + slot, -1)
+
+
+def sequence_form(tree: HistoryTree) -> SequenceForm:
+    """The whole game; each player has one root, the empty sequence."""
+    everything = np.zeros(tree.num_histories, np.int64)
+    return build_sequence_form(tree, everything, (everything, everything), (1, 1), exact_size)
+
+
+def build_sequence_form(
+    tree: HistoryTree,
+    root: IntArray,
+    root_index: tuple[IntArray, IntArray],
+    num_roots: tuple[int, int],
+    rounding: Rounding,
+) -> SequenceForm:
+    """The sequence form below some root histories.
+
+    Args:
+      tree: all histories.
+      root: `[n]` the root history at or above each history, -1 if there is none.
+      root_index: for both players `[n]`, indexed by root history, the number of its root.
+      num_roots: of both players.
+      rounding: how sizes are rounded up.
+    """
+    below = tree.terminals[root[tree.terminals] >= 0]
+    treeplexes: list[Treeplex] = []
+    columns: list[IntArray] = []
+    for player in (0, 1):
+        infosets = tree.infosets[player]
+        inside = root[infosets.history] >= 0
+        rows = np.nonzero(inside)[0]
+        row_of = np.full(len(infosets) + 1, -1, np.int64)  # the last one is infoset -1, above all
+        row_of[rows] = np.arange(len(rows))
+        parent = infosets.parent[rows]
+        parent_infoset = row_of[infosets.infoset[parent]]
+        under_root = root_index[player][root[infosets.history[rows]]]
+        action_slot = parent - infosets.first_sequence[infosets.infoset[parent]] if len(rows) else parent
+        treeplex, first = build_treeplex(
+            num_roots=num_roots[player],
+            depth=_depth_below(infosets.depth[rows], parent_infoset),
+            num_actions=infosets.num_actions[rows],
+            parent_infoset=parent_infoset,
+            parent_slot=np.where(parent_infoset >= 0, action_slot, under_root),
+            infoset=rows,
+            rounding=rounding,
+        )
+        last = tree.sequence[player, below]
+        row = row_of[infosets.infoset[last]]
+        slot = last - infosets.first_sequence[infosets.infoset[last]] if len(infosets) else last
+        top = root_index[player][root[below]]
+        columns.append(np.where(row >= 0, first[row] + slot, top) if len(rows) else top)
+        treeplexes.append(treeplex)
+    payoff = merge_entries(
+        columns[0],
+        columns[1],
+        tree.chance[below] * tree.payoff[below],
+        (treeplexes[0].num_sequences, treeplexes[1].num_sequences),
+    )
+    return SequenceForm(tree=tree, treeplex=(treeplexes[0], treeplexes[1]), payoff=payoff)
+
+
+def _depth_below(depth: IntArray, parent_row: IntArray) -> IntArray:
+    """Number of the player's decisions between a root and each infoset; rows are sorted by depth."""
+    below = np.zeros(len(depth), np.int64)
+    for level in np.unique(depth).tolist():
+        rows = np.nonzero(depth == level)[0]
+        above = parent_row[rows]
+        below[rows] = np.where(above >= 0, below[above] + 1, 0)
+    return below
