@@ -126,14 +126,19 @@ def _regrets(side: Side, terms: Terms, values: Values) -> Parts:
 
 def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
     """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where there is no mass."""
-    found = [
+    return averages(problem, state.strategy_sum)
+
+
+def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+    """The same from both players' sums of plans."""
+    first, second = (
         Parts(
             normalise(side.entry, total.entry[side.entry.num_roots :], terms.entry),
             normalise(side.body, total.body[side.body.num_roots :], terms.body),
         )
-        for side, terms, total in zip(problem.sides, problem.terms, state.strategy_sum, strict=True)
-    ]
-    return found[0], found[1]
+        for side, terms, total in zip(problem.sides, problem.terms, strategy_sum, strict=True)
+    )
+    return first, second
 
 
 def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
@@ -164,7 +169,7 @@ def run(
       problem: the games.
       state: where to go on; its buffers are donated.
       until: stop after this iteration.
-      target_gap: stop as soon as no subgame of any lane has a larger gap, if given.
+      target_gap: stop when a look finds no subgame of any lane with a larger gap, if given.
       rule: the regret-matching rule.
       check_every: how many iterations lie between two looks at the gap.
     """
@@ -182,7 +187,8 @@ def run(
         state = iterate(jnp.minimum(carry[0].iteration + check_every, until), carry[0])
         return state, largest_gap(problem, state)
 
-    return jax.lax.while_loop(unfinished, advance, (state, largest_gap(problem, state)))[0]
+    unknown = jnp.full((), jnp.inf, problem.dtype)
+    return jax.lax.while_loop(unfinished, advance, (state, unknown))[0]
 
 
 def largest_gap(problem: Problem, state: State) -> jax.Array:

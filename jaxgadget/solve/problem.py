@@ -8,6 +8,7 @@ its own reach. A gadget is the opponent's entry. In a whole game both are fixed 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -165,7 +166,7 @@ def whole_game(
             sides=(sides[0], sides[1]),
             terms=(terms[0], terms[1]),
             payoff=build_payoff(form.payoff, dtype, form=payoff),
-            zero=_no_zero(sides, num_lanes, dtype),
+            zero=no_zero(sides, num_lanes, dtype),
         ),
         build_payoff(absolute(form.payoff), dtype),
     )
@@ -176,7 +177,8 @@ def absolute(entries: Entries) -> Entries:
     return dataclasses.replace(entries, value=np.abs(entries.value))
 
 
-def _no_zero(sides: list[Side], lanes: int, dtype: npt.DTypeLike) -> tuple[Parts, Parts]:
+def no_zero(sides: Sequence[Side], lanes: int, dtype: npt.DTypeLike) -> tuple[Parts, Parts]:
+    """No sum of positive regrets counts as none, but 0."""
     parts = [
         Parts(
             jnp.zeros((side.entry.num_infosets, lanes), dtype),

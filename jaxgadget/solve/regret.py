@@ -108,8 +108,8 @@ class Bounds:
         """All legal actions alike, for one run `[n, k, lanes]`."""
         if self.legal is None:
             return jnp.full_like(like, 1 / part.run.num_actions)
-        legal = part.actions(self.legal)
-        return legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1).astype(like.dtype)
+        legal = part.actions(self.legal).astype(like.dtype)
+        return legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
 
     def best(self, part: Slice, q: jax.Array) -> jax.Array:
         """The most that an infoset can be worth, `[n, k, lanes]` → `[n, lanes]`."""

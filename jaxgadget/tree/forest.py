@@ -52,12 +52,14 @@ class Forest:
       form: sequence form; roots of `form.treeplex[p]` are player p's root infostates.
       roots: both players' root infostates.
       chance: chance's reach of every pair of root infostates (summed over root histories).
+      padded: whether sizes were rounded up.
     """
 
     cut: Cut
     form: SequenceForm
     roots: tuple[Roots, Roots]
     chance: Entries
+    padded: bool
 
     @property
     def tree(self) -> HistoryTree:
@@ -115,4 +117,4 @@ def build_forest(tree: HistoryTree, spec: CutSpec, *, padded: bool = True) -> Fo
         tree.chance[where.roots],
         (form.treeplex[0].num_roots, form.treeplex[1].num_roots),
     )
-    return Forest(cut=where, form=form, roots=(roots[0], roots[1]), chance=chance)
+    return Forest(cut=where, form=form, roots=(roots[0], roots[1]), chance=chance, padded=padded)

@@ -81,6 +81,7 @@ class HistoryTree:
       sequence: `[2, n]` the player's last sequence.
       public: `[n]` public state, if the game names it.
       infosets: both players' infosets.
+      cache: what was computed once from this tree, by name.
     """
 
     game: Game
@@ -97,6 +98,7 @@ class HistoryTree:
     sequence: IntArray
     public: IntArray | None
     infosets: tuple[Infosets, Infosets]
+    cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
 
     @property
     def num_histories(self) -> int:

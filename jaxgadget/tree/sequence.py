@@ -212,9 +212,13 @@ class SequenceForm:
 
 
 def sequence_form(tree: HistoryTree) -> SequenceForm:
-    """The whole game; each player has one root, the empty sequence."""
-    everything = np.zeros(tree.num_histories, np.int64)
-    return build_sequence_form(tree, everything, (everything, everything), (1, 1), exact_size)
+    """The whole game; each player has one root, the empty sequence. Built once a tree."""
+    if "sequence form" not in tree.cache:
+        everything = np.zeros(tree.num_histories, np.int64)
+        tree.cache["sequence form"] = build_sequence_form(
+            tree, everything, (everything, everything), (1, 1), exact_size
+        )
+    return tree.cache["sequence form"]
 
 
 def build_sequence_form(

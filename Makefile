@@ -1,0 +1,47 @@
+# All of it works on a machine that has only Python >= 3.11 and make.
+
+PYTHON ?= python3
+VENV ?= .venv
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.installed
+PICTURE := build/leduc_refine.png
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format clean distclean
+
+help:  ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(STAMP)  ## refine Leduc's subgames, print the table and draw the picture
+	@mkdir -p $(dir $(PICTURE))
+	$(VENV)/bin/jaxgadget refine leduc_poker --plot $(PICTURE)
+
+test: $(STAMP)  ## run every test (PYTEST_ARGS="..." passes options on)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+
+lint: $(STAMP)  ## check format, lint and types
+	$(PY) -m ruff format --check .
+	$(PY) -m ruff check .
+	PYRIGHT_PYTHON_IGNORE_WARNINGS=1 $(PY) -m pyright --pythonpath $(PY)
+
+format: $(STAMP)  ## format, and mend what ruff can mend
+	$(PY) -m ruff format .
+	$(PY) -m ruff check --fix .
+
+clean:  ## remove caches and build products
+	rm -rf build dist .cache
+	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+
+distclean: clean  ## clean, and remove the virtual environment
+	rm -rf $(VENV)
+
+# The installation is editable, so only a change of what it depends on asks for a new one.
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(None if v >= (3, 11) else "jaxgadget needs Python >= 3.11, but $(PYTHON) is %d.%d; name another: make PYTHON=python3.12 ..." % v[:2])'
+	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
+	@echo "Installing jaxgadget and its tools into $(VENV) (some minutes, once)"
+	@$(PY) -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@

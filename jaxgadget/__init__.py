@@ -1,0 +1,66 @@
+"""jaxgadget: thousands of subgames of imperfect-information games, solved in one batch.
+
+Load a game, enumerate it, make blueprints, and re-solve every subgame below a cut:
+
+    tree = jaxgadget.enumerate_game(jaxgadget.load("leduc_poker"))
+    blueprint = jaxgadget.Policy.uniform(tree)
+    print(jaxgadget.refine(tree, "flop", blueprint).table)
+"""
+
+from importlib.metadata import version
+
+from jaxgadget.evaluate import (
+    BestResponse,
+    ProfileValues,
+    best_response,
+    evaluate_policy,
+    exploitability,
+    game_value,
+    nash_conv,
+)
+from jaxgadget.games.registry import list_games, load
+from jaxgadget.policy import Policy
+from jaxgadget.refine import Refinement, refine
+from jaxgadget.solve.gadget import (
+    ArrayPrior,
+    BlueprintPrior,
+    MaxMargin,
+    NoPrior,
+    Resolving,
+    UniformPrior,
+    Unsafe,
+)
+from jaxgadget.solver import Solution, cfr_checkpoints, solve
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+
+__version__ = version("jaxgadget")
+
+__all__ = [
+    "ArrayPrior",
+    "BestResponse",
+    "BlueprintPrior",
+    "Cut",
+    "HistoryTree",
+    "MaxMargin",
+    "NoPrior",
+    "Policy",
+    "ProfileValues",
+    "Refinement",
+    "Resolving",
+    "Solution",
+    "UniformPrior",
+    "Unsafe",
+    "best_response",
+    "cfr_checkpoints",
+    "cut",
+    "enumerate_game",
+    "evaluate_policy",
+    "exploitability",
+    "game_value",
+    "list_games",
+    "load",
+    "nash_conv",
+    "refine",
+    "solve",
+]

@@ -1,0 +1,225 @@
+"""How good policies are in the full game: values, best responses, exploitability, NashConv.
+
+Always in float64, compiled once a tree, all lanes at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.policy import Policy
+from jaxgadget.solve import response
+from jaxgadget.solve.drive import drive, precision
+from jaxgadget.solve.cfr import average
+from jaxgadget.solve.problem import Parts, Problem, follow, payoff_reach, values_up, whole_game
+from jaxgadget.solve.regret import RULES
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.sequence import SequenceForm, sequence_form
+
+VALUE_TOLERANCE = 1e-6
+"""Width of the game value's bracket that is asked for, as a share of the payoff range."""
+
+VALUE_WORK = 3e8
+"""Terminals and sequences × iterations that the bracket may cost by default: seconds."""
+
+_evaluate = jax.jit(response.evaluate)
+
+
+def whole_problem(tree: HistoryTree, num_lanes: int, dtype: npt.DTypeLike) -> Problem:
+    """The whole game on the device, built once a tree, precision and number of lanes."""
+    key = ("whole game", np.dtype(dtype), num_lanes)
+    if key not in tree.cache:
+        with precision(dtype):
+            tree.cache[key] = whole_game(sequence_form(tree), num_lanes=num_lanes, dtype=dtype)
+    return tree.cache[key]
+
+
+def to_parts(form: SequenceForm, policy: Policy, dtype: npt.DTypeLike) -> tuple[Parts, Parts]:
+    """A policy as strategies of a sequence form's treeplexes (with no entry)."""
+    empty = jnp.zeros((0, policy.num_lanes), dtype)
+    parts: list[Parts] = []
+    for player in (0, 1):
+        sequence = form.action_sequences(player)
+        rows = np.where(sequence[:, None] >= 0, policy.probabilities[player][sequence - 1], 0)
+        parts.append(Parts(empty, jnp.asarray(rows, dtype)))
+    return parts[0], parts[1]
+
+
+def to_policy(
+    tree: HistoryTree, form: SequenceForm, body: tuple[Any, Any], labels: tuple[str, ...]
+) -> Policy:
+    """Strategies of the whole game's sequence form as a policy; rows are normalised in float64."""
+    pair: list[FloatArray] = []
+    for player in (0, 1):
+        rows = np.zeros((tree.infosets[player].num_sequences - 1, len(labels)))
+        sequence = form.action_sequences(player)
+        rows[sequence[sequence >= 0] - 1] = np.asarray(body[player], np.float64)[sequence >= 0]
+        pair.append(normalise_rows(rows, tree.infosets[player].infoset[1:]))
+    return Policy(tree, (pair[0], pair[1]), labels)
+
+
+def normalise_rows(rows: FloatArray, infoset: IntArray) -> FloatArray:
+    """Divides the rows of every infoset by their sum."""
+    if len(rows) == 0:
+        return rows
+    starts = np.nonzero(np.diff(infoset, prepend=-1))[0]
+    return rows / np.add.reduceat(rows, starts, axis=0)[infoset]
+
+
+@dataclasses.dataclass(frozen=True)
+class ProfileValues:
+    """Values of profiles, one a lane.
+
+    Attributes:
+      value: `[lanes]` what player 0 gets under the profile.
+      best_response_values: `[2, lanes]` what player 1 gets at best against player 0's policy,
+        then player 0 against player 1's.
+    """
+
+    value: FloatArray
+    best_response_values: FloatArray
+
+    @property
+    def nash_conv(self) -> FloatArray:
+        """`[lanes]` sum of both players' improvements by best responses; OpenSpiel's exploitability is half."""
+        return self.best_response_values.sum(axis=0)
+
+
+def evaluate_policy(policy: Policy) -> ProfileValues:
+    """Expected values and best-response values of every lane."""
+    tree = policy.tree
+    problem = whole_problem(tree, policy.num_lanes, np.float64)
+    with precision(np.float64):
+        found = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
+    guaranteed = np.stack([np.asarray(g)[0] for g in found.guaranteed])
+    return ProfileValues(np.asarray(found.value)[0], -guaranteed)
+
+
+def nash_conv(policy: Policy) -> FloatArray:
+    """`[lanes]` NashConv: the sum of what both players gain by best responses, minus a game's constant."""
+    return evaluate_policy(policy).nash_conv
+
+
+@dataclasses.dataclass(frozen=True)
+class BestResponse:
+    """A player's best response to the other's policy.
+
+    Attributes:
+      policy: the given policy with the player's rows replaced by a pure best response.
+      value: `[lanes]` what the player gets.
+      action_values: `[Q, lanes]` counterfactual best-response value of every action.
+      infoset_values: `[I, lanes]` counterfactual best-response value of every infoset: the best
+        action's value, weighted by the reach of chance and the other player.
+    """
+
+    policy: Policy
+    value: FloatArray
+    action_values: FloatArray
+    infoset_values: FloatArray
+
+
+@jax.jit
+def _best_values(problem: Problem, strategy: tuple[Parts, Parts]) -> list[tuple[Any, Any, Any]]:
+    plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
+    first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
+    found: list[tuple[Any, Any, Any]] = []
+    for player in (0, 1):
+        gradient, _ = problem.payoff.gradient(player, (first, second), None)
+        best = values_up(problem.sides[player], problem.terms[player], gradient, best=True)
+        found.append((best.subgames, best.actions.body, best.infosets.body))
+    return found
+
+
+def best_response(policy: Policy, player: int) -> BestResponse:
+    """A pure best response of `player` to the other player's part of a policy, lane by lane.
+
+    Of equally good actions the first is taken.
+
+    Raises:
+      ValueError: if `player` is not 0 or 1.
+    """
+    check_player(player)
+    tree, form = policy.tree, sequence_form(policy.tree)
+    problem = whole_problem(tree, policy.num_lanes, np.float64)
+    with precision(np.float64):
+        value, q, v = _best_values(problem, to_parts(form, policy, np.float64))[player]
+    infosets = tree.infosets[player]
+    action_values = np.zeros((infosets.num_sequences - 1, policy.num_lanes))
+    action_values[form.action_sequences(player) - 1] = np.asarray(q)
+    infoset_values = np.zeros((len(infosets), policy.num_lanes))
+    infoset_values[form.treeplex[player].infoset] = np.asarray(v)
+    rows = np.zeros_like(action_values)
+    for infoset, (first, count) in enumerate(
+        zip((infosets.first_sequence - 1).tolist(), infosets.num_actions.tolist(), strict=True)
+    ):
+        best = infoset_values[infoset] - action_values[first : first + count]
+        rows[first + np.argmin(best, axis=0), np.arange(policy.num_lanes)] = 1
+    pair = (rows, policy.probabilities[1]) if player == 0 else (policy.probabilities[0], rows)
+    return BestResponse(
+        Policy(tree, pair, policy.labels), np.asarray(value)[0], action_values, infoset_values
+    )
+
+
+def game_value(
+    tree: HistoryTree, *, tolerance: float = VALUE_TOLERANCE, iterations: int | None = None
+) -> tuple[float, float]:
+    """Brackets the value of the game for player 0, by predictive CFR+ with its own certificate.
+
+    Args:
+      tree: the game's histories.
+      tolerance: stop when the bracket is narrower than this share of the payoff range.
+      iterations: stop after that many in any case; by default what seconds can do.
+
+    Returns:
+      `(low, high)`: what player 0's average policy guarantees, and what player 1's concedes.
+    """
+    form = sequence_form(tree)
+    size = tree.num_terminals + sum(treeplex.num_sequences for treeplex in form.treeplex)
+    limit = max(200, int(VALUE_WORK / size)) if iterations is None else iterations
+    key = ("game value", tolerance, limit)
+    if key not in tree.cache:
+        problem = whole_problem(tree, 1, np.float64)
+        with precision(np.float64):
+            driven = drive(
+                problem,
+                RULES["pcfr+"],
+                iterations=limit,
+                target_gap=tolerance * tree.payoff_range,
+                check_every=100,
+            )
+            found = _evaluate(problem, average(problem, driven.state))
+        low, negative_high = (float(np.asarray(g)[0, 0]) for g in found.guaranteed)
+        tree.cache[key] = (low, -negative_high)
+    return tree.cache[key]
+
+
+def exploitability(
+    policy: Policy, player: int, *, value: tuple[float, float] | None = None
+) -> FloatArray:
+    """`[lanes]` how much worse than the game's value a player's policy does in the worst case.
+
+    This is `v* − value against a best response`, in that player's utility (the papers' ℰ).
+    OpenSpiel's `exploitability` is another number: half of `nash_conv`.
+
+    Args:
+      policy: what is evaluated; only `player`'s part counts.
+      player: 0 or 1.
+      value: bracket of player 0's game value, else `game_value(policy.tree)`; its middle is used.
+    """
+    check_player(player)
+    low, high = game_value(policy.tree) if value is None else value
+    middle = (low + high) / 2 * (1 if player == 0 else -1)
+    return middle + evaluate_policy(policy).best_response_values[player]
+
+
+def check_player(player: int) -> None:
+    """ValueError unless 0 or 1."""
+    if player not in (0, 1):
+        raise ValueError(f"player={player!r}: expected 0 or 1")

@@ -1,0 +1,54 @@
+"""Files that are whole or not there: written beside their place, then moved."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import tempfile
+from collections.abc import Iterator
+from typing import IO
+
+
+@contextlib.contextmanager
+def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Opens a temporary file that replaces `path` when the block ends without an error.
+
+    Raises:
+      ValueError: if the folder does not exist or cannot be written.
+    """
+    target = pathlib.Path(path)
+    check_writable(target)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o666 & ~_umask())
+        os.replace(name, target)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(name)
+        raise
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """ValueError unless a file can be written at `path`: before the work, not after it."""
+    target = pathlib.Path(path)
+    folder = target.parent
+    if target.is_dir():
+        raise ValueError(f"cannot write {str(target)!r}: it is a folder; expected the path of a file")
+    if not folder.is_dir():
+        raise ValueError(f"cannot write {str(target)!r}: folder {str(folder)!r} does not exist; create it first")
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise ValueError(f"cannot write {str(target)!r}: {error.strerror}; choose another folder") from error
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

@@ -1,0 +1,271 @@
+"""The small games of the papers, written down as trees.
+
+The papers count players from 1, here they are 0 and 1; payoffs are player 0's. Each docstring
+says which figure the game is, and what the text leaves open. The cut `subgame` (`play` in Coin
+Toss) is the one that the paper's example is about.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, BoolArray, CutRule, CutView
+from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
+
+
+class Turn(NamedTuple):
+    """A player chooses by action name; the other sees it if it is public."""
+
+    player: int
+    children: Mapping[str, Tree]
+    public: bool = False
+
+
+class Outcome(NamedTuple):
+    """A chance outcome, and what player 0, player 1 and both see of it."""
+
+    probability: float
+    child: Tree
+    private: tuple[Hashable, Hashable] = (None, None)
+    public: Hashable = None
+
+
+class Chance(NamedTuple):
+    """Chance chooses."""
+
+    outcomes: Sequence[Outcome]
+
+
+Tree: TypeAlias = Turn | Chance | float
+"""A leaf is player 0's payoff."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TreeRules(Rules[Tree]):
+    """The rules of a game that is given as a tree; a state is a subtree.
+
+    Attributes:
+      name: the game's name.
+      actions: names of the actions, in the order of their ids.
+      tree: the whole game.
+      cut: name of the game's cut; empty for none.
+      cut_depth: it roots at the decisions after so many moves.
+    """
+
+    name: str
+    actions: Sequence[str]
+    tree: Tree
+    cut: str = ""
+    cut_depth: int = 0
+
+    def initial_state(self) -> Tree:
+        """The root."""
+        return self.tree
+
+    def actors(self, state: Tree) -> tuple[int, ...]:
+        """Whoever the tree says."""
+        return (state.player,) if isinstance(state, Turn) else (CHANCE,) if isinstance(state, Chance) else ()
+
+    def legal_actions(self, state: Tree, player: int) -> list[int]:
+        """The actions that have a child."""
+        assert isinstance(state, Turn)
+        return [self.actions.index(name) for name in state.children]
+
+    def chance_outcomes(self, state: Tree) -> list[tuple[int, float]]:
+        """Outcomes in the tree's order."""
+        assert isinstance(state, Chance)
+        return [(k, outcome.probability) for k, outcome in enumerate(state.outcomes)]
+
+    def step(self, state: Tree, move: int) -> Step[Tree]:
+        """Goes to a child; only leaves pay."""
+        if isinstance(state, Turn):
+            name = self.actions[move]
+            child, public, private = state.children[name], name if state.public else None, (None, None)
+        else:
+            assert isinstance(state, Chance)
+            _, child, private, public = state.outcomes[move]
+        is_leaf = not isinstance(child, Turn | Chance)
+        return Step(child, reward=float(child) if is_leaf else 0.0, public=public, private=private)
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """The decisions after `cut_depth` moves, under the name `cut`."""
+        return {self.cut: self._is_root} if self.cut else {}
+
+    def _is_root(self, view: CutView) -> BoolArray:
+        decides = (view.actor & (ACTOR_BIT[0] | ACTOR_BIT[1])) > 0
+        return decides & (view.num_moves == self.cut_depth)
+
+
+def matching_pennies_forfeit() -> StepwiseGame:
+    """Matching pennies that player 0 may forfeit (Equilibrium refinements, Fig. 1).
+
+    Player 1 chooses first, unseen. A match pays player 0 1, a mismatch 0, forfeit −1. The
+    value is 1/2 and both play Heads and Tails alike, the only equilibrium.
+    """
+    tree = Turn(1, {coin: Turn(0, {"Forfeit": -1.0} | _match(coin)) for coin in _COIN})
+    return _game("matching_pennies_forfeit", ("Forfeit", *_COIN), tree, depth=1)
+
+
+def three_state_figure5() -> StepwiseGame:
+    """Three states of matching pennies, the first with a bonus (Equilibrium refinements, Fig. 5).
+
+    Chance chooses the state uniformly; player 0 cannot tell states 2 and 3 apart, player 1
+    states 1 and 2. A match pays 1. In state 1 all but Tails against Heads pay 1 more. The value
+    is 7/9, only if player 0 plays Heads 2/3 in state 1 and 1/2 in 2|3, player 1 1/3 in 1|2 and 2/3 in 3.
+
+    Player 0 moves first, unseen. The paper's blueprint plays Heads 0 in state 1 and 1/2 in 2|3: that
+    has the exploitability 4/9 and the values 1/4 and 1/2 that it states (it prints other numbers).
+    """
+    bonus = {("Heads", "Heads"): 2.0, ("Heads", "Tails"): 1.0, ("Tails", "Tails"): 2.0}
+    return _three_states("three_state_figure5", bonus, {}, {})
+
+
+def three_state_figure11() -> StepwiseGame:
+    """Three states of matching pennies with other bonuses (Equilibrium refinements, Fig. 11).
+
+    As in Fig. 5, but two Heads in state 1 pay 2, and two Tails in state 2 pay 3. The value is
+    5/6, only if player 0 plays Heads surely in state 1 and 1/4 in 2|3. The paper prints this right only
+    as the blueprint, whose values are 9/8 (it prints 1/8) in 1|2 and 1/4 in 3.
+    """
+    first = {("Heads", "Heads"): 2.0, ("Tails", "Tails"): 1.0}
+    second = {("Heads", "Heads"): 1.0, ("Tails", "Tails"): 3.0}
+    return _three_states("three_state_figure11", first, second, {})
+
+
+def sequential_rps() -> StepwiseGame:
+    """Rock-paper-scissors, player 1 first and unseen (Equilibrium refinements, Fig. 8).
+
+    A win pays 1. The value is 0 and both play uniformly.
+    """
+    hands = ("Rock", "Paper", "Scissors")
+    payoff = (0.0, 1.0, -1.0)  # by how far player 0's hand is ahead
+    tree = Turn(
+        1, {b: Turn(0, {a: payoff[(i - j) % 3] for i, a in enumerate(hands)}) for j, b in enumerate(hands)}
+    )
+    return _game("sequential_rps", hands, tree, depth=1)
+
+
+def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame:
+    """Coin Toss, where the opponent guesses the coin unless it is sold (Safe and nested, Fig. 1).
+
+    Only player 0 sees the coin. Selling it ends the game with `sell_heads` or `sell_tails`. After
+    Play, a right guess of player 1's pays −1; a wrong one, and Forfeit, pay 1. The value is 0;
+    player 1 guesses Heads 1/4 and Tails 3/4 (3/4 and 1/4 if the values of Sell are swapped).
+
+    That Forfeit pays 1 is inferred: the blueprint of the paper's Fig. 2, Heads 1/2, Tails 1/4,
+    Forfeit 1/4, gives Play 0 after Heads and 1/2 after Tails.
+    """
+    tree = _coin_toss((sell_heads, sell_tails), lambda guess: guess)
+    name = f"coin_toss(sell_heads={sell_heads},sell_tails={sell_tails})"
+    return _game(
+        "coin_toss" if (sell_heads, sell_tails) == (0.5, -0.5) else name, _COIN_TOSS, tree, 1, "play"
+    )
+
+
+def coin_toss_two_subgames() -> StepwiseGame:
+    """Coin Toss with a public chance move after Play: two like subgames (Safe and nested, Fig. 4).
+
+    Chance leads to either subgame with probability 1/2. The value is 0. That Tails sells for
+    −0.5 and that Forfeit is there are inferred from Fig. 1.
+    """
+
+    def two_subgames(guess: Tree) -> Tree:
+        return Chance([Outcome(0.5, guess, public=name) for name in ("S1", "S2")])
+
+    return _game("coin_toss_two_subgames", _COIN_TOSS, _coin_toss((0.5, -0.5), two_subgames), 1, "play")
+
+
+def biased_matching_pennies() -> StepwiseGame:
+    """Biased matching pennies in two versions (Continual depth-limited responses, Fig. 2).
+
+    Player 1 secretly chooses the standard game p or its own q, player 0 Heads or Tails, and
+    player 1 guesses. A right guess in p wins player 1 2 for Heads and 1 for Tails, a wrong one 0;
+    in q a wrong guess wins 2, a right one 1 for Heads and −1 for Tails. The value is −4/3: player
+    0 plays Heads 2/3, player 1 q 2/3 and then Heads.
+    """
+    lost = {  # (version, coin, guess): what player 0 pays
+        ("p", "Heads", "Heads"): 2.0,
+        ("p", "Tails", "Tails"): 1.0,
+        ("q", "Heads", "Heads"): 1.0,
+        ("q", "Heads", "Tails"): 2.0,
+        ("q", "Tails", "Heads"): 2.0,
+        ("q", "Tails", "Tails"): -1.0,
+    }
+
+    def guess(version: str, coin: str) -> Turn:
+        return Turn(1, {call: 0.0 - lost.get((version, coin, call), 0.0) for call in _COIN})
+
+    tree = Turn(1, {v: Turn(0, {coin: guess(v, coin) for coin in _COIN}) for v in ("p", "q")})
+    return _game("biased_matching_pennies", ("p", "q", *_COIN), tree, depth=1)
+
+
+def coin_game() -> StepwiseGame:
+    """A coin that player 1 places, and player 0 plays or quits (Continual depth-limited responses, Fig. 3).
+
+    Chance picks a red or a green coin, 1/2 each; player 1 sees it and places it heads or tails up.
+    Player 0 sees nothing and plays (P) or quits (Q, 0). The value is 0, from Q.
+
+    The payoffs of P are inferred. The text's −3, −3.5 and −2 fix red Heads −4, red Tails −1 and
+    green Heads −2. Green Tails must only be worth playing against: 4, which makes up for red Heads.
+    """
+    pays = {"red": {"Heads": -4.0, "Tails": -1.0}, "green": {"Heads": -2.0, "Tails": 4.0}}
+    outcomes = [
+        Outcome(0.5, Turn(1, {c: Turn(0, {"P": p, "Q": 0.0}) for c, p in sides.items()}), (None, color))
+        for color, sides in pays.items()
+    ]
+    return _game("coin_game", (*_COIN, "P", "Q"), Chance(outcomes), depth=1)
+
+
+def matching_pennies_twist() -> StepwiseGame:
+    """Matching pennies where player 1 may pay 10 for Tails (Continual depth-limited responses, Fig. 10).
+
+    A match pays 1, but after two Tails player 1 chooses x, which pays 10, or y, which pays 1. The
+    value is 1/2, both play uniformly, and player 1 chooses y.
+
+    Inferred: player 0 moves first, unseen, so that x or y is below depth 2; it is asked only after
+    two Tails.
+    """
+    last = Turn(1, {"x": 10.0, "y": 1.0})
+    tree = Turn(
+        0,
+        {
+            "Heads": Turn(1, {"Heads": 1.0, "Tails": 0.0}),
+            "Tails": Turn(1, {"Heads": 0.0, "Tails": last}),
+        },
+    )
+    return _game("matching_pennies_twist", (*_COIN, "x", "y"), tree, depth=2)
+
+
+_COIN = ("Heads", "Tails")
+_COIN_TOSS = (*_COIN, "Forfeit", "Sell", "Play")
+
+
+def _game(name: str, actions: tuple[str, ...], tree: Tree, depth: int, cut: str = "subgame") -> StepwiseGame:
+    return StepwiseGame(TreeRules(name, actions, tree, cut, depth))
+
+
+def _match(coin: str) -> dict[str, float]:
+    return {call: float(call == coin) for call in _COIN}
+
+
+def _coin_toss(prices: tuple[float, float], below: Callable[[Tree], Tree]) -> Tree:
+    """`below` makes what follows Play out of player 1's guess."""
+    outcomes: list[Outcome] = []
+    for coin, price in zip(_COIN, prices, strict=True):
+        guess = Turn(1, {call: -1.0 if call == coin else 1.0 for call in (*_COIN, "Forfeit")})
+        choice = Turn(0, {"Sell": price, "Play": below(guess)}, public=True)
+        outcomes.append(Outcome(0.5, choice, (coin, None)))
+    return Chance(outcomes)
+
+
+def _three_states(name: str, *payoffs: Mapping[tuple[str, str], float]) -> StepwiseGame:
+    """Payoffs by (player 0's action, player 1's) for states 1, 2, 3; without any, a match pays 1."""
+    seen = (("1", "1|2"), ("2|3", "1|2"), ("2|3", "3"))
+    outcomes: list[Outcome] = []
+    for payoff, private in zip(payoffs, seen, strict=True):
+        pays = payoff or {(a, a): 1.0 for a in _COIN}
+        state = Turn(0, {a: Turn(1, {b: pays.get((a, b), 0.0) for b in _COIN}) for a in _COIN})
+        outcomes.append(Outcome(1 / 3, state, private))
+    return _game(name, _COIN, Chance(outcomes), depth=0)

@@ -1,0 +1,344 @@
+"""Gambit's `.efg` files, version 2: extensive-form games of two players.
+
+The file says who cannot tell which nodes apart only where a player acts. Elsewhere a player's
+infostate is its last (infoset, action). Payoffs of outcomes on the way to a leaf add up.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import os
+import pathlib
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, CutRule, Move
+from jaxgadget.games.stepwise import Branch, Node, PerStateGame
+
+PROBABILITY_TOLERANCE = Fraction(1, 10**9)
+_CHANCE_PLAYER = -1
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{},]|[^\s{},"]+|"', re.DOTALL)
+_KINDS = {"c": "chance", "p": "player", "t": "terminal"}
+
+
+@dataclasses.dataclass(eq=False)
+class _Infoset:
+    player: int
+    number: int
+    label: str
+    actions: tuple[str, ...]
+    probabilities: tuple[Fraction, ...]
+    ids: tuple[int, ...] = ()
+
+
+@dataclasses.dataclass(eq=False)
+class _Vertex:
+    """A node of the file; `infoset` is None at the leaves, `total` the payoffs down to here."""
+
+    infoset: _Infoset | None
+    total: tuple[Fraction, Fraction]
+    children: list[_Vertex] = dataclasses.field(default_factory=list["_Vertex"])
+
+
+class _Position(NamedTuple):
+    vertex: _Vertex
+    past: tuple[tuple[int, int], tuple[int, int]]  # both players' last own (infostate, action)
+
+
+class GambitGame(PerStateGame):
+    """A game read from an `.efg` file.
+
+    An action id stands for a name: actions of the same name are the same action.
+
+    Attributes:
+      name: the file's path, which `load` reads again.
+      title: the title in the file.
+
+    Raises:
+      ValueError: if the file is malformed, or not a game of two players; with the line.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.name = os.fspath(path)
+        parser = _Parser(self.name, _read(self.name))
+        self.title, self._tree, infosets = parser.parse()
+        self._action_names = _number_actions(infosets)
+        self._strings = _infostate_strings(infosets)
+        self._ids: tuple[dict[object, int], dict[object, int]] = ({}, {})
+
+    @property
+    def num_actions(self) -> int:
+        """How many different action names the file has."""
+        return len(self._action_names)
+
+    def action_string(self, player: int, action: int) -> str:
+        """The action's name in the file."""
+        return self._action_names[action]
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """The infoset's label where it is the only one, else `player:number`."""
+        infoset = self.replay(history).state.vertex.infoset
+        if infoset is None or infoset.player != player:
+            raise ValueError(
+                f"{self.name}: player={player} does not act after history {tuple(history)!r}; expected a "
+                "history at which it does"
+            )
+        return self._strings[player, infoset.number]
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """No named cuts."""
+        return {}
+
+    def root(self) -> Node:
+        """The first node of the file."""
+        nothing = (-1, -1)
+        return self._arrive(_Position(self._tree, (nothing, nothing)))
+
+    def branches(self, node: Node) -> list[Branch]:
+        """Actions in ascending id, or chance outcomes in the file's order."""
+        infoset: _Infoset = node.state.vertex.infoset
+        if infoset.player == _CHANCE_PLAYER:
+            return [Branch((-1, -1, k), float(p)) for k, p in enumerate(infoset.probabilities)]
+        ids = sorted(infoset.ids)
+        return [Branch((a, -1, -1) if infoset.player == 0 else (-1, a, -1)) for a in ids]
+
+    def child(self, node: Node, branch: Branch) -> Node:
+        """Follows an edge of the file's tree."""
+        position: _Position = node.state
+        infoset: _Infoset = node.state.vertex.infoset
+        first, second, outcome = branch.action
+        edge = outcome if outcome >= 0 else infoset.ids.index(max(first, second))
+        past = (
+            (node.infostate[0], first) if first >= 0 else position.past[0],
+            (node.infostate[1], second) if second >= 0 else position.past[1],
+        )
+        return self._arrive(_Position(position.vertex.children[edge], past))
+
+    def _arrive(self, position: _Position) -> Node:
+        infoset, total = position.vertex.infoset, position.vertex.total
+        keys: list[Any] = [("after", position.past[0]), ("after", position.past[1])]
+        actor = TERMINAL
+        if infoset is not None:
+            actor = CHANCE if infoset.player == _CHANCE_PLAYER else ACTOR_BIT[infoset.player]
+            if actor != CHANCE:
+                keys[infoset.player] = ("at", infoset.number)
+        first, second = (ids.setdefault(key, len(ids)) for ids, key in zip(self._ids, keys, strict=True))
+        return Node(position, actor, (first, second), (float(total[0]), float(total[1])))
+
+
+def _read(path: str) -> str:
+    try:
+        return pathlib.Path(path).read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ValueError(
+            f"{path}: not a text file in UTF-8 ({error.reason} at byte {error.start})"
+        ) from error
+
+
+def _number_actions(infosets: Sequence[_Infoset]) -> list[str]:
+    """Gives the players' actions ids by name; returns the names. Equal names in one infoset get numbers."""
+    ids: dict[tuple[str, int], int] = {}
+    for infoset in infosets:
+        if infoset.player != _CHANCE_PLAYER:
+            seen: collections.Counter[str] = collections.Counter()
+            own: list[int] = []
+            for name in infoset.actions:
+                seen[name] += 1
+                own.append(ids.setdefault((name, seen[name]), len(ids)))
+            infoset.ids = tuple(own)
+    return [name if name and count == 1 else f"{name}#{count}" for name, count in ids]
+
+
+def _infostate_strings(infosets: Sequence[_Infoset]) -> dict[tuple[int, int], str]:
+    players = [i for i in infosets if i.player != _CHANCE_PLAYER]
+    plain = {(i.player, i.number): f"{i.player}:{i.number}" for i in players}
+    labels = collections.Counter(i.label for i in players)
+    labels.update(plain.values())
+    return {
+        (i.player, i.number): i.label if i.label and labels[i.label] == 1 else plain[i.player, i.number]
+        for i in players
+    }
+
+
+class _Parser:
+    """Reads the tokens of a file, keeping the line for messages."""
+
+    def __init__(self, path: str, text: str):
+        self._path = path
+        self._text = text
+        self._tokens = _tokens(text)
+        self._next = 0
+        self._infosets: dict[tuple[int, int], _Infoset] = {}
+        self._outcomes: dict[int, tuple[Fraction, Fraction]] = {0: (Fraction(0), Fraction(0))}
+
+    def parse(self) -> tuple[str, _Vertex, list[_Infoset]]:
+        """The title, the tree and all infosets."""
+        for word in ("EFG", "2"):
+            self._expect(word, "an .efg file of version 2 starts with EFG 2 R")
+        if self._take("R or D") not in ("R", "D"):
+            raise self._error("expected R or D after EFG 2")
+        title = self._string("the game's title")
+        players = self._names("the players' names")
+        if len(players) != 2:
+            raise self._error(f"the game has {len(players)} players; expected 2")
+        if self._peek().startswith('"'):
+            self._string("a comment")
+        root = self._vertex((Fraction(0), Fraction(0)))
+        waiting = [root] if root.infoset else []
+        while waiting:  # the file lists the nodes depth first
+            above = waiting[-1]
+            assert above.infoset is not None
+            if len(above.children) == len(above.infoset.actions):
+                waiting.pop()
+                continue
+            below = self._vertex(above.total)
+            above.children.append(below)
+            if below.infoset:
+                waiting.append(below)
+        if self._peek():
+            raise self._error(
+                f"expected the end of the file, as the tree is complete, got {self._peek()!r}", 0
+            )
+        return title, root, list(self._infosets.values())
+
+    def _vertex(self, above: tuple[Fraction, Fraction]) -> _Vertex:
+        kind = self._take("a node: c, p or t")
+        if kind not in _KINDS:
+            raise self._error(f"expected a node (c, p or t), got {kind!r}")
+        self._string(f"the {_KINDS[kind]} node's name")
+        infoset = None if kind == "t" else self._infoset(kind)
+        payoff = self._outcome()
+        return _Vertex(infoset, (above[0] + payoff[0], above[1] + payoff[1]))
+
+    def _infoset(self, kind: str) -> _Infoset:
+        player = _CHANCE_PLAYER
+        if kind == "p":
+            player = self._integer("the player's number", 1) - 1
+            if player > 1:
+                raise self._error(f"player number {player + 1}: expected 1 or 2")
+        number = self._integer("the infoset's number", 1)
+        label = self._string("a label") if self._peek().startswith('"') else ""
+        known = self._infosets.get((player, number))
+        if self._peek() != "{":
+            if known is None:
+                raise self._error(
+                    f"expected the actions of infoset {number} in {{ }}, got {self._peek()!r}", 0
+                )
+            return known
+        actions, probabilities = self._actions(player)
+        new = _Infoset(player, number, label, actions, probabilities)
+        if known is None:
+            self._infosets[player, number] = new
+            return new
+        if (known.actions, known.probabilities) != (actions, probabilities):
+            raise self._error(
+                f"infoset {number} has other actions or probabilities here than at an earlier node: expected "
+                f"{list(known.actions)}, got {list(actions)}"
+            )
+        return known
+
+    def _actions(self, player: int) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
+        if player != _CHANCE_PLAYER:
+            actions = tuple(self._names("the names of the actions"))
+            probabilities: list[Fraction] = []
+        else:
+            self._expect("{", "the chance actions and probabilities in { }")
+            names: list[str] = []
+            probabilities = []
+            while self._peek() != "}":
+                names.append(self._string("a chance action"))
+                probabilities.append(self._number("a probability"))
+            self._take("}")
+            actions = tuple(names)
+            total = sum(probabilities, Fraction(0))
+            if actions and (min(probabilities) < 0 or abs(total - 1) > PROBABILITY_TOLERANCE):
+                raise self._error(
+                    f"chance probabilities sum to {float(total):.12g}; expected numbers >= 0 that sum to 1, "
+                    "such as 1/3 for a third"
+                )
+        if not actions:
+            raise self._error("a node that is not terminal has no actions; expected at least one")
+        return actions, tuple(probabilities)
+
+    def _outcome(self) -> tuple[Fraction, Fraction]:
+        number = self._integer("the outcome's number", 0)
+        if self._peek().startswith('"'):
+            self._string("the outcome's name")
+        if self._peek() != "{":
+            if number not in self._outcomes:
+                raise self._error(f"outcome {number} is not known yet; expected its payoffs in {{ }}")
+            return self._outcomes[number]
+        self._take("{")
+        payoffs: list[Fraction] = []
+        while self._peek() != "}":
+            payoffs.append(self._number("a payoff"))
+            if self._peek() == ",":
+                self._take(",")
+        self._take("}")
+        if len(payoffs) != 2:
+            raise self._error(f"outcome {number} has {len(payoffs)} payoffs; expected 2, one a player")
+        payoff = (payoffs[0], payoffs[1])
+        if self._outcomes.setdefault(number, payoff) != payoff:
+            raise self._error(
+                f"outcome {number} has other payoffs than before (outcome 0 pays nothing); expected the same"
+            )
+        return payoff
+
+    def _names(self, what: str) -> list[str]:
+        self._expect("{", f"{what} in {{ }}")
+        names: list[str] = []
+        while self._peek() != "}":
+            names.append(self._string(what))
+        self._take("}")
+        return names
+
+    def _peek(self) -> str:
+        return self._tokens[self._next][0] if self._next < len(self._tokens) else ""
+
+    def _take(self, what: str) -> str:
+        token = self._peek()
+        if not token:
+            raise self._error(f"the file ends where {what} was expected", 0)
+        self._next += 1
+        return token
+
+    def _expect(self, token: str, why: str) -> None:
+        found = self._take(why)
+        if found != token:
+            raise self._error(f"expected {token!r} ({why}), got {found!r}")
+
+    def _string(self, what: str) -> str:
+        token = self._take(what)
+        if not token.startswith('"'):
+            raise self._error(f"expected {what} in quotes, got {token!r}")
+        if len(token) == 1:
+            raise self._error(f"the quotes around {what} do not end")
+        return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
+
+    def _integer(self, what: str, low: int) -> int:
+        token = self._take(what)
+        if not re.fullmatch(r"\d+", token) or int(token) < low:
+            raise self._error(f"expected {what}, an integer of at least {low}, got {token!r}")
+        return int(token)
+
+    def _number(self, what: str) -> Fraction:
+        token = self._take(what)
+        try:
+            return Fraction(token)
+        except (ValueError, ZeroDivisionError):
+            raise self._error(f"expected {what}, such as 2, -0.5 or 1/3, got {token!r}") from None
+
+    def _error(self, problem: str, back: int = 1) -> ValueError:
+        """An error at the token before the next one (`back` 1) or at the next one."""
+        at = min(max(self._next - back, 0), len(self._tokens) - 1)
+        place = self._tokens[at][1] if self._tokens else 0
+        line = self._text.count("\n", 0, place) + 1
+        return ValueError(f"{self._path}, line {line}: {problem}; correct the file")
+
+
+def _tokens(text: str) -> list[tuple[str, int]]:
+    """Strings with their quotes, braces, commas and words, each with its place in the text."""
+    return [(match[0], match.start()) for match in _TOKEN.finditer(text)]

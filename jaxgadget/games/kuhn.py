@@ -1,0 +1,171 @@
+"""Kuhn poker for two: three cards, one bet.
+
+Being the smallest game, this file also holds what every built-in game does with its
+parameters: check them, and write them down in the game's name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    TERMINAL,
+    Budget,
+    CutRule,
+    FloatArray,
+    IntArray,
+    Level,
+    Move,
+)
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_NUM_CARDS = 3
+# What was passed (p) and bet (b) so far: one tuple a length, in the order of the histories.
+_LINES = (("",), ("p", "b"), ("pp", "pb", "bp", "bb"), ("pbp", "pbb"))
+_SHOWDOWN = {"pp": 1.0, "bb": 2.0, "pbb": 2.0}  # what the higher card wins
+_FOLDED = {"bp": 1.0, "pbp": -1.0}  # what player 0 gets
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class KuhnPoker:
+    """Kuhn poker; actions are 0 pass and 1 bet, chance outcomes the cards 0, 1, 2."""
+
+    short_name: ClassVar[str] = "kuhn_poker"
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    players: int = 2
+
+    def __post_init__(self) -> None:
+        check_two_players(self.short_name, self.players)
+
+    @property
+    def name(self) -> str:
+        """The canonical game string."""
+        return canonical_name(self.short_name, self)
+
+    @property
+    def num_actions(self) -> int:
+        """Pass and bet."""
+        return 2
+
+    def levels(self, budget: Budget) -> Iterator[Level]:
+        """Yields the two deals, then the betting for all deals at once."""
+        budget.claim(1)
+        yield _dealing(np.zeros(1, np.int64), np.full(1, -1), np.zeros((2, 1), np.int64))
+        cards = np.arange(_NUM_CARDS)
+        budget.claim(_NUM_CARDS)
+        # Player 1 and the public only see that a card is dealt.
+        yield _dealing(np.zeros(_NUM_CARDS, np.int64), cards, np.stack([1 + cards, np.ones_like(cards)]))
+        deals = np.array([(a, b) for a in range(_NUM_CARDS) for b in range(_NUM_CARDS) if a != b]).T
+        ahead = np.where(deals[0] > deals[1], 1.0, -1.0)
+        first_id = 1 + _NUM_CARDS
+        for length, lines in enumerate(_LINES):
+            budget.claim(deals.shape[1] * len(lines))
+            yield _betting(length, deals, ahead, first_id)
+            first_id += _NUM_CARDS * len(lines)
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """OpenSpiel's string: the card, then p and b."""
+        return str(history[player]) + "".join("b" if move else "p" for move in history[2:])
+
+    def action_string(self, player: int, action: int) -> str:
+        """OpenSpiel's wording."""
+        return ("Pass", "Bet")[action]
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """No named cuts."""
+        return {}
+
+
+def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> Level:
+    n = len(parent)
+    action = np.full((3, n), -1, np.int16)
+    action[2] = card
+    return Level(
+        parent=parent,
+        actor=np.full(n, CHANCE, np.uint8),
+        action=action,
+        chance=np.where(card < 0, 1.0, 1.0 / _NUM_CARDS),
+        returns=np.zeros((2, n)),
+        infostate=infostate,
+        public=infostate[1],
+    )
+
+
+def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> Level:
+    """All histories with `length` moves: rows are deals × lines."""
+    lines, num_deals = _LINES[length], deals.shape[1]
+    line = np.tile(np.arange(len(lines)), num_deals)
+    deal = np.repeat(np.arange(num_deals), len(lines))
+    is_over = [text in _SHOWDOWN or text in _FOLDED for text in lines]
+    actor = [TERMINAL if over else ACTOR_BIT[length % 2] for over in is_over]
+    action = np.full((3, len(line)), -1, np.int16)
+    if length == 0:
+        parent, chance = deals[0], 1.0 / (_NUM_CARDS - 1)
+        action[2] = deals[1]
+    else:
+        above = _LINES[length - 1]
+        parent = deal * len(above) + np.array([above.index(text[:-1]) for text in lines])[line]
+        chance = 1.0
+        action[(length - 1) % 2] = np.array([text[-1] == "b" for text in lines])[line]
+    won = np.array([_SHOWDOWN.get(text, 0.0) for text in lines])[line] * ahead[deal]
+    won += np.array([_FOLDED.get(text, 0.0) for text in lines])[line]
+    return Level(
+        parent=parent,
+        actor=np.array(actor, np.uint8)[line],
+        action=action,
+        chance=np.full(len(line), chance),
+        returns=np.stack([won, 0.0 - won]),
+        infostate=first_id + deals[:, deal] * len(lines) + line,
+        public=first_id + line,
+    )
+
+
+def check_integer(game: str, parameter: str, value: object, low: int, high: int | None = None) -> None:
+    """Raises ValueError unless `value` is an integer of `low` … `high`."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        if low <= value and (high is None or value <= high):
+            return
+    what = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
+    raise ValueError(f"{game}: {parameter}={value!r}: expected {what}; choose such a value")
+
+
+def check_flag(game: str, parameter: str, value: object) -> None:
+    """Raises ValueError unless `value` is a bool."""
+    if not isinstance(value, bool):
+        raise ValueError(f"{game}: {parameter}={value!r}: expected True or False; write one of the two")
+
+
+def check_choice(game: str, parameter: str, value: object, choices: Sequence[str]) -> None:
+    """Raises ValueError unless `value` is one of the strings `choices`."""
+    if value not in choices:
+        raise ValueError(
+            f"{game}: {parameter}={value!r}: expected one of {', '.join(choices)}; write one of them"
+        )
+
+
+def check_two_players(game: str, players: object) -> None:
+    """Raises ValueError unless `players` is 2."""
+    if isinstance(players, bool) or players != 2 or not isinstance(players, int):
+        raise ValueError(
+            f"{game}: players={players!r}: expected 2, as only two-player games are solved here; "
+            "leave the parameter out"
+        )
+
+
+def canonical_name(short_name: str, game: DataclassInstance) -> str:
+    """`short_name(key=value,…)` with the parameters that differ from their defaults, sorted."""
+    changed = [
+        f"{field.name}={getattr(game, field.name)}"
+        for field in dataclasses.fields(game)
+        if getattr(game, field.name) != field.default
+    ]
+    return f"{short_name}({','.join(sorted(changed))})" if changed else short_name

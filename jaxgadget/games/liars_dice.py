@@ -1,0 +1,273 @@
+"""Liar's Dice for two: both roll in secret, then outbid each other until one calls "Liar".
+
+The bidding is the same tree below every roll, so a level is the product of the bidding's
+level and the rolls. The highest face is wild: it counts for every bid.
+
+Chance rolls one die after another, but a player looks only when all of its dice lie there,
+sorted: rolls that differ in their order share an infostate, as in OpenSpiel.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    TERMINAL,
+    Budget,
+    CutRule,
+    IntArray,
+    Level,
+    Move,
+    dense_ids,
+)
+from jaxgadget.games.kuhn import canonical_name, check_choice, check_integer, check_two_players
+
+_BIDDING_RULES = ("reset-face", "reset-quantity")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LiarsDice:
+    """Liar's Dice; actions are the bids in ascending order, then "Liar".
+
+    Attributes:
+      players: 2.
+      numdice: dice of each player.
+      dice_sides: faces of a die.
+      bidding_rule: how bids are ordered, by quantity and then face (`reset-face`), or by face
+        and then quantity (`reset-quantity`).
+    """
+
+    short_name: ClassVar[str] = "liars_dice"
+    refused: ClassVar[Mapping[str, str]] = {}
+
+    players: int = 2
+    numdice: int = 1
+    dice_sides: int = 6
+    bidding_rule: str = "reset-face"
+
+    def __post_init__(self) -> None:
+        check_two_players(self.short_name, self.players)
+        check_integer(self.short_name, "numdice", self.numdice, 1)
+        check_integer(self.short_name, "dice_sides", self.dice_sides, 1)
+        check_choice(self.short_name, "bidding_rule", self.bidding_rule, _BIDDING_RULES)
+
+    @property
+    def name(self) -> str:
+        """The canonical game string."""
+        return canonical_name(self.short_name, self)
+
+    @property
+    def num_actions(self) -> int:
+        """All bids, and "Liar"."""
+        return self.num_bids + 1
+
+    @property
+    def num_bids(self) -> int:
+        """Quantities times faces."""
+        return 2 * self.numdice * self.dice_sides
+
+    def levels(self, budget: Budget) -> Iterator[Level]:
+        """Yields the rolls of the single dice, then the bidding for all rolls at once."""
+        for dice in range(2 * self.numdice):
+            budget.claim(self.dice_sides**dice)
+            yield self._rolling(dice)
+        num_rolls = self.dice_sides ** (2 * self.numdice)
+        budget.claim(num_rolls)
+        rolls = _Rolls(game=self)
+        bidding = _Bidding.start(self.num_bids)
+        level = rolls.cross(bidding)
+        # The start of the bidding is what the last die leads to.
+        row = np.arange(num_rolls, dtype=np.int32)
+        action = level.action.copy()
+        action[2] = row % self.dice_sides
+        chance = np.full(num_rolls, 1.0 / self.dice_sides)
+        yield dataclasses.replace(level, parent=row // self.dice_sides, action=action, chance=chance)
+        while (count := bidding.num_children()).any():
+            budget.claim(num_rolls * int(count.sum()))
+            bidding = bidding.next(count)
+            yield rolls.cross(bidding)
+
+    def _rolling(self, dice: int) -> Level:
+        """All histories in which `dice` dice were rolled and others will be."""
+        n = self.dice_sides**dice
+        row = np.arange(n, dtype=np.int32)
+        action = np.full((3, n), -1, np.int16)
+        if dice:
+            action[2] = row % self.dice_sides
+        # Ids count the dice seen, then player 0's hands once it looked.
+        infostate = np.full((2, n), dice, np.int32)
+        if dice >= self.numdice:
+            hand, num_hands = self.hands()
+            mine = row // self.dice_sides ** (dice - self.numdice)
+            infostate[0] = 2 * self.numdice + (dice - self.numdice) * num_hands + hand[mine]
+        return Level(
+            parent=row // self.dice_sides,
+            actor=np.full(n, CHANCE, np.uint8),
+            action=action,
+            chance=np.full(n, 1.0 / self.dice_sides if dice else 1.0),
+            returns=np.zeros((2, n)),
+            infostate=infostate,
+            public=np.full(n, dice, np.int32),
+        )
+
+    def dice(self) -> IntArray:
+        """`[numdice, rolls]` faces 0, 1, … of all rolls of one player, in the order of the histories."""
+        value = self.dice_sides ** np.arange(self.numdice - 1, -1, -1)  # the last die changes fastest
+        return np.arange(self.dice_sides**self.numdice) // value[:, None] % self.dice_sides
+
+    def hands(self) -> tuple[IntArray, int]:
+        """`[rolls]` a number for a player's sorted dice, and how many of them there are."""
+        code = np.zeros(self.dice_sides**self.numdice, np.int64)
+        for die in np.sort(self.dice(), axis=0):
+            code = code * self.dice_sides + die
+        hand, num_hands = dense_ids(code)
+        return hand.astype(np.int32), num_hands
+
+    @functools.cached_property
+    def bids(self) -> tuple[tuple[int, int], ...]:
+        """`(quantity, face)` of every bid, faces from 1."""
+        quantities, faces = range(1, 2 * self.numdice + 1), range(1, self.dice_sides + 1)
+        if self.bidding_rule == "reset-face":
+            return tuple((quantity, face) for quantity in quantities for face in faces)
+        return tuple((quantity, face) for face in faces for quantity in quantities)
+
+    @functools.cached_property
+    def _action_strings(self) -> tuple[str, ...]:
+        return (*(f"{quantity}-{face}" for quantity, face in self.bids), "Liar")
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """OpenSpiel's string: the player's sorted dice, then what was bid."""
+        moves = cast(Sequence[int], history)  # nothing is simultaneous here
+        mine = sorted(moves[player * self.numdice : (player + 1) * self.numdice])
+        hand = "".join([str(die + 1) for die in mine])
+        names = self._action_strings
+        return " ".join([hand, *[names[move] for move in moves[2 * self.numdice :]]])
+
+    def action_string(self, player: int, action: int) -> str:
+        """OpenSpiel's wording: quantity-face, or "Liar"."""
+        return self._action_strings[action]
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """No named cuts."""
+        return {}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Bidding:
+    """A level of the tree of bids, `[t]` rows.
+
+    Attributes:
+      num_bids: number of bids, and the action "Liar".
+      depth: number of actions so far.
+      first_id: number of rows in all levels above.
+      num_above: number of rows in the level above.
+      parent: `[t]` row in the level above.
+      action: `[t]` last action, -1 at the start.
+      doubted: `[t]` the bid that was called a lie, `num_bids` where none was.
+    """
+
+    num_bids: int
+    depth: int
+    first_id: int
+    num_above: int
+    parent: IntArray
+    action: IntArray
+    doubted: IntArray
+
+    @staticmethod
+    def start(num_bids: int) -> _Bidding:
+        """No bid yet."""
+        none = np.full(1, -1, np.int32)
+        return _Bidding(
+            num_bids=num_bids,
+            depth=0,
+            first_id=0,
+            num_above=1,
+            parent=none + 1,
+            action=none,
+            doubted=none + 1 + num_bids,
+        )
+
+    def num_children(self) -> IntArray:
+        """`[t]` higher bids and, after the first bid, "Liar", which is the highest action."""
+        return self.num_bids - self.action - (1 if self.depth == 0 else 0)
+
+    def next(self, count: IntArray) -> _Bidding:
+        """The level below, given `num_children()`."""
+        parent = np.repeat(np.arange(len(count), dtype=np.int32), count)
+        start = np.cumsum(count) - count
+        action = np.arange(len(parent), dtype=np.int32) - (start - self.action - 1)[parent].astype(np.int32)
+        return _Bidding(
+            num_bids=self.num_bids,
+            depth=self.depth + 1,
+            first_id=self.first_id + len(count),
+            num_above=len(count),
+            parent=parent,
+            action=action,
+            doubted=np.where(action == self.num_bids, self.action[parent], self.num_bids),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Rolls:
+    """All rolls of both players, `[d]`, in the order of the histories."""
+
+    game: LiarsDice
+
+    @functools.cached_property
+    def _hand(self) -> tuple[IntArray, int]:
+        """`[2, d]` both players' hands, and how many hands there are."""
+        hand, num_hands = self.game.hands()
+        return np.stack([np.repeat(hand, len(hand)), np.tile(hand, len(hand))]), num_hands
+
+    @functools.cached_property
+    def _bid_holds(self) -> npt.NDArray[np.int8]:
+        """`[d, num_bids + 1]` 1 where a bid is true, -1 where not, 0 in the last column (no bid)."""
+        wild = self.game.dice_sides - 1
+        dice = self.game.dice()
+        matches = np.stack(
+            [((dice == face) | (dice == wild)).sum(axis=0, dtype=np.int16) for face in range(wild + 1)]
+        )
+        both = (matches[:, :, None] + matches[:, None, :]).reshape(wild + 1, -1)
+        holds = [np.where(both[face - 1] >= quantity, 1, -1) for quantity, face in self.game.bids]
+        return np.stack([*holds, np.zeros_like(holds[0])], axis=1).astype(np.int8)
+
+    def cross(self, bidding: _Bidding) -> Level:
+        """A level of the game: every roll with every bidding; rows are rolls × biddings."""
+        game = self.game
+        hand, num_hands = self._hand
+        num_rolls, width = hand.shape[1], len(bidding.action)
+        n = num_rolls * width
+        row_above = np.arange(num_rolls, dtype=np.int32) * bidding.num_above
+        action = np.full((3, n), -1, np.int16)
+        called = bidding.action == game.num_bids
+        won = np.zeros((2, n))
+        if bidding.depth:
+            action[(bidding.depth - 1) % 2] = np.tile(bidding.action, num_rolls)
+            # The player who made the bid gets 1 if it holds; the one who doubts it acted last.
+            bidder = bidding.depth % 2
+            holds = self._bid_holds[:, bidding.doubted].reshape(-1)
+            won[bidder] = holds
+            won[1 - bidder] = -holds
+        first_id = 2 * game.numdice
+        state = np.arange(bidding.first_id, bidding.first_id + width, dtype=np.int32)
+        infostate = hand[:, :, None] + (first_id + game.numdice * num_hands + state * num_hands)
+        return Level(
+            parent=(row_above[:, None] + bidding.parent).reshape(-1),
+            actor=np.tile(
+                np.where(called, TERMINAL, ACTOR_BIT[bidding.depth % 2]).astype(np.uint8), num_rolls
+            ),
+            action=action,
+            chance=np.ones(n),
+            returns=won,
+            infostate=infostate.reshape(2, -1),
+            public=np.tile(first_id + state, num_rolls),
+        )

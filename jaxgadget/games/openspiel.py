@@ -1,0 +1,212 @@
+"""Any two-player zero- or constant-sum game of OpenSpiel that says what its players know.
+
+Simultaneous games stay simultaneous: one step is a joint action. At a history where a player
+acts, its infostate is its `information_state_string`. Elsewhere (the other's turn, chance, the
+end) it is the player's last own infostate and action with the string that the game gives there,
+if any. An equal string with an equal own past is the same infostate, so one may span histories
+of different length. Two own pasts under one string of an acting player are imperfect recall,
+which `tree.enumerate_game` refuses.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, CutRule, Move
+from jaxgadget.games.stepwise import Branch, Node, PerStateGame
+
+PREFIX = "openspiel:"
+
+
+class _Position(NamedTuple):
+    state: Any
+    past: tuple[tuple[int, int], tuple[int, int]]  # both players' last own (infostate, action)
+
+
+class OpenSpielGame(PerStateGame):
+    """A game of OpenSpiel's, given by its string.
+
+    Raises:
+      ImportError: if OpenSpiel is not installed.
+      ValueError: if OpenSpiel has no such game, or the game is not for two players, not
+        constant-sum, has implicit chance, or does not say what its players know.
+    """
+
+    def __init__(self, spec: str):
+        pyspiel = _import_pyspiel()
+        self._game = _load(pyspiel, spec)
+        self._error: type[Exception] = pyspiel.SpielError
+        _check_type(self._game, spec)
+        self.name = PREFIX + _canonical(pyspiel, self._game, spec)
+        self._ids: tuple[dict[object, int], dict[object, int]] = ({}, {})
+        self._acting: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        self._action_names: dict[tuple[int, int], str] = {}
+
+    @property
+    def num_actions(self) -> int:
+        """OpenSpiel's number of distinct actions."""
+        return int(self._game.num_distinct_actions())
+
+    def action_string(self, player: int, action: int) -> str:
+        """OpenSpiel's name of the action, if need be the one of the first state that offers it."""
+        name = str(self._game.action_to_string(player, action))
+        if name.startswith("Action(id="):  # what a game says that leaves it to its states
+            return self._action_names.get((player, action), str(action))
+        return name
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """OpenSpiel's information state string after the history."""
+        state = self._game.new_initial_state()
+        for length, move in enumerate(history):
+            both = move if isinstance(move, tuple) else None
+            actors = (0, 1) if both else (state.current_player(),)
+            moves = both or (move,)
+            if state.is_simultaneous_node() != bool(both) or any(
+                action not in state.legal_actions(p) for p, action in zip(actors, moves, strict=True)
+            ):
+                raise ValueError(
+                    f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
+                    f"move after {tuple(history[:length])!r}; take histories from the game's tree"
+                )
+            if both:
+                state.apply_actions(list(both))
+            else:
+                state.apply_action(move)
+        return str(state.information_state_string(player))
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """OpenSpiel names no cuts."""
+        return {}
+
+    def root(self) -> Node:
+        """OpenSpiel's initial state."""
+        nothing = (-1, -1)
+        return self._arrive(_Position(self._game.new_initial_state(), (nothing, nothing)))
+
+    def branches(self, node: Node) -> list[Branch]:
+        """Legal actions, joint actions, or chance outcomes."""
+        position: _Position = node.state
+        if node.actor == CHANCE:
+            return [Branch((-1, -1, k), p) for k, p in sorted(position.state.chance_outcomes())]
+        legal: list[list[int]] = [[-1], [-1]]
+        for player in (0, 1):
+            if node.actor & ACTOR_BIT[player]:
+                legal[player] = self._legal(position.state, player)
+        return [Branch((first, second, -1)) for first in legal[0] for second in legal[1]]
+
+    def child(self, node: Node, branch: Branch) -> Node:
+        """Applies a move to a copy of the state."""
+        position: _Position = node.state
+        move = branch.move
+        state = position.state.clone()
+        if isinstance(move, tuple):
+            state.apply_actions(list(move))
+        else:
+            state.apply_action(move)
+        first, second, _ = branch.action
+        past = (
+            (node.infostate[0], first) if first >= 0 else position.past[0],
+            (node.infostate[1], second) if second >= 0 else position.past[1],
+        )
+        return self._arrive(_Position(state, past))
+
+    def _arrive(self, position: _Position) -> Node:
+        state = position.state
+        if state.is_terminal():
+            actor = TERMINAL
+        elif state.is_chance_node():
+            actor = CHANCE
+        elif state.is_simultaneous_node():
+            actor = SIMULTANEOUS
+        else:
+            actor = ACTOR_BIT[state.current_player()]
+        infostate = (self._infostate(position, 0, actor), self._infostate(position, 1, actor))
+        if actor != TERMINAL:
+            return Node(position, actor, infostate)
+        first, second = state.returns()
+        return Node(None, actor, infostate, (first, second))
+
+    def _infostate(self, position: _Position, player: int, actor: int) -> int:
+        acts = bool(actor & ACTOR_BIT[player])
+        try:
+            text = str(position.state.information_state_string(player))
+        except self._error:
+            if acts:
+                raise
+            text = None
+        ids = self._ids[player]
+        number = ids.setdefault((position.past[player], text), len(ids))
+        return self._acting[player].setdefault(text, number) if acts and text is not None else number
+
+    def _legal(self, state: Any, player: int) -> list[int]:
+        legal = sorted(state.legal_actions(player))
+        if not legal:
+            raise ValueError(
+                f"{self.name}: player {player} acts but has no legal action after history {state.history()}; "
+                "expected at least one; only games in which whoever acts has a choice can be loaded"
+            )
+        for action in legal:
+            if (player, action) not in self._action_names:
+                self._action_names[player, action] = str(state.action_to_string(player, action))
+        return legal
+
+
+def _import_pyspiel() -> Any:
+    try:
+        return importlib.import_module("pyspiel")
+    except ImportError as error:
+        raise ImportError(
+            "games of OpenSpiel need the package open_spiel, which is not installed: "
+            'pip install "jaxgadget[openspiel]"'
+        ) from error
+
+
+def _load(pyspiel: Any, spec: str) -> Any:
+    short_name = spec.partition("(")[0].strip()
+    known: list[str] = list(pyspiel.registered_names())
+    if short_name not in known:
+        near = difflib.get_close_matches(short_name, known, n=3) or ["kuhn_poker", "leduc_poker"]
+        raise ValueError(
+            f"{PREFIX}{spec}: OpenSpiel has no game {short_name!r}; expected a name like {', '.join(near)} "
+            "(pyspiel.registered_names() lists them all)"
+        )
+    try:
+        return pyspiel.load_game(spec)
+    except pyspiel.SpielError as error:
+        raise ValueError(
+            f"{PREFIX}{spec}: OpenSpiel cannot load this: {error}; expected name(parameter=value,…) with "
+            "parameters that the game has"
+        ) from error
+
+
+def _check_type(game: Any, spec: str) -> None:
+    kind = game.get_type()
+    dynamics, utility, chance = (
+        str(k).rpartition(".")[2] for k in (kind.dynamics, kind.utility, kind.chance_mode)
+    )
+    if dynamics not in ("SEQUENTIAL", "SIMULTANEOUS"):
+        problem = f"its dynamics are {dynamics}; expected SEQUENTIAL or SIMULTANEOUS"
+    elif game.num_players() != 2:
+        problem = f"it has {game.num_players()} players; expected 2"
+    elif utility not in ("ZERO_SUM", "CONSTANT_SUM"):
+        problem = f"its utility is {utility}; expected ZERO_SUM or CONSTANT_SUM"
+    elif chance == "SAMPLED_STOCHASTIC":
+        problem = f"its chance is {chance}; expected explicit outcomes with probabilities"
+    elif not kind.provides_information_state_string:
+        problem = (
+            "it has no information_state_string, so nothing says what a player remembers; choose a game "
+            "that has one, or write this one down as jaxgadget.games.stepwise.Rules"
+        )
+    else:
+        return
+    raise ValueError(f"{PREFIX}{spec} cannot be solved here: {problem}")
+
+
+def _canonical(pyspiel: Any, game: Any, spec: str) -> str:
+    """The game's own string, unless OpenSpiel cannot read it back (restricted_nash_response)."""
+    own = str(game)
+    is_known = own.partition("(")[0] in pyspiel.registered_names()
+    return own if is_known else spec.strip()

@@ -1,0 +1,171 @@
+"""Names and parameters → games: `load`, and the list of what there is."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import os
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from jaxgadget.games.gambit import GambitGame
+from jaxgadget.games.game import Game
+from jaxgadget.games.openspiel import PREFIX, OpenSpielGame
+from jaxgadget.games.stepwise import Rules, StepwiseGame
+
+# Name → (module, what makes the game). Modules are imported when a game of theirs is asked for.
+_MAKERS = {
+    "kuhn_poker": ("kuhn", "KuhnPoker"),
+    "leduc_poker": ("leduc", "LeducPoker"),
+    "goofspiel": ("goofspiel", "Goofspiel"),
+    "liars_dice": ("liars_dice", "LiarsDice"),
+    "matching_pennies_forfeit": ("examples", "matching_pennies_forfeit"),
+    "three_state_figure5": ("examples", "three_state_figure5"),
+    "three_state_figure11": ("examples", "three_state_figure11"),
+    "sequential_rps": ("examples", "sequential_rps"),
+    "coin_toss": ("examples", "coin_toss"),
+    "coin_toss_two_subgames": ("examples", "coin_toss_two_subgames"),
+    "biased_matching_pennies": ("examples", "biased_matching_pennies"),
+    "coin_game": ("examples", "coin_game"),
+    "matching_pennies_twist": ("examples", "matching_pennies_twist"),
+}
+_GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_string", "cuts")
+
+
+class GameEntry(NamedTuple):
+    """A game that `load` knows by name: what it is, and its parameters with their defaults."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, object]
+
+
+def load(spec: str | os.PathLike[str] | Game | Rules[Any]) -> Game:
+    """Makes a game.
+
+    Args:
+      spec: a name with parameters as OpenSpiel writes them, such as `leduc_poker` or
+        `goofspiel(imp_info=True,num_cards=4,points_order=descending)`; `openspiel:NAME(…)` for
+        any game of OpenSpiel's; the path of a Gambit file, ending in `.efg`; your own `Rules`;
+        or a game, which is returned.
+
+    Raises:
+      ValueError: if the name or a parameter is unknown, refused or malformed.
+      ImportError: if a game of OpenSpiel's is asked for and OpenSpiel is missing.
+      FileNotFoundError: if there is no such file.
+    """
+    if isinstance(spec, Rules):
+        return StepwiseGame(spec)
+    if isinstance(spec, str | os.PathLike):
+        text = os.fspath(spec)
+        if text.startswith(PREFIX):
+            return OpenSpielGame(text.removeprefix(PREFIX))
+        if text.lower().endswith(".efg"):
+            return GambitGame(text)
+        return _make(text)
+    if isinstance(spec, type) or not all(hasattr(spec, member) for member in _GAME_MEMBERS):
+        raise ValueError(
+            f"spec={spec!r}: expected a game's name, the path of an .efg file, a Rules or a Game; a class "
+            f"must be called first, and a game of pyspiel's is given by its string, '{PREFIX}NAME(…)'"
+        )
+    return spec
+
+
+def list_games() -> list[GameEntry]:
+    """All games that `load` knows by name, without OpenSpiel's."""
+    entries: list[GameEntry] = []
+    for name in _MAKERS:
+        maker = _maker(name)
+        lines = (inspect.getdoc(maker) or "").splitlines()
+        entries.append(GameEntry(name, lines[0] if lines else "", _defaults(maker)))
+    return entries
+
+
+def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
+    """Splits `name(key=value,…)` into the name and the values' texts; values may have parentheses.
+
+    Raises:
+      ValueError: if the text is not of this form, or a parameter is given twice.
+    """
+    form = f"game {spec!r}: expected name or name(parameter=value,…)"
+    match = re.fullmatch(r"\s*([^\s()=,]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
+    if not match:
+        raise ValueError(f"{form}; correct its spelling")
+    parameters: dict[str, str] = {}
+    for part in _split(match[2] or "", form):
+        key, equals, value = (text.strip() for text in part.partition("="))
+        if not key or not equals or not value:
+            raise ValueError(f"{form}, got the parameter {part!r}; write it as parameter=value")
+        if key in parameters:
+            raise ValueError(f"{form}, got the parameter {key!r} twice; leave one of them out")
+        parameters[key] = value
+    return match[1], parameters
+
+
+def _split(text: str, form: str) -> list[str]:
+    """Splits at the commas that are in no parentheses."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if depth < 0:
+            break
+        if letter == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    if depth:
+        raise ValueError(f"{form}, got unequal parentheses; balance them")
+    return parts if text.strip() else []
+
+
+def _make(spec: str) -> Game:
+    name, texts = parse_spec(spec)
+    if name not in _MAKERS:
+        near = difflib.get_close_matches(name, _MAKERS, n=3)
+        hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(_MAKERS)}."
+        raise ValueError(
+            f"game {spec!r} is unknown: {hint} OpenSpiel's games are called '{PREFIX}NAME(…)', and a Gambit "
+            "file ends in .efg"
+        )
+    maker = _maker(name)
+    defaults = _defaults(maker)
+    refused: Mapping[str, str] = getattr(maker, "refused", {})
+    values: dict[str, object] = {}
+    for key, text in texts.items():
+        if key in refused:
+            raise ValueError(f"{name}: parameter {key}={text} is refused: {refused[key]}")
+        if key not in defaults:
+            accepted = ", ".join(f"{k}={v}" for k, v in defaults.items()) or "none"
+            raise ValueError(
+                f"{name}: parameter {key!r} is unknown; expected one of (with defaults): {accepted}"
+            )
+        values[key] = _convert(name, key, text, defaults[key])
+    return maker(**values)
+
+
+def _maker(name: str) -> Callable[..., Game]:
+    module, member = _MAKERS[name]
+    return getattr(importlib.import_module(f"jaxgadget.games.{module}"), member)
+
+
+def _defaults(maker: Callable[..., Game]) -> dict[str, object]:
+    return {key: parameter.default for key, parameter in inspect.signature(maker).parameters.items()}
+
+
+def _convert(game: str, key: str, text: str, default: object) -> object:
+    """Reads a value as the type of the default."""
+    if isinstance(default, str):
+        return text
+    if isinstance(default, bool):
+        if text in ("True", "False", "true", "false"):
+            return text in ("True", "true")
+        expected = "True or False"
+    else:
+        kind = float if isinstance(default, float) else int
+        try:
+            return kind(text)
+        except ValueError:
+            expected = "a number" if kind is float else "an integer"
+    raise ValueError(f"{game}: {key}={text}: expected {expected}, such as the default {default}")

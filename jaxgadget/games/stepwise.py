@@ -1,0 +1,398 @@
+"""A game written one state at a time, lifted to the level-by-level protocol of `game.py`.
+
+Your own game: subclass `Rules`, then `jaxgadget.load(MyRules())` or `StepwiseGame(MyRules())`.
+`PerStateGame` is the walk underneath, which games from elsewhere share.
+"""
+
+from __future__ import annotations
+
+import abc
+import array
+import enum
+import math
+import operator
+import re
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, cast
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, Level, Move
+
+State = TypeVar("State")
+
+PROBABILITY_TOLERANCE = 1e-9
+"""How far the probabilities of a chance state may be from summing to 1."""
+
+
+class Step(NamedTuple, Generic[State]):
+    """What one move does.
+
+    Attributes:
+      state: the state after the move.
+      reward: what player 0 gets for this move, player 1 gets the negative; or a pair, both
+        players' rewards. Rewards add up along a history.
+      public: what both players see, any hashable value; None is nothing.
+      private: what player 0 alone and player 1 alone sees, in the same way. A player always
+        knows its own actions, those of the other only if an observation says so.
+    """
+
+    state: State
+    reward: float | tuple[float, float] = 0.0
+    public: Hashable = None
+    private: tuple[Hashable, Hashable] = (None, None)
+
+
+class Rules(abc.ABC, Generic[State]):
+    """A two-player zero- or constant-sum game, one state at a time. Subclass it.
+
+    A state is any immutable value. `name` is the game's name, and `actions` are the names
+    of the players' actions: action `a` is `actions[a]`.
+
+    A player's infostate is what it knew before, its own action, and what it observed. If it
+    neither acted nor observed anything, its infostate stays: it does not notice the move.
+    """
+
+    name: str
+    actions: Sequence[str]
+
+    @abc.abstractmethod
+    def initial_state(self) -> State:
+        """The state before the first move."""
+
+    @abc.abstractmethod
+    def actors(self, state: State) -> Collection[int]:
+        """Who moves: `(0,)`, `(1,)`, both at once `(0, 1)`, `(CHANCE,)`, or `()` at the end."""
+
+    @abc.abstractmethod
+    def legal_actions(self, state: State, player: int) -> Sequence[int]:
+        """The player's legal actions where it acts, in any order."""
+
+    @abc.abstractmethod
+    def step(self, state: State, move: Any) -> Step[State]:
+        """Makes a move: an action, a chance outcome, or `(action 0, action 1)` if both act."""
+
+    def chance_outcomes(self, state: State) -> Sequence[tuple[int, float]]:
+        """`(outcome, probability)` pairs where chance acts; outcomes are integers >= 0."""
+        raise NotImplementedError(f"{self.name}: chance acts, so write chance_outcomes() too")
+
+    def infostate_string(self, state: State, player: int) -> str | None:
+        """The player's infostate where it acts, one string each; None for the default string.
+
+        The default lists what the player did and saw: `>own action`, `public`, `[private]`.
+        """
+        return None
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """Named cuts of the game, by default none."""
+        return {}
+
+
+class Branch(NamedTuple):
+    """A move that can be made: what player 0, player 1 and chance do, -1 for nothing."""
+
+    action: tuple[int, int, int]
+    chance: float = 1.0
+
+    @property
+    def move(self) -> Move:
+        """The move as histories list it."""
+        first, second, _ = self.action
+        return (first, second) if first >= 0 and second >= 0 else max(self.action)
+
+
+class Node(NamedTuple):
+    """A history: what `game.Level` says of it (returns: the sum so far), and its state."""
+
+    state: Any
+    actor: int
+    infostate: tuple[int, int]
+    returns: tuple[float, float] = (0.0, 0.0)
+    public: int = 0
+
+
+class PerStateGame(abc.ABC):
+    """A game that is enumerated one state at a time, keeping the states of one level only."""
+
+    name: str
+    says_public: ClassVar[bool] = False
+    """Whether `Node.public` means something."""
+
+    @abc.abstractmethod
+    def root(self) -> Node:
+        """The first history."""
+
+    @abc.abstractmethod
+    def branches(self, node: Node) -> list[Branch]:
+        """All moves from a history that is not terminal, in ascending order."""
+
+    @abc.abstractmethod
+    def child(self, node: Node, branch: Branch) -> Node:
+        """The history after a move."""
+
+    def levels(self, budget: Budget) -> Iterator[Level]:
+        """Yields the levels of `game.Game`."""
+        budget.claim(1)
+        arrivals: Iterable[tuple[int, Branch, Node]] = [(0, Branch((-1, -1, -1)), self.root())]
+        while True:
+            integers, reals = array.array("q"), array.array("d")
+            decisions: list[tuple[int, Node]] = []  # of a terminal history only the numbers are kept
+            for row, (parent, branch, node) in enumerate(arrivals):
+                is_terminal = node.actor == TERMINAL
+                integers.extend((parent, node.actor, *branch.action, *node.infostate, node.public))
+                reals.extend((branch.chance, *(node.returns if is_terminal else (0.0, 0.0))))
+                if not is_terminal:
+                    decisions.append((row, node))
+            yield _level(integers, reals, self.says_public)
+            if not decisions:
+                return
+            branches = [self.branches(node) for _, node in decisions]
+            budget.claim(sum(map(len, branches)))
+            arrivals = (
+                (row, branch, self.child(node, branch))
+                for (row, node), moves in zip(decisions, branches, strict=True)
+                for branch in moves
+            )
+
+    def replay(self, history: Sequence[Move]) -> Node:
+        """The node after a history; ValueError if the game has no such history."""
+        node = self.root()
+        for length, move in enumerate(history):
+            found = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
+            if not found:
+                raise ValueError(
+                    f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
+                    f"move after {tuple(history[:length])!r}; take histories from the game's tree"
+                )
+            node = self.child(node, found[0])
+        return node
+
+
+def _level(integers: array.array[int], reals: array.array[float], says_public: bool) -> Level:
+    columns = np.ascontiguousarray(np.array(integers, np.int64).reshape(-1, 8).T)
+    numbers = np.ascontiguousarray(np.array(reals, np.float64).reshape(-1, 3).T)
+    return Level(
+        parent=columns[0],
+        actor=columns[1].astype(np.uint8),
+        action=columns[2:5],
+        chance=numbers[0],
+        returns=numbers[1:],
+        infostate=columns[5:7],
+        public=columns[7] if says_public else None,
+    )
+
+
+class _Position(NamedTuple):
+    state: Any
+    moves: tuple[Move, ...]
+
+
+_Link: TypeAlias = tuple[int, int, int, int]
+"""The infostate before, and what is new: own action, public and private observation, -1 for nothing."""
+
+
+class StepwiseGame(PerStateGame):
+    """Lifts `Rules` to the `Game` protocol; what they return is checked, with a ValueError."""
+
+    says_public = True
+
+    def __init__(self, rules: Rules[Any]):
+        name, actions = getattr(rules, "name", None), list(getattr(rules, "actions", None) or ())
+        if not isinstance(name, str) or not name or not actions or len(set(actions)) < len(actions):
+            raise ValueError(
+                f"{type(rules).__name__}: name={name!r}, actions={actions!r}: expected the game's name and "
+                "distinct names of the players' actions, such as ('fold', 'call'); set both in the class"
+            )
+        self.rules = rules
+        self.name = name
+        self._actions = tuple(map(str, actions))
+        start: _Link = (-1, -1, -1, -1)
+        self._infostates: tuple[dict[_Link, int], dict[_Link, int]] = ({start: 0}, {start: 0})
+        self._links: tuple[list[_Link], list[_Link]] = ([start], [start])
+        self._public: dict[tuple[int, int], int] = {}
+        self._codes: dict[Hashable, int] = {}  # observation → code
+        self._texts: list[str] = []  # by code
+        self._taken: set[str] = set()
+        self._own_names: tuple[dict[int, str], dict[int, str]] = ({}, {})
+        self._named: tuple[dict[str, int], dict[str, int]] = ({}, {})
+
+    @property
+    def num_actions(self) -> int:
+        """How many names `rules.actions` has."""
+        return len(self._actions)
+
+    def action_string(self, player: int, action: int) -> str:
+        """The action's name in `rules.actions`."""
+        return self._actions[action]
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """The rules' own string, else what the player did and saw, step by step."""
+        infostate = self.replay(history).infostate[player]
+        if infostate in self._own_names[player]:
+            return self._own_names[player][infostate]
+        steps: list[str] = []
+        while infostate:
+            infostate, action, public, private = self._links[player][infostate]
+            parts = [">" + _text(self._actions[action])] if action >= 0 else []
+            parts += [self._texts[public]] if public >= 0 else []
+            parts += [f"[{self._texts[private]}]"] if private >= 0 else []
+            steps.append(" ".join(parts))
+        return f"{player}: {', '.join(reversed(steps))}".rstrip()
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """The cuts that the rules name."""
+        return self.rules.cuts()
+
+    def root(self) -> Node:
+        """The history without moves."""
+        return self._arrive(Node(_Position(self.rules.initial_state(), ()), TERMINAL, (0, 0)))
+
+    def branches(self, node: Node) -> list[Branch]:
+        """Asks the rules for legal actions or chance outcomes."""
+        position: _Position = node.state
+        if node.actor == CHANCE:
+            return self._outcomes(position)
+        legal = [self._legal(position, p) if node.actor & ACTOR_BIT[p] else [-1] for p in (0, 1)]
+        return [Branch((first, second, -1)) for first in legal[0] for second in legal[1]]
+
+    def child(self, node: Node, branch: Branch) -> Node:
+        """Makes one step and takes down who saw what."""
+        position: _Position = node.state
+        moves = (*position.moves, branch.move)
+        step: Any = self.rules.step(position.state, branch.move)
+        if not isinstance(step, Step) or not _is_pair(step.private):
+            raise self._error(
+                moves, f"step() returned {step!r}", "return Step(state, reward, public, (private, private))"
+            )
+        rewards = self._rewards(step.reward, moves)
+        public = self._code(step.public, moves, "both players")
+        infostate = list(node.infostate)
+        for player in (0, 1):
+            seen = self._code(step.private[player], moves, f"player {player}")
+            if max(branch.action[player], public, seen) >= 0:
+                link = (infostate[player], branch.action[player], public, seen)
+                infostate[player] = self._infostates[player].setdefault(link, len(self._links[player]))
+                if infostate[player] == len(self._links[player]):
+                    self._links[player].append(link)
+        after = node.public
+        if public >= 0:
+            after = self._public.setdefault((after, public), len(self._public) + 1)
+        returns = (node.returns[0] + rewards[0], node.returns[1] + rewards[1])
+        position = _Position(step.state, moves)
+        return self._arrive(Node(position, TERMINAL, (infostate[0], infostate[1]), returns, after))
+
+    def _arrive(self, node: Node) -> Node:
+        """Asks who acts at a new history."""
+        position: _Position = node.state
+        actors: Any = self.rules.actors(position.state)
+        who: list[Any] = list(actors) if isinstance(actors, Collection) else [actors, None]
+        if not all(player in (0, 1) for player in who) and who != [CHANCE]:
+            raise self._error(
+                position.moves,
+                f"actors() returned {actors!r}",
+                "expected (0,), (1,), (0, 1), (CHANCE,) or ()",
+            )
+        acting = [player for player in (0, 1) if player in who]
+        for player in acting:
+            self._take_name(player, node.infostate[player], position)
+        return node._replace(actor=CHANCE if who == [CHANCE] else sum(ACTOR_BIT[p] for p in acting))
+
+    def _legal(self, position: _Position, player: int) -> list[int]:
+        given = self.rules.legal_actions(position.state, player)
+        legal = _distinct_integers(given)
+        if not legal or max(legal) >= self.num_actions:
+            raise self._error(
+                position.moves,
+                f"player {player} acts, but legal_actions() returned {given!r}",
+                f"expected distinct indices of {self._actions}; at the end let actors() return ()",
+            )
+        return sorted(legal)
+
+    def _outcomes(self, position: _Position) -> list[Branch]:
+        given: Any = list(self.rules.chance_outcomes(position.state))
+        outcomes = _distinct_integers([pair[0] for pair in given]) if all(map(_is_pair, given)) else None
+        probabilities = [float(pair[1]) for pair in given] if outcomes else []
+        total = math.fsum(probabilities)
+        if not outcomes or min(probabilities) < 0 or not abs(total - 1) <= PROBABILITY_TOLERANCE:
+            raise self._error(
+                position.moves,
+                f"chance_outcomes() returned {given!r}, whose probabilities sum to {total:.12g}",
+                "expected pairs of distinct integers >= 0 and probabilities >= 0 that sum to 1",
+            )
+        return [Branch((-1, -1, k), p) for k, p in sorted(zip(outcomes, probabilities, strict=True))]
+
+    def _rewards(self, reward: Any, moves: tuple[Move, ...]) -> tuple[float, float]:
+        try:
+            first, second = map(float, reward if isinstance(reward, tuple) else (reward, 0.0 - reward))
+        except (TypeError, ValueError):
+            first = second = math.nan
+        if not (math.isfinite(first) and math.isfinite(second)):
+            raise self._error(
+                moves, f"reward={reward!r} of player {int(math.isfinite(first))}", "expected finite numbers"
+            )
+        return first, second
+
+    def _code(self, observation: Hashable, moves: tuple[Move, ...], who: str) -> int:
+        """Numbers an observation, -1 for None. Equal ones are the same, and so must their texts be."""
+        if observation is None:
+            return -1
+        try:
+            code = self._codes.get(observation)
+        except TypeError:
+            raise self._error(
+                moves, f"the observation {observation!r} of {who} is not hashable", "use a tuple or a string"
+            ) from None
+        if code is None:
+            text = _text(observation)
+            if text in self._taken or " at 0x" in text:
+                raise self._error(
+                    moves,
+                    f"the observation {observation!r} of {who} has no text of its own",
+                    "give its class a __repr__ that is the same in every run and tells unequal ones apart",
+                )
+            self._texts.append(text)
+            self._taken.add(text)
+            code = self._codes[observation] = len(self._codes)
+        return code
+
+    def _take_name(self, player: int, infostate: int, position: _Position) -> None:
+        """Takes down the rules' own string of an infostate."""
+        name = self.rules.infostate_string(position.state, player)
+        if name is None:
+            return
+        known = self._own_names[player].setdefault(infostate, name)
+        if known != name or self._named[player].setdefault(name, infostate) != infostate:
+            raise self._error(
+                position.moves,
+                f"infostate_string() of player {player} returned {name!r}",
+                f"it must be the same where the player knows the same (here it was {known!r} before), and "
+                "different elsewhere; correct the string or the observations",
+            )
+
+    def _error(self, moves: tuple[Move, ...], what: str, remedy: str) -> ValueError:
+        return ValueError(f"{self.name}: {what} after history {moves!r}; {remedy}")
+
+
+def _is_pair(value: object) -> bool:
+    return isinstance(value, tuple) and len(cast("tuple[object, ...]", value)) == 2
+
+
+def _distinct_integers(values: Any) -> list[int] | None:
+    """The values as integers >= 0, or None if they are not that."""
+    try:
+        integers = [operator.index(value) for value in values]
+    except TypeError:
+        return None
+    return integers if len(set(integers)) == len(integers) and min(integers, default=0) >= 0 else None
+
+
+def _text(value: object) -> str:
+    """A text that stands for itself in a list: plain words and numbers bare, all else in quotes."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_text, cast('tuple[object, ...]', value)))})"
+    if isinstance(value, frozenset):  # its own repr differs from run to run
+        return f"{{{', '.join(sorted(map(_text, cast('frozenset[object]', value))))}}}"
+    text = value.name if isinstance(value, enum.Enum) else value if isinstance(value, str) else repr(value)
+    return text if re.fullmatch(r"[\w.+\-*/|#]+", text) else repr(text)

@@ -1,0 +1,339 @@
+"""Policies of both players for a whole game, with lanes: blueprints and what became of them.
+
+Plain NumPy in float64. Rows follow the tree's infosets; files and OpenSpiel tables go by
+infostate string.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.files import atomic_writer
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.tree.history import HistoryTree
+
+if TYPE_CHECKING:
+    from open_spiel.python.policy import TabularPolicy
+
+FORMAT = "jaxgadget policy"
+FORMAT_VERSION = 1
+ROW_TOLERANCE = 1e-5
+"""How far the probabilities of an infoset may be from summing to 1."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Policy:
+    """A profile for every lane.
+
+    Attributes:
+      tree: the game's histories; `tree.infosets[p]` names the rows.
+      probabilities: for both players `[Q, lanes]`, Q = `num_sequences - 1`: the probability of
+        sequence `1 + q` at its infoset. Rows of an infoset sum to 1.
+      labels: a name for every lane.
+    """
+
+    tree: HistoryTree
+    probabilities: tuple[FloatArray, FloatArray]
+    labels: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for player, rows in enumerate(self.probabilities):
+            expected = (self.tree.infosets[player].num_sequences - 1, len(self.labels))
+            if rows.shape != expected:
+                raise ValueError(
+                    f"policy of player {player} has shape {rows.shape}, expected {expected} (actions of all "
+                    f"infosets of {self.tree.game.name}, lanes)"
+                )
+            _check_rows(self.tree, player, rows, self.labels)
+
+    @property
+    def num_lanes(self) -> int:
+        return len(self.labels)
+
+    # --- where policies come from -----------------------------------------------------
+
+    @staticmethod
+    def from_function(
+        tree: HistoryTree, row: Callable[[int, int, int], Sequence[float] | FloatArray], label: str
+    ) -> Policy:
+        """One lane from `row(player, infoset, num_actions)`, the probabilities of an infoset."""
+        parts: list[FloatArray] = []
+        for player in (0, 1):
+            counts = tree.infosets[player].num_actions.tolist()
+            rows = [np.asarray(row(player, i, k), np.float64) for i, k in enumerate(counts)]
+            parts.append(np.concatenate([*rows, np.zeros(0)])[:, None])
+        return Policy(tree, (parts[0], parts[1]), (label,))
+
+    @staticmethod
+    def uniform(tree: HistoryTree) -> Policy:
+        """All legal actions alike."""
+        return Policy.from_function(tree, lambda p, i, k: np.full(k, 1 / k), "uniform")
+
+    @staticmethod
+    def geometric(tree: HistoryTree, ratio: float) -> Policy:
+        """The k-th legal action has probability ∝ ratio^k.
+
+        Raises:
+          ValueError: if the ratio is not a positive finite number.
+        """
+        if not (np.isfinite(ratio) and ratio > 0):
+            raise ValueError(f"geometric ratio {ratio}: expected a positive number, such as 0.5")
+
+        def row(player: int, infoset: int, k: int) -> FloatArray:
+            weight = np.exp(np.log(ratio) * (np.arange(k) - (k - 1 if ratio > 1 else 0)))
+            return weight / weight.sum()
+
+        return Policy.from_function(tree, row, f"geometric:{ratio:g}")
+
+    @staticmethod
+    def dirichlet(tree: HistoryTree, seed: int, alpha: float = 1.0) -> Policy:
+        """Independent Dirichlet(alpha) rows, reproducible from the seed.
+
+        Drawn with NumPy's PCG64, player 0 then 1, infosets sorted by infostate string.
+
+        Raises:
+          ValueError: if alpha is not positive or the seed negative.
+        """
+        if not (np.isfinite(alpha) and alpha > 0):
+            raise ValueError(f"dirichlet alpha {alpha}: expected a positive number, such as 1")
+        if seed < 0:
+            raise ValueError(f"dirichlet seed {seed}: expected a whole number >= 0")
+        rng = np.random.Generator(np.random.PCG64(seed))
+        drawn: dict[tuple[int, int], FloatArray] = {}
+        for player in (0, 1):
+            names = tree.infoset_names[player]
+            counts = tree.infosets[player].num_actions
+            for infoset in sorted(range(len(names)), key=names.__getitem__):
+                drawn[player, infoset] = rng.dirichlet(np.full(int(counts[infoset]), alpha))
+        label = f"dirichlet:{seed}" if alpha == 1 else f"dirichlet:{seed}:{alpha:g}"
+        return Policy.from_function(tree, lambda p, i, k: drawn[p, i], label)
+
+    @staticmethod
+    def from_openspiel(tree: HistoryTree, policy: TabularPolicy, label: str = "openspiel") -> Policy:
+        """Reads an OpenSpiel `TabularPolicy` of the same game.
+
+        Raises:
+          ValueError: if an infoset of this game is missing there.
+        """
+
+        def row(player: int, infoset: int, k: int) -> FloatArray:
+            name = tree.infoset_names[player][infoset]
+            if name not in policy.state_lookup:
+                raise ValueError(
+                    f"OpenSpiel policy has no state {name!r} of player {player}; expected a policy of "
+                    f"{tree.game.name}"
+                )
+            first = tree.infosets[player].first_sequence[infoset]
+            table = policy.action_probability_array[policy.state_lookup[name]]
+            return np.asarray(table, np.float64)[tree.infosets[player].action[first : first + k]]
+
+        return Policy.from_function(tree, row, label)
+
+    @staticmethod
+    def stack(policies: Sequence[Policy]) -> Policy:
+        """Lays the lanes of several policies of one tree side by side.
+
+        Raises:
+          ValueError: if there are none, or they belong to different trees.
+        """
+        if not policies:
+            raise ValueError("no policies to stack; expected at least one")
+        tree = policies[0].tree
+        policies = [policy.on(tree) for policy in policies]
+        first, second = (np.concatenate([p.probabilities[i] for p in policies], axis=1) for i in (0, 1))
+        return Policy(tree, (first, second), tuple(label for p in policies for label in p.labels))
+
+    def on(self, tree: HistoryTree) -> Policy:
+        """The same policy for another enumeration of the same game.
+
+        Raises:
+          ValueError: if the tree is of another game.
+        """
+        if tree is self.tree:
+            return self
+        same = tree.game.name == self.tree.game.name and all(
+            np.array_equal(a.action, b.action) and np.array_equal(a.parent, b.parent)
+            for a, b in zip(tree.infosets, self.tree.infosets, strict=True)
+        )
+        if not same:
+            raise ValueError(
+                f"policy {self.labels[0]!r} is for {self.tree.game.name!r}, not for {tree.game.name!r}; make or "
+                "load it for this game"
+            )
+        return Policy(tree, self.probabilities, self.labels)
+
+    # --- what they say ----------------------------------------------------------------
+
+    def lane(self, lane: int | str) -> Policy:
+        """One lane, by number or label."""
+        index = self.labels.index(lane) if isinstance(lane, str) else range(self.num_lanes)[lane]
+        first, second = (rows[:, [index]] for rows in self.probabilities)
+        return Policy(self.tree, (first, second), (self.labels[index],))
+
+    def action_probabilities(self, infostate: str, lane: int = 0) -> dict[int, float]:
+        """Action id → probability at an infostate string."""
+        player, infoset = self.tree.find_infoset(infostate)
+        infosets = self.tree.infosets[player]
+        first = int(infosets.first_sequence[infoset])
+        ids = range(first, first + int(infosets.num_actions[infoset]))
+        return {int(infosets.action[q]): float(self.probabilities[player][q - 1, lane]) for q in ids}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for every lane, player, infostate and action."""
+        frames: list[pd.DataFrame] = []
+        for player in (0, 1):
+            infosets = self.tree.infosets[player]
+            names = np.asarray(self.tree.infoset_names[player], object)
+            actions = infosets.action[1:]
+            for lane, label in enumerate(self.labels):
+                frames.append(
+                    pd.DataFrame(
+                        {
+                            "lane": label,
+                            "player": player,
+                            "infostate": names[infosets.infoset[1:]],
+                            "action": actions,
+                            "action_name": [self.tree.game.action_string(player, a) for a in actions.tolist()],
+                            "probability": self.probabilities[player][:, lane],
+                        }
+                    )
+                )
+        return pd.concat(frames, ignore_index=True)
+
+    def reach(self, player: int) -> FloatArray:
+        """`[num_sequences, lanes]` how likely the player itself plays every sequence of the tree."""
+        infosets = self.tree.infosets[player]
+        reach = np.ones((infosets.num_sequences, self.num_lanes))
+        depth = infosets.depth[infosets.infoset[1:]]
+        for level in range(int(depth.max(initial=-1)) + 1):
+            rows = 1 + np.nonzero(depth == level)[0]
+            above = infosets.parent[infosets.infoset[rows]]
+            reach[rows] = reach[above] * self.probabilities[player][rows - 1]
+        return reach
+
+    def splice(self, player: int, infosets: IntArray, other: Policy) -> Policy:
+        """This policy with some infosets of a player taken from another one, lane by lane."""
+        replaced = np.isin(self.tree.infosets[player].infoset[1:], infosets)
+        rows = np.where(replaced[:, None], other.probabilities[player], self.probabilities[player])
+        pair = (rows, self.probabilities[1]) if player == 0 else (self.probabilities[0], rows)
+        return Policy(self.tree, pair, other.labels)
+
+    def to_openspiel(self, lane: int = 0) -> TabularPolicy:
+        """The lane as an OpenSpiel `TabularPolicy` of the OpenSpiel game of the same name.
+
+        Raises:
+          ImportError: if OpenSpiel is not installed.
+        """
+        from jaxgadget.games.openspiel import tabular_policy
+
+        tables = [
+            (player, name, self.action_probabilities(name, lane))
+            for player in (0, 1)
+            for name in self.tree.infoset_names[player]
+        ]
+        return tabular_policy(self.tree.game, tables)
+
+    # --- files ------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a `.npz` file, atomically.
+
+        It holds `header` (JSON: format, version, game, labels) and for each player p
+        `infostates_p` (strings, sorted), `num_actions_p`, `actions_p` (ids, ascending in an
+        infoset) and `probabilities_p` `[actions, lanes]`, all in the order of the strings.
+        """
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "game": self.tree.game.name,
+            "labels": list(self.labels),
+        }
+        arrays: dict[str, Any] = {"header": np.asarray(json.dumps(header))}
+        for player in (0, 1):
+            order, rows = _file_order(self.tree, player)
+            infosets = self.tree.infosets[player]
+            arrays[f"infostates_{player}"] = np.asarray(self.tree.infoset_names[player])[order]
+            arrays[f"num_actions_{player}"] = infosets.num_actions[order]
+            arrays[f"actions_{player}"] = infosets.action[1:][rows]
+            arrays[f"probabilities_{player}"] = self.probabilities[player][rows]
+        with atomic_writer(path) as file:
+            np.savez_compressed(file, **arrays)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], tree: HistoryTree) -> Policy:
+        """Reads a policy written by `save`.
+
+        Raises:
+          ValueError: if the file is not a policy, of another version, or of another game.
+        """
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                header = json.loads(str(archive["header"]))
+                arrays = {name: archive[name] for name in archive.files}
+        except FileNotFoundError:
+            raise ValueError(f"policy file {os.fspath(path)!r} does not exist") from None
+        except Exception as error:
+            raise ValueError(f"{os.fspath(path)!r} is not a policy file of jaxgadget: {error}") from error
+        if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
+            raise ValueError(
+                f"{os.fspath(path)!r} is {header.get('format')!r} version {header.get('version')!r}; expected "
+                f"{FORMAT!r} version {FORMAT_VERSION}"
+            )
+        probabilities: list[FloatArray] = []
+        for player in (0, 1):
+            order, rows = _file_order(tree, player)
+            same = (
+                header["game"] == tree.game.name
+                and np.array_equal(
+                    arrays[f"infostates_{player}"], np.asarray(tree.infoset_names[player])[order]
+                )
+                and np.array_equal(arrays[f"actions_{player}"], tree.infosets[player].action[1:][rows])
+            )
+            if not same:
+                raise ValueError(
+                    f"{os.fspath(path)!r} is a policy of {header['game']!r}, not of {tree.game.name!r}; load it "
+                    "with the game that it was made for"
+                )
+            values = np.empty_like(arrays[f"probabilities_{player}"])
+            values[rows] = arrays[f"probabilities_{player}"]
+            probabilities.append(values)
+        return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
+
+
+def _file_order(tree: HistoryTree, player: int) -> tuple[IntArray, IntArray]:
+    """Infosets sorted by infostate string, and their rows in `probabilities`."""
+    names = tree.infoset_names[player]
+    order = np.asarray(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    infosets = tree.infosets[player]
+    counts = infosets.num_actions[order]
+    starts = np.repeat(infosets.first_sequence[order] - 1 - (np.cumsum(counts) - counts), counts)
+    return order, starts + np.arange(int(counts.sum()))
+
+
+def _check_rows(tree: HistoryTree, player: int, rows: FloatArray, labels: tuple[str, ...]) -> None:
+    infosets = tree.infosets[player]
+    if len(infosets) == 0:
+        return
+    total = np.add.reduceat(rows, infosets.first_sequence - 1, axis=0)
+    bad = ~(np.abs(total - 1) <= ROW_TOLERANCE)
+    negative = ~(rows >= 0)
+    if negative.any():
+        row, lane = np.argwhere(negative)[0].tolist()
+        bad = np.zeros_like(bad)
+        bad[infosets.infoset[1 + row], lane] = True
+    if bad.any():
+        infoset, lane = np.argwhere(bad)[0].tolist()
+        first = int(infosets.first_sequence[infoset]) - 1
+        values = rows[first : first + int(infosets.num_actions[infoset]), lane]
+        raise ValueError(
+            f"policy {labels[lane]!r} of player {player} at {tree.infoset_names[player][infoset]!r}: "
+            f"{values.tolist()} is not a distribution; expected numbers >= 0 that sum to 1 within "
+            f"{ROW_TOLERANCE}"
+        )

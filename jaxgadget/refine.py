@@ -1,0 +1,364 @@
+"""The main job: every subgame below a cut, re-solved for many blueprints and gadgets at once.
+
+Cut → forest → gadget games → CFR → strategies spliced back, with exact exploitabilities
+before and after and a certificate for every one. All certificates are in float64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import pathlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from jaxgadget.evaluate import check_player, evaluate_policy, exploitability, game_value, normalise_rows
+from jaxgadget.games.game import BoolArray, FloatArray
+from jaxgadget.policy import Policy
+from jaxgadget.progress import progress_bar
+from jaxgadget.solve import forest as on_device
+from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
+from jaxgadget.solve.gadget import Gadget, MaxMargin, NoPrior, Ranges, Resolving, UniformPrior, Unsafe
+from jaxgadget.solve.problem import Parts
+from jaxgadget.solve.regret import Rule, find_rule
+from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree
+
+
+def default_gadgets(epsilon: float = 1e-3) -> tuple[Gadget, ...]:
+    """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
+    kinds = (Resolving, MaxMargin)
+    pairs = [(NoPrior(), 0.0), (UniformPrior(), epsilon)]
+    named = [kind(prior, e) for kind in kinds for prior, e in pairs]
+    return (Unsafe(), *named[:2], Resolving(epsilon=epsilon), *named[2:], MaxMargin(epsilon=epsilon))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Refinement:
+    """Blueprints with all subgames of one player re-solved.
+
+    Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`.
+    S subgames; everything is in the resolving player's utility, in units of the game's payoff.
+
+    Attributes:
+      forest: the subgames.
+      player: who re-solved.
+      blueprint: the blueprints.
+      gadgets: what was solved.
+      policy: the refined policies, a lane each.
+      blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
+      refined_exploitability: `[lanes]` the same after refinement.
+      exploitability_bound: `[lanes]` what the certificate guarantees, NaN where nothing is.
+      gadget_value: `[S, lanes]` what the refined strategy guarantees in each gadget game.
+      gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
+      live: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
+      game_value: bracket of player 0's value of the game.
+      algorithm: the rule's name.
+      iterations: for every lane, iterations done.
+      seconds: `build`, `compile` and `run`.
+    """
+
+    forest: Forest
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    policy: Policy
+    blueprint_exploitability: FloatArray
+    refined_exploitability: FloatArray
+    exploitability_bound: FloatArray
+    gadget_value: FloatArray
+    gap: FloatArray
+    live: BoolArray
+    game_value: tuple[float, float]
+    algorithm: str
+    iterations: npt.NDArray[np.int64]
+    seconds: dict[str, float]
+
+    @property
+    def num_subgames(self) -> int:
+        """Subgames below the cut."""
+        return self.forest.num_subgames
+
+    @property
+    def message(self) -> str:
+        """How far the solve got, and what to do about it, in a sentence."""
+        worst = float(self.gap.max(initial=0.0))
+        share = worst / self.forest.tree.payoff_range
+        left = int((~self.live).sum())
+        skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
+        advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
+        return f"largest gap {worst:.3g} after {int(self.iterations.max())} iterations{advice}{skipped}"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget and blueprint; NaN where a number is not defined."""
+        count = self.blueprint.num_lanes
+        rows: list[dict[str, Any]] = []
+        for lane in range(self.policy.num_lanes):
+            gadget = self.gadgets[lane // count]
+            value, gap = self.gadget_value[:, lane], self.gap[:, lane]
+            rows.append(
+                {
+                    "player": self.player,
+                    "blueprint": self.blueprint.labels[lane % count],
+                    "gadget": gadget.name,
+                    "prior": getattr(gadget.prior, "name", type(gadget.prior).__name__),
+                    "epsilon": gadget.epsilon,
+                    "blueprint_exploitability": self.blueprint_exploitability[lane],
+                    "refined_exploitability": self.refined_exploitability[lane],
+                    "exploitability_bound": self.exploitability_bound[lane],
+                    "gadget_value_sum": value.sum(),
+                    "gadget_value_min": value.min(),
+                    "gadget_value_max": value.max(),
+                    "gap_sum": gap.sum(),
+                    "gap_max": gap.max(),
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def refine(
+    tree: HistoryTree,
+    where: CutSpec,
+    blueprint: Policy | Sequence[Policy],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    player: int = 0,
+    infostate: str | None = None,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 2000,
+    target_gap: float | None = None,
+    check_every: int = 100,
+    dtype: npt.DTypeLike = "float32",
+    value: tuple[float, float] | None = None,
+    padded: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    progress: bool | None = None,
+) -> Refinement:
+    """Re-solves every subgame below a cut, for every blueprint and gadget, in one batch.
+
+    CFR on gadget games (Kubíček, Lisý and Sandholm 2026, §7.2): the opponent's entry uses
+    regret matching perturbed towards the gadget's prior, and moves first in an iteration.
+
+    Args:
+      tree: the game's histories.
+      where: the cut; see `jaxgadget.cut`.
+      blueprint: profiles, a lane each; the opponent's half gives the blueprint prior and the
+        unsafe range.
+      gadgets: what to solve; by default unsafe, and resolving and max-margin with every prior.
+      player: who re-solves, 0 or 1.
+      infostate: re-solve only the subgame in which this infostate string lies.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, or a `Rule`.
+      iterations: at most that many; an iteration updates both players.
+      target_gap: stop when no gadget game of a kind of gadget has a larger gap.
+      check_every: iterations between two looks at the gap.
+      dtype: `float32` or `float64`, of the solve; certificates are always in float64.
+      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      padded: round the forest's sizes up, so that similar forests share compiled programs.
+      checkpoint: a folder to resume from and to save to, a file a kind of gadget.
+      progress: show a bar; by default if it takes over two seconds and somebody watches.
+
+    Returns:
+      Policies, exploitabilities and certificates; see `Refinement`.
+
+    Raises:
+      ValueError: if the blueprint is of another game, the cut or infostate is unknown or
+        crosses an infoset, or a number is out of range.
+    """
+    began = time.perf_counter()
+    check_player(player)
+    rule, precise = find_rule(algorithm), check_dtype(dtype)
+    check_iterations(iterations)
+    profiles = blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))
+    profiles = profiles.on(tree)
+    asked = tuple(default_gadgets() if gadgets is None else [gadgets] if _is_one(gadgets) else gadgets)
+    if not asked:
+        raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
+    spot = cut(tree, where)
+    forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
+    folder = None if checkpoint is None else pathlib.Path(checkpoint)
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    solver = _Solver(forest, player, profiles, rule, precise, time.perf_counter() - began)
+    kinds = list(dict.fromkeys(type(gadget) for gadget in asked))
+    with progress_bar("refining", iterations * len(kinds), progress) as report:
+        for number, kind in enumerate(kinds):
+            mine = [i for i, gadget in enumerate(asked) if type(gadget) is kind]
+            file = None if folder is None else folder / f"{asked[mine[0]].name}.npz"
+            solver.solve(
+                [asked[i] for i in mine],
+                mine,
+                iterations=iterations,
+                target_gap=target_gap,
+                check_every=check_every,
+                checkpoint=file,
+                report=lambda done, before=number * iterations: report(before + done),
+            )
+    return solver.finish(asked, game_value(tree) if value is None else value)
+
+
+def _is_one(gadgets: Any) -> bool:
+    return hasattr(gadgets, "layout")
+
+
+class _Solver:
+    """Collects the results of one kind of gadget after the other."""
+
+    def __init__(
+        self,
+        forest: Forest,
+        player: int,
+        blueprint: Policy,
+        rule: Rule,
+        dtype: np.dtype[Any],
+        build_seconds: float,
+    ):
+        began = time.perf_counter()
+        self.forest, self.player, self.blueprint = forest, player, blueprint
+        self.rule, self.dtype = rule, dtype
+        with precision(np.float64):
+            self.structure = on_device.build_structure(forest, player, np.float64)
+            self.strategy = self._below_cut()
+            self.ranges = on_device.blueprint_ranges(self.structure, self.strategy, self._root_reach())
+        self.seconds = {
+            "build": build_seconds + time.perf_counter() - began,
+            "compile": 0.0,
+            "run": 0.0,
+        }
+        self.lanes: dict[int, _Lanes] = {}
+
+    def _below_cut(self) -> tuple[Parts, Parts]:
+        """The blueprint in the forest's bodies."""
+        empty = jnp.zeros((0, self.blueprint.num_lanes))
+        parts: list[Parts] = []
+        for player in (0, 1):
+            sequence = self.forest.form.action_sequences(player)
+            rows = self.blueprint.probabilities[player][sequence - 1]
+            parts.append(Parts(empty, jnp.asarray(np.where(sequence[:, None] >= 0, rows, 0))))
+        return parts[0], parts[1]
+
+    def _root_reach(self) -> tuple[Any, Any]:
+        """Both players' own reach of their roots, `[R, lanes]`, 0 for padding."""
+        reaches: list[Any] = []
+        for player in (0, 1):
+            roots = self.forest.roots[player]
+            rows = np.zeros((self.forest.form.treeplex[player].num_roots, self.blueprint.num_lanes))
+            rows[: len(roots)] = self.blueprint.reach(player)[roots.sequence]
+            reaches.append(jnp.asarray(rows))
+        return reaches[0], reaches[1]
+
+    def solve(
+        self,
+        gadgets: Sequence[Gadget],
+        places: Sequence[int],
+        *,
+        iterations: int,
+        target_gap: float | None,
+        check_every: int,
+        checkpoint: pathlib.Path | None,
+        report: Callable[[int], None],
+    ) -> None:
+        """Solves one kind of gadget; `places` says which of the gadgets asked for these are."""
+        began = time.perf_counter()
+        with precision(np.float64):
+            games = on_device.build_games(self.forest, self.structure, self.ranges, gadgets, np.float64)
+            problem = on_device.in_precision(games, self.structure, self.dtype)
+        self.seconds["build"] += time.perf_counter() - began
+        with precision(self.dtype):
+            driven = drive(
+                problem,
+                self.rule,
+                iterations=iterations,
+                target_gap=target_gap,
+                check_every=check_every,
+                checkpoint=checkpoint,
+                report=report,
+            )
+        self.seconds["compile"] += driven.compile_seconds
+        self.seconds["run"] += driven.run_seconds
+        with precision(np.float64):
+            total = on_device.cast(driven.state.strategy_sum, np.float64)
+            blueprint = jnp.tile(self.strategy[self.player].body, (1, len(gadgets)))
+            found = on_device.conclude(games, total, blueprint, player=self.player)
+            bound = on_device.excess(self.ranges, gadgets, found)
+        done = int(driven.state.iteration)
+        count = self.blueprint.num_lanes
+        for number, place in enumerate(places):
+            mine = slice(number * count, (number + 1) * count)
+            self.lanes[place] = _Lanes(
+                strategy=np.asarray(found.strategy[:, mine]),
+                value=np.asarray(found.value[: self.forest.num_subgames, mine]),
+                gap=np.asarray(found.gap[: self.forest.num_subgames, mine]),
+                live=np.asarray(games.live[: self.forest.num_subgames, mine]),
+                bound=bound[mine],
+                iterations=np.full(count, done),
+            )
+
+    def finish(self, gadgets: tuple[Gadget, ...], value: tuple[float, float]) -> Refinement:
+        """Splices the strategies into the blueprints and evaluates them in the full game."""
+        began = time.perf_counter()
+        lanes = [self.lanes[i] for i in range(len(gadgets))]
+        before = Policy.stack([self.blueprint] * len(gadgets))
+        labels = tuple(f"{label} | {_label(g)}" for g in gadgets for label in self.blueprint.labels)
+        policy = self._splice(before, np.concatenate([lane.strategy for lane in lanes], axis=1), labels)
+        exploited = np.tile(exploitability(self.blueprint, self.player, value=value), len(gadgets))
+        refined = exploited + self._worse(policy)
+        self.seconds["run"] += time.perf_counter() - began
+        return Refinement(
+            forest=self.forest,
+            player=self.player,
+            blueprint=self.blueprint,
+            gadgets=gadgets,
+            policy=policy,
+            blueprint_exploitability=exploited,
+            refined_exploitability=refined,
+            exploitability_bound=exploited + np.concatenate([lane.bound for lane in lanes]),
+            gadget_value=np.concatenate([lane.value for lane in lanes], axis=1),
+            gap=np.concatenate([lane.gap for lane in lanes], axis=1),
+            live=np.concatenate([lane.live for lane in lanes], axis=1),
+            game_value=value,
+            algorithm=self.rule.name,
+            iterations=np.concatenate([lane.iterations for lane in lanes]),
+            seconds=self.seconds,
+        )
+
+    def _worse(self, policy: Policy) -> FloatArray:
+        """`[lanes]` how much more the opponent's best response gets than against the blueprint."""
+        after = evaluate_policy(policy).best_response_values[self.player]
+        before = evaluate_policy(self.blueprint).best_response_values[self.player]
+        return after - np.tile(before, len(after) // len(before))
+
+    def _splice(self, before: Policy, strategy: FloatArray, labels: tuple[str, ...]) -> Policy:
+        rows = before.probabilities[self.player].copy()
+        sequence = self.forest.form.action_sequences(self.player)
+        rows[sequence[sequence >= 0] - 1] = strategy[sequence >= 0]
+        infosets = self.forest.tree.infosets[self.player]
+        inside = np.isin(infosets.infoset[1:], self.forest.infosets(self.player))
+        rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
+        other = before.probabilities[1 - self.player]
+        return Policy(self.forest.tree, (rows, other) if self.player == 0 else (other, rows), labels)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Lanes:
+    """Results of one gadget for all blueprints, `[…, num_blueprints]`."""
+
+    strategy: FloatArray
+    value: FloatArray
+    gap: FloatArray
+    live: BoolArray
+    bound: FloatArray
+    iterations: npt.NDArray[np.int64]
+
+
+def _label(gadget: Gadget) -> str:
+    prior = getattr(gadget.prior, "name", type(gadget.prior).__name__)
+    return gadget.name if gadget.epsilon == 0 else f"{gadget.name}, {prior} prior, epsilon {gadget.epsilon:g}"

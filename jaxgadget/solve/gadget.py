@@ -1,0 +1,409 @@
+"""Gadgets: the opponent's way into a subgame, as data.
+
+A gadget is an entry treeplex of the opponent above its root infostates, with a constant
+gradient on its sequences, a scale for every root and floors on its actions. Values and
+reaches are those of the game: `V(s)` below the opponent's root infostate `s` is weighted
+by the resolving player's and chance's reach, not the opponent's; `V̄(s)` is the same
+against the blueprint's best response; `N(s)` is that weight itself.
+
+Sources: resolving, Burch, Johanson and Bowling (2014), §4; max-margin, Moravčík et al.
+(2016); priors and gadget game sequential equilibria, Kubíček, Lisý and Sandholm (2026),
+§4–§7. A new gadget is one class that keeps the `Gadget` protocol.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import IntArray
+from jaxgadget.solve.problem import Terms
+from jaxgadget.solve.regret import Bounds
+from jaxgadget.tree import sequence
+from jaxgadget.tree.sequence import Rounding, build_treeplex
+
+DEFAULT_EPSILON = 1e-3
+PRIOR_CLIP = 1e-3
+"""Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """What a blueprint brings to a cut; everything a gadget may use. `L` lanes, traced.
+
+    Attributes:
+      num_subgames: S, padding included.
+      subgame: `[R]` the subgame of each of the opponent's roots, S for padding.
+      resolver: `[R_i, L]` the resolving player's reach of its own roots.
+      opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
+      mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
+      cbv: `[R, L]` `V̄(s)`, in the resolving player's utility.
+    """
+
+    num_subgames: int = dataclasses.field(metadata={"static": True})
+    subgame: jax.Array
+    resolver: jax.Array
+    opponent: jax.Array
+    mass: jax.Array
+    cbv: jax.Array
+
+    def per_subgame(self, x: jax.Array) -> jax.Array:
+        """Sums over the opponent's roots of every subgame: `[R, L]` → `[S, L]`."""
+        return jax.ops.segment_sum(x, self.subgame, num_segments=self.num_subgames)
+
+    def spread(self, x: jax.Array) -> jax.Array:
+        """Repeats a subgame's number for its roots: `[S, L]` → `[R, L]`, 0 for padding."""
+        return x.at[self.subgame].get(mode="fill", fill_value=0)
+
+
+class Prior(Protocol):
+    """Where the opponent's mistakes at a gadget lead."""
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` probability of following at each root, where the alternative is to terminate."""
+        ...
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` weights ≥ 0 of the roots, where the opponent chooses among those of a subgame."""
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class NoPrior:
+    """No mistakes: ε counts as 0."""
+
+    name: ClassVar[str] = "none"
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.full_like(ranges.cbv, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.ones_like(ranges.cbv)
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformPrior(NoPrior):
+    """All actions of a gadget infoset alike."""
+
+    name: ClassVar[str] = "uniform"
+
+
+@dataclasses.dataclass(frozen=True)
+class BlueprintPrior:
+    """The opponent's blueprint: its reach of each root within the subgame, clipped from below.
+
+    Uniform in a subgame that the opponent's blueprint never reaches (Kubíček et al. 2026, §5).
+    """
+
+    clip: float = PRIOR_CLIP
+    name: ClassVar[str] = "blueprint"
+
+    def _reach(self, ranges: Ranges, otherwise: float) -> jax.Array:
+        total = ranges.spread(ranges.per_subgame(ranges.opponent))
+        share = ranges.opponent / jnp.where(total > 0, total, 1)
+        return jnp.where(total > 0, jnp.maximum(share, self.clip), otherwise)
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return self._reach(ranges, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return self._reach(ranges, 1.0)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ArrayPrior:
+    """A user's own prior.
+
+    Attributes:
+      values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
+        order of `Forest.roots`: the probability of following for `Resolving`, a weight ≥ 0 for
+        `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame).
+    """
+
+    values: npt.NDArray[np.floating]
+    name: ClassVar[str] = "array"
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values)
+        if values.ndim not in (1, 2) or not np.isfinite(values).all() or (values < 0).any():
+            raise ValueError(
+                f"ArrayPrior values of shape {values.shape}: expected [roots] or [roots, lanes] of finite "
+                "numbers >= 0"
+            )
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        values = np.asarray(self.values)
+        values = values[:, None] if values.ndim == 1 else values
+        rows, lanes = ranges.cbv.shape
+        if values.shape[0] > rows or values.shape[1] not in (1, lanes):
+            raise ValueError(
+                f"ArrayPrior values of shape {values.shape}: expected one row for each of the opponent's root "
+                f"infostates (at most {rows}) and 1 or {lanes} lanes"
+            )
+        padded = np.zeros((rows, values.shape[1]))
+        padded[: values.shape[0]] = values
+        return jnp.broadcast_to(jnp.asarray(padded, ranges.cbv.dtype), (rows, lanes))
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`; ValueError if a number is above 1."""
+        if np.asarray(self.values).max(initial=0.0) > 1:
+            raise ValueError(
+                f"ArrayPrior values up to {np.asarray(self.values).max()}: as probabilities of following they "
+                "must lie in [0, 1]"
+            )
+        return self.weight(ranges)
+
+
+PRIORS: dict[str, type[NoPrior] | type[BlueprintPrior]] = {
+    prior.name: prior for prior in (NoPrior, UniformPrior, BlueprintPrior)
+}
+"""The priors that have a name on the command line."""
+
+
+class Layout(NamedTuple):
+    """Structure of an entry: its decisions, and `[R]` the sequence above each root (-1 for padding)."""
+
+    treeplex: sequence.Treeplex
+    link: IntArray
+
+
+BoundRule = Literal["sum", "max"] | None
+"""How the losses of all subgames bound the rise of exploitability; None: no bound is known."""
+
+
+class Gadget(Protocol):
+    """The opponent's way in. `name` is the command line's spelling."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def prior(self) -> Prior: ...
+    @property
+    def epsilon(self) -> float: ...
+    @property
+    def bound(self) -> BoundRule: ...
+
+    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+        """Builds the entry.
+
+        Args:
+          subgame: `[R]` the subgame of every root, padding not included.
+          num_subgames: roots of the entry, padding not included.
+          num_roots: roots of the body, padding included.
+          rounding: how sizes are rounded up.
+        """
+        ...
+
+    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+        """The opponent's numbers.
+
+        Args:
+          ranges: what the blueprint brings.
+          link: `[R]` entry sequence above each root; `num_sequences` or more for padding.
+          num_sequences: of the entry.
+        """
+        ...
+
+    def live(self, ranges: Ranges) -> jax.Array:
+        """`[S, L]` whether there is anything to solve; elsewhere the blueprint stays."""
+        ...
+
+    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+        """`[S, L]` how much of the perturbed gadget's value comes from the floors.
+
+        Args:
+          ranges: what the blueprint brings.
+          value: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
+        """
+        ...
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not 0 <= epsilon < 1:
+        raise ValueError(f"epsilon={epsilon}: expected a number in [0, 1), for example {DEFAULT_EPSILON}")
+
+
+@dataclasses.dataclass(frozen=True)
+class _Perturbed:
+    """What gadgets with a prior share.
+
+    Attributes:
+      prior: where the opponent's mistakes lead.
+      epsilon: how likely they are, in [0, 1); 0 without a prior.
+    """
+
+    prior: Prior = BlueprintPrior()
+    epsilon: float = DEFAULT_EPSILON
+
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+        if isinstance(self.prior, NoPrior) and not isinstance(self.prior, UniformPrior):
+            object.__setattr__(self, "epsilon", 0.0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsafe:
+    """The opponent enters as its blueprint does; no guarantee."""
+
+    prior: Prior = NoPrior()
+    epsilon: float = 0.0
+    name: ClassVar[str] = "unsafe"
+    bound: ClassVar[BoundRule] = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, NoPrior) or isinstance(self.prior, UniformPrior):
+            raise ValueError(
+                f"prior={getattr(self.prior, 'name', self.prior)!r} for the unsafe gadget: it has no decision "
+                "to perturb; expected 'none'"
+            )
+        object.__setattr__(self, "epsilon", 0.0)
+
+    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+        """See `Gadget`."""
+        none = np.zeros(0, np.int64)
+        return Layout(
+            build_treeplex(
+                num_roots=num_subgames,
+                depth=none,
+                num_actions=none,
+                parent_infoset=none,
+                parent_slot=none,
+                infoset=none,
+                rounding=rounding,
+            )[0],
+            _pad_link(subgame, num_roots),
+        )
+
+    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+        """See `Gadget`."""
+        constant = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
+        return Terms(scale=ranges.opponent, constant=constant)
+
+    def live(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`."""
+        return ranges.per_subgame(ranges.opponent) > 0
+
+    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+        """See `Gadget`."""
+        return jnp.zeros((ranges.num_subgames, value.shape[1]), value.dtype)
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolving(_Perturbed):
+    """At every root infostate the opponent follows, or terminates for its counterfactual value."""
+
+    name: ClassVar[str] = "resolving"
+    bound: ClassVar[BoundRule] = "sum"
+
+    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+        """See `Gadget`; action 0 is follow, 1 terminate."""
+        count = len(subgame)
+        treeplex, follow = build_treeplex(
+            num_roots=num_subgames,
+            depth=np.zeros(count, np.int64),
+            num_actions=np.full(count, 2),
+            parent_infoset=np.full(count, -1),
+            parent_slot=subgame,
+            infoset=np.arange(count),
+            rounding=rounding,
+        )
+        return Layout(treeplex, _pad_link(follow, num_roots))
+
+    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+        """See `Gadget`."""
+        nothing = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
+        follow = self.prior.follow(ranges)
+        floor = nothing.at[link].set(self.epsilon * follow, mode="drop")
+        floor = floor.at[link + 1].set(self.epsilon * (1 - follow), mode="drop")
+        return Terms(
+            scale=jnp.ones_like(ranges.cbv),
+            constant=nothing.at[link + 1].set(-ranges.cbv, mode="drop"),
+            entry=Bounds(floor=floor[ranges.num_subgames :]),
+        )
+
+    def live(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`."""
+        return jnp.ones((ranges.num_subgames, ranges.cbv.shape[1]), jnp.bool_)
+
+    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+        """See `Gadget`."""
+        return self.epsilon * ranges.per_subgame(self.prior.follow(ranges) * (value - ranges.cbv))
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxMargin(_Perturbed):
+    """The opponent picks the root infostate of a subgame where the improvement is smallest.
+
+    Margins are `(V(s) − V̄(s)) / N(s)`; roots with `N(s) = 0` cannot be picked.
+    """
+
+    name: ClassVar[str] = "max-margin"
+    bound: ClassVar[BoundRule] = "max"
+
+    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+        """See `Gadget`; an action for every root infostate of the subgame, in order."""
+        size = np.bincount(subgame, minlength=num_subgames)
+        order = np.argsort(subgame, kind="stable")
+        slot = np.empty(len(subgame), np.int64)
+        slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
+        treeplex, first = build_treeplex(
+            num_roots=num_subgames,
+            depth=np.zeros(num_subgames, np.int64),
+            num_actions=size,
+            parent_infoset=np.full(num_subgames, -1),
+            parent_slot=np.arange(num_subgames),
+            infoset=np.arange(num_subgames),
+            rounding=rounding,
+        )
+        return Layout(treeplex, _pad_link(first[subgame] + slot, num_roots))
+
+    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+        """See `Gadget`."""
+        nothing = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
+        scale = _inverse(ranges.mass)
+        legal = jnp.zeros(nothing.shape, jnp.bool_).at[link].set(ranges.mass > 0, mode="drop")
+        floor = nothing.at[link].set(self.epsilon * self._choice(ranges), mode="drop")
+        return Terms(
+            scale=scale,
+            constant=nothing.at[link].set(scale * ranges.cbv, mode="drop"),
+            entry=Bounds(legal=legal[ranges.num_subgames :], floor=floor[ranges.num_subgames :]),
+        )
+
+    def _choice(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` the prior as a distribution over the roots of a subgame that can be picked."""
+        weight = jnp.where(ranges.mass > 0, self.prior.weight(ranges), 0)
+        return weight * _inverse(ranges.spread(ranges.per_subgame(weight)))
+
+    def live(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`."""
+        return ranges.per_subgame(ranges.mass) > 0
+
+    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+        """See `Gadget`."""
+        margin = (value - ranges.cbv) * _inverse(ranges.mass)
+        return self.epsilon * ranges.per_subgame(self._choice(ranges) * margin)
+
+
+GADGETS: dict[str, type[Unsafe] | type[Resolving] | type[MaxMargin]] = {
+    gadget.name: gadget for gadget in (Unsafe, Resolving, MaxMargin)
+}
+"""The gadgets by the command line's names."""
+
+
+def _inverse(x: jax.Array) -> jax.Array:
+    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
+
+
+def _pad_link(link: IntArray, num_roots: int) -> IntArray:
+    return np.pad(link, (0, num_roots - len(link)), constant_values=-1)

@@ -1,0 +1,185 @@
+"""Gambit's files: a game that OpenSpiel exports, the format's corners, malformed files."""
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.gambit import GambitGame
+from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.registry import load
+from jaxgadget.tree.history import enumerate_game
+
+# Labels, fractions, a comment, escaped quotes, a payoff on the way, commas or none, an outcome used
+# twice, actions left out at the second node of an infoset, odd line breaks.
+CORNERS = r"""EFG 2 R "A \"small\" game"
+{ "Ann" "Bob" }
+"a comment"
+
+c "" 1 "" { "red" 1/3 "green" 2/3 } 0
+p "" 1 1 "Ann red" { "up" "down" } 1 "fee" { -1, 1 }
+  p "" 2 7 "" { "l" "r" } 0
+    t "" 2 "won" { 3 -3 }
+    t "" 3 "" { 1/2, -0.5 }
+  p "" 2 7 0 t "" 2
+    t ""
+    4 "" {0,0}
+p "" 1 2 "" { "up" "down" } 0 "nothing"
+  t "" 2 t "" 0
+"""
+COIN = 'EFG 2 R "coin" { "A" "B" }\n'
+LEAVES = 't "" 1 "" { 1 -1 }\nt "" 2 "" { -1 1 }\n'
+
+
+@pytest.fixture
+def write(tmp_path):
+    def to_file(text):
+        path = tmp_path / "game.efg"
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    return to_file
+
+
+def test_corners_of_the_format(write):
+    path = write(CORNERS)
+    tree = enumerate_game(load(path))
+    game = tree.game
+    assert isinstance(game, GambitGame)
+    assert (game.name, game.title) == (str(path), 'A "small" game')
+    assert tree.num_histories == 11
+    np.testing.assert_allclose(tree.chance[1:3], [1 / 3, 2 / 3])
+    payoffs = {tree.moves(h): tree.payoff[h] for h in tree.terminals.tolist()}
+    up, down, left, right = range(4)
+    assert payoffs == {
+        (0, up, left): 2,
+        (0, up, right): -0.5,
+        (0, down, left): 2,
+        (0, down, right): -1,
+        (1, up): 3,
+        (1, down): 0,
+    }
+    assert [game.action_string(0, a) for a in range(game.num_actions)] == ["up", "down", "l", "r"]
+    assert sorted(tree.infoset_names[0]) == ["0:2", "Ann red"]
+    assert tree.infoset_names[1] == ("1:7",)
+
+
+def test_infostate_of_a_player_who_does_not_act_is_its_last_action(write):
+    tree = enumerate_game(load(write(CORNERS)))
+    at = {tree.moves(h): tree.infostate[:, h].tolist() for h in range(tree.num_histories)}
+    assert at[()][0] != at[(0,)][0]  # Ann's infoset says more than that nothing happened
+    assert at[(0, 0)][0] != at[(0, 1)][0]
+    assert at[(0, 0)][0] == at[(0, 0, 2)][0] == at[(0, 0, 3)][0]
+    assert at[()][1] == at[(0,)][1] == at[(1, 0)][1] != at[(0, 0)][1]
+    assert at[(0, 0)][1] == at[(0, 1)][1]
+
+
+def test_name_loads_the_file_again(write):
+    path = write(CORNERS)
+    assert enumerate_game(load(load(path).name)).num_histories == 11
+
+
+def test_kuhn_exported_by_openspiel(write):
+    pyspiel = pytest.importorskip("pyspiel")
+    gambit = pytest.importorskip("open_spiel.python.algorithms.gambit")
+    mine = enumerate_game(load(write(gambit.export_gambit(pyspiel.load_game("kuhn_poker")))))
+    theirs = enumerate_game(KuhnPoker())
+    assert [mine.game.action_string(0, a) for a in (0, 1)] == ["Pass", "Bet"]
+    for field in ("level_offset", "parent", "actor", "payoff"):
+        np.testing.assert_array_equal(getattr(mine, field), getattr(theirs, field), err_msg=field)
+    np.testing.assert_allclose(mine.chance, theirs.chance)
+    for player in (0, 1):
+        pairs = set(zip(mine.infoset[player].tolist(), theirs.infoset[player].tolist(), strict=True))
+        assert len(pairs) == 7  # six infosets, and none
+
+
+def test_actions_are_in_ascending_id_whatever_their_order_in_the_file(write):
+    text = COIN + 'p "" 1 1 "" { "H" "T" } 0\n'
+    text += 'p "" 2 1 "" { "T" "H" } 0\n' + LEAVES + 't "" 3 "" { 5 -5 }'
+    tree = enumerate_game(load(write(text)))
+    assert tree.action[1, 3:].tolist() == [0, 1]
+    assert tree.payoff[3:].tolist() == [-1, 1]
+
+
+def test_labels_that_do_not_name_one_infoset_are_replaced(write):
+    text = COIN + 'p "" 1 1 "same" { "a" "b" } 0\np "" 2 1 "same" { "a" "" "" } 0\n' + LEAVES
+    text += 't "" 1\np "" 2 3 "1:1" { "a" "b" } 0\n' + LEAVES
+    tree = enumerate_game(load(write(text)))
+    assert tree.infoset_names == (("0:1",), ("1:3", "1:1"))  # not the label that reads like another's name
+    assert [tree.game.action_string(1, a) for a in range(4)] == ["a", "b", "#1", "#2"]
+
+
+def test_general_sum_and_imperfect_recall_are_left_to_the_tree(write):
+    with pytest.raises(ValueError, match=r"game\.efg is not zero-sum or constant-sum"):
+        enumerate_game(load(write(COIN + 'p "" 1 1 "" { "a" "b" } 0 t "" 1 "" { 1 1 } t "" 2 "" { 1 -1 }')))
+    node = 'p "" 1 {} "" {{ "a" "b" }} 0\n'
+    forgets = COIN + node.format(1) + node.format(2) + LEAVES + node.format(2) + LEAVES
+    with pytest.raises(ValueError, match=r"player 0: perfect recall"):
+        enumerate_game(load(write(forgets)))
+
+
+def test_histories_where_the_player_does_not_act_have_no_string(write):
+    game = load(write(CORNERS))
+    assert game.infostate_string(0, (0,)) == "Ann red"
+    with pytest.raises(ValueError, match=r"player=1 does not act after history \(0,\); expected a history"):
+        game.infostate_string(1, (0,))
+
+
+P = 'p "" 1 1 "" { "a" "b" } 0\n'
+MALFORMED = [
+    ("", 1, "the file ends where .* starts with EFG 2 R was expected"),
+    ("NFG 1 R", 1, "expected 'EFG' .*, got 'NFG'"),
+    ("EFG 1 R", 1, "expected '2' .*, got '1'"),
+    ("EFG 2 X", 1, "expected R or D"),
+    ("EFG 2 R coin", 1, "expected the game's title in quotes, got 'coin'"),
+    ('EFG 2 R "coin', 1, "the quotes around the game's title do not end"),
+    ('EFG 2 R "coin"\n{ "A" "B" "C" }', 2, "the game has 3 players; expected 2"),
+    ('EFG 2 R "coin"\n{ "A" "B" ', 2, "the file ends where the players' names was expected"),
+    (COIN, 2, "the file ends where a node: c, p or t was expected"),
+    (COIN + "q", 2, r"expected a node \(c, p or t\), got 'q'"),
+    (COIN + 'p 1 1 "" { "a" }', 2, "expected the player node's name in quotes, got '1'"),
+    (COIN + 'p "" 3 1 "" { "a" } 0', 2, "player number 3: expected 1 or 2"),
+    (COIN + 'p "" one 1', 2, "expected the player's number, an integer of at least 1, got 'one'"),
+    (COIN + 'p "" 1 0', 2, "expected the infoset's number, an integer of at least 1, got '0'"),
+    (COIN + 'p "" 1 1 "" 0', 2, "expected the actions of infoset 1 in { }, got '0'"),
+    (COIN + 'p "" 1 1 "" { } 0', 2, "a node that is not terminal has no actions; expected at least one"),
+    (COIN + 'p "" 1 1 "" { a } 0', 2, "expected the names of the actions in quotes, got 'a'"),
+    (COIN + P + 'p "" 1 1 "" { "a" "c" } 0', 3, r"infoset 1 has other actions .* expected \['a', 'b'\]"),
+    (COIN + 'c "" 1 "" { "a" 0.5 "b" 0.6 } 0', 2, "chance probabilities sum to 1.1; expected"),
+    (COIN + 'c "" 1 "" { "a" 2 "b" -1 } 0', 2, "chance probabilities sum to 1; expected numbers >= 0"),
+    (COIN + 'c "" 1 "" { "a" "b" } 0', 2, "expected a probability, such as .*, got '\"b\"'"),
+    (COIN + 'c "" 1 "" { } 0', 2, "has no actions"),
+    (COIN + 'c "" 1 "" "a" 0.5', 2, "expected the actions of infoset 1"),
+    (COIN + P + 't "" 1', 3, "outcome 1 is not known yet; expected its payoffs in { }"),
+    (COIN + P + 't "" -1', 3, "expected the outcome's number, an integer of at least 0, got '-1'"),
+    (COIN + P + 't "" 1 "" { 1 }', 3, "outcome 1 has 1 payoffs; expected 2"),
+    (COIN + P + 't "" 1 "" { 1/0 0 }', 3, "expected a payoff, such as 2, -0.5 or 1/3, got '1/0'"),
+    (COIN + P + 't "" 1 "" { nan 0 }', 3, "expected a payoff, .* got 'nan'"),
+    (COIN + P + 't "" 1 "" { 1 -1 }\nt "" 1 "" { 2 -2 }', 4, "outcome 1 has other payoffs than before"),
+    (COIN + P + 't "" 0 "" { 2 -2 }', 3, r"outcome 0 has other payoffs .*\(outcome 0 pays nothing\)"),
+    (COIN + P + 't "" 1 "" { 1 -1', 3, "the file ends where a payoff was expected"),
+    (COIN + P + 't "" 1 "" { 1 -1 }', 3, "the file ends where a node"),
+    (COIN + P + LEAVES + 't "" 1', 5, "expected the end of the file, as the tree is complete, got 't'"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), MALFORMED)
+def test_malformed_files_say_where_and_what(write, text, line, message):
+    with pytest.raises(ValueError, match=rf"game\.efg, line {line}: {message}.*; correct the file$"):
+        load(write(text))
+
+
+def test_a_file_that_is_no_text(tmp_path):
+    path = tmp_path / "game.efg"
+    path.write_bytes(b"EFG 2 R \xff")
+    with pytest.raises(ValueError, match=r"game\.efg: not a text file in UTF-8 \(.* at byte 8\)"):
+        load(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path):
+    path = tmp_path / "game.EFG"
+    path.write_text(COIN + P + LEAVES, encoding="utf-8-sig")
+    assert enumerate_game(load(path)).num_histories == 3
+
+
+def test_a_missing_file(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"nowhere\.efg"):
+        load(str(tmp_path / "nowhere.efg"))

@@ -1,0 +1,199 @@
+"""OpenSpiel's games against OpenSpiel's own states."""
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.game import CHANCE, TERMINAL
+from jaxgadget.games.openspiel import OpenSpielGame
+from jaxgadget.games.registry import load
+from jaxgadget.tree.cut import cut
+from jaxgadget.tree.history import enumerate_game
+
+pyspiel = pytest.importorskip("pyspiel")
+
+RPS = "repeated_game(stage_game=matrix_rps(),num_repetitions=2)"
+# Histories and infosets of both players; those of reference/games.json, and OpenSpiel's other kinds.
+GAMES = [
+    ("kuhn_poker", 58, 6, 6),
+    ("liars_dice(numdice=1,dice_sides=3)", 1147, 96, 96),
+    ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", 737, 81, 81),
+    ("goofspiel(imp_info=True,num_cards=3,points_order=random)", 301, 45, 45),
+    ("matrix_rps", 10, 1, 1),
+    ("blotto(coins=3,fields=2)", 17, 1, 1),
+    ("oshi_zumo(coins=3,size=1,horizon=3)", 241, 60, 60),
+    ("nim(pile_sizes=1;2)", 12, 4, 3),
+    ("mnk(m=2,n=2,k=2)", 41, 13, 4),
+    ("coordinated_mp", 15, 1, 2),
+    ("dark_hex(board_size=2)", 441, 33, 101),
+    ("misere(game=kuhn_poker())", 58, 6, 6),
+    ("start_at(history=0;1,game=kuhn_poker())", 9, 2, 2),
+    ("restricted_nash_response(game=kuhn_poker())", 117, 6, 6),
+    ("misere(game=turn_based_simultaneous_game(game=goofspiel(imp_info=True,num_cards=3)))", 418, 45, 45),
+]
+
+
+def replay(game, moves):
+    state = game.new_initial_state()
+    for move in moves:
+        if isinstance(move, tuple):
+            state.apply_actions(list(move))
+        else:
+            state.apply_action(move)
+    return state
+
+
+@pytest.mark.parametrize(("spec", "histories", "first", "second"), GAMES, ids=[g[0] for g in GAMES])
+def test_every_history_is_openspiels(spec, histories, first, second):
+    theirs = pyspiel.load_game(spec)
+    tree = enumerate_game(load("openspiel:" + spec))
+    assert (tree.num_histories, len(tree.infosets[0]), len(tree.infosets[1])) == (histories, first, second)
+    names = tree.infoset_names
+    for player in (0, 1):
+        assert len(set(names[player])) == len(names[player])
+    for h in range(tree.num_histories):
+        state = replay(theirs, tree.moves(h))
+        children = np.nonzero(tree.parent == h)[0]
+        children = children[children > 0]
+        if state.is_terminal():
+            assert tree.actor[h] == TERMINAL and len(children) == 0
+            assert tree.payoff[h] == pytest.approx(state.returns()[0])
+        elif state.is_chance_node():
+            assert tree.actor[h] == CHANCE
+            given = dict(state.chance_outcomes())
+            assert tree.action[2, children].tolist() == sorted(given)
+            chance = tree.chance[children] / tree.chance[h]
+            assert chance.tolist() == pytest.approx([given[k] for k in sorted(given)])
+        else:
+            acting = (0, 1) if state.is_simultaneous_node() else (state.current_player(),)
+            assert tree.actor[h] == sum(1 << player for player in acting)
+            for player in acting:
+                assert sorted(set(tree.action[player, children].tolist())) == state.legal_actions(player)
+                name = names[player][tree.infoset[player, h]]
+                assert name == state.information_state_string(player)
+
+
+def test_leduc_has_the_reference_size():
+    tree = enumerate_game(load("openspiel:leduc_poker"))
+    assert (tree.num_histories, tree.num_terminals) == (9457, 5520)
+    assert [len(infosets) for infosets in tree.infosets] == [468, 468]
+
+
+@pytest.mark.parametrize(
+    ("spec", "depth", "subgames"),
+    [
+        ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", 1, 6),  # a draw shows both bids
+        ("kuhn_poker", 1, 2),
+        ("liars_dice(numdice=1,dice_sides=3)", 1, 6),
+    ],
+)
+def test_common_knowledge_subgames(spec, depth, subgames):
+    assert cut(enumerate_game(load("openspiel:" + spec)), f"depth:{depth}").num_subgames == subgames
+
+
+def test_infostates_may_span_levels():
+    """In Dark Hex a failed attempt of one player's is not noticed by the other."""
+    tree = enumerate_game(load("openspiel:dark_hex(board_size=2)"))
+    at = {tree.moves(h): tree.infostate[:, h].tolist() for h in range(tree.num_histories)}
+    assert at[(0,)][0] == at[(0, 0)][0] == at[(0, 0, 1)][0]  # also where player 0 is to act
+    assert at[(0,)][1] == at[()][1] != at[(0, 0)][1]
+    acting = [
+        h for h in range(tree.num_histories) if tree.infoset[0, h] == tree.infoset[0, tree_find(tree, (0, 1))]
+    ]
+    assert len({len(tree.moves(h)) for h in acting}) == 2
+
+
+def tree_find(tree, moves):
+    return next(h for h in range(tree.num_histories) if tree.moves(h) == moves)
+
+
+def test_own_past_tells_infostates_apart_where_a_game_shows_no_string():
+    """Kuhn's player 0 knows its own action even at the end."""
+    tree = enumerate_game(load("openspiel:kuhn_poker"))
+    ends = [tree_find(tree, (0, 1, *line)) for line in ((0, 0), (1, 0), (1, 1))]
+    assert len({int(tree.infostate[0, h]) for h in ends}) == 3
+
+
+def test_names_are_canonical_and_load_again():
+    short = load("openspiel:liars_dice(numdice=1, dice_sides=3)").name
+    assert short == "openspiel:liars_dice(dice_sides=3,numdice=1)" == load(short).name
+    unreadable = (
+        "openspiel:restricted_nash_response(game=kuhn_poker())"  # its own string is rnr_kuhn_poker(…)
+    )
+    assert load(unreadable).name == unreadable
+
+
+def test_action_names_come_from_the_game_or_its_states():
+    blotto = load("openspiel:blotto(coins=3,fields=2)")
+    assert blotto.action_string(0, 1) == "[1,2]"
+    kuhn = load("openspiel:kuhn_poker")
+    assert kuhn.action_string(0, 1) == "1"  # nothing is known before the states are
+    enumerate_game(kuhn)
+    assert [kuhn.action_string(1, a) for a in range(kuhn.num_actions)] == ["Pass", "Bet"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("leduk_poker", r"openspiel:leduk_poker: OpenSpiel has no game 'leduk_poker'; .*leduc_poker"),
+        ("leduc_poker(foo=1)", r"openspiel:leduc_poker\(foo=1\): .*Unknown parameter 'foo'"),
+        ("kuhn_poker(", r"openspiel:kuhn_poker\(: .*bracket"),
+        ("kuhn_poker(players=3)", r"openspiel:kuhn_poker\(players=3\) cannot be .*3 players; expected 2"),
+        (
+            "matrix_pd",
+            r"openspiel:matrix_pd cannot be solved here: its utility is GENERAL_SUM; expected ZERO_SUM",
+        ),
+        ("tiny_hanabi", r"openspiel:tiny_hanabi cannot .*utility is IDENTICAL"),
+        ("mfg_crowd_modelling", r"dynamics are MEAN_FIELD; expected SEQUENTIAL or SIMULTANEOUS"),
+        ("backgammon", r"it has no information_state_string, .*stepwise\.Rules"),
+        (RPS, r"it has no information_state_string"),
+    ],
+)
+def test_games_that_cannot_be_solved_are_refused(spec, message):
+    with pytest.raises(ValueError, match=message):
+        load("openspiel:" + spec)
+
+
+def test_sampled_chance_is_refused(monkeypatch):
+    """No two-player zero-sum game of OpenSpiel's is registered with it, so one is made up."""
+
+    class Kind:
+        dynamics = pyspiel.GameType.Dynamics.SEQUENTIAL
+        utility = pyspiel.GameType.Utility.ZERO_SUM
+        chance_mode = pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
+        provides_information_state_string = True
+
+    class Sampled:
+        def get_type(self):
+            return Kind()
+
+        def num_players(self):
+            return 2
+
+    monkeypatch.setattr(pyspiel, "load_game", lambda spec: Sampled())
+    with pytest.raises(ValueError, match=r"kuhn_poker cannot .*its chance is SAMPLED_STOCHASTIC; expected"):
+        OpenSpielGame("kuhn_poker")
+
+
+@pytest.mark.parametrize("spec", ["liars_dice_ir(numdice=1,dice_sides=3)", "dark_hex_ir(board_size=2)"])
+def test_imperfect_recall_is_refused(spec):
+    with pytest.raises(ValueError, match=r"breaks a rule for player \d: perfect recall"):
+        enumerate_game(load("openspiel:" + spec))
+
+
+def test_large_games_stop_at_the_budget():
+    with pytest.raises(ValueError, match=r"openspiel:phantom_ttt\(\) has at least .*max_histories=1,000"):
+        enumerate_game(load("openspiel:phantom_ttt"), max_histories=1000)
+
+
+def test_histories_that_are_none_are_refused():
+    kuhn, rps = load("openspiel:kuhn_poker"), load("openspiel:matrix_rps")
+    for game, history in (
+        (kuhn, (0, 0)),
+        (kuhn, (0, 1, 5)),
+        (rps, (0,)),
+        (rps, ((0, 7),)),
+        (kuhn, ((0, 1),)),
+    ):
+        with pytest.raises(ValueError, match=r"history=.* is none of the game's, as .* is no legal move"):
+            game.infostate_string(0, history)
+    assert kuhn.infostate_string(1, (0, 1, 1)) == "1b"

@@ -1,0 +1,152 @@
+"""Game strings, the list of games, and everything that `load` takes."""
+
+import dataclasses
+import sys
+from typing import ClassVar
+
+import pytest
+
+from jaxgadget.games import registry
+from jaxgadget.games.examples import TreeRules, Turn, coin_toss
+from jaxgadget.games.game import Game
+from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.registry import list_games, load, parse_spec
+from jaxgadget.games.stepwise import StepwiseGame
+from jaxgadget.tree.history import enumerate_game
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "parameters"),
+    [
+        ("leduc_poker", "leduc_poker", {}),
+        ("leduc_poker()", "leduc_poker", {}),
+        (
+            "goofspiel(imp_info=True,num_cards=4,points_order=descending)",
+            "goofspiel",
+            {"imp_info": "True", "num_cards": "4", "points_order": "descending"},
+        ),
+        (" a ( b = c , d = e ) ", "a", {"b": "c", "d": "e"}),
+        (
+            "misere(game=goofspiel(num_cards=3,x=y(z=1)),seed=1)",
+            "misere",
+            {"game": "goofspiel(num_cards=3,x=y(z=1))", "seed": "1"},
+        ),
+    ],
+)
+def test_specs_are_taken_apart(spec, name, parameters):
+    assert parse_spec(spec) == (name, parameters)
+
+
+@pytest.mark.parametrize(
+    ("spec", "problem"),
+    [
+        ("", "expected name or name"),
+        ("leduc_poker(", "expected name or name"),
+        ("(a=1)", "expected name or name"),
+        ("a b", "expected name or name"),
+        ("leduc_poker)", "expected name or name"),
+        ("leduc_poker(a=b()", "unequal parentheses"),
+        ("leduc_poker(a=b))", "unequal parentheses"),
+        ("leduc_poker(a=))(b=1)", "unequal parentheses"),
+        ("leduc_poker(players)", "got the parameter 'players'; write it as parameter=value"),
+        ("leduc_poker(players=)", "got the parameter 'players='"),
+        ("leduc_poker(players=2,)", "got the parameter ''"),
+        ("leduc_poker(players=2,players=2)", "got the parameter 'players' twice"),
+    ],
+)
+def test_malformed_specs(spec, problem):
+    with pytest.raises(ValueError, match=rf"game {spec!r}".replace("(", r"\(").replace(")", r"\)")) as caught:
+        load(spec)
+    assert problem in str(caught.value)
+
+
+def test_parameters_reach_the_game():
+    game = load("leduc_poker(num_ranks=4, suit_isomorphism=True, raise_sizes=2-4)")
+    assert game == LeducPoker(num_ranks=4, suit_isomorphism=True, raise_sizes="2-4")
+    assert load("leduc_poker(suit_isomorphism=false)") == LeducPoker()
+    assert enumerate_game(load("coin_toss(sell_heads=1,sell_tails=-.25)")).payoff.max() == 1
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("leduk_poker", r"game 'leduk_poker' is unknown: did you mean leduc_poker.*openspiel:NAME.*\.efg"),
+        ("xyzzy(a=1)", r"game 'xyzzy\(a=1\)' is unknown: expected one of kuhn_poker, leduc_poker, "),
+        ("kuhn_poker(cards=4)", r"kuhn_poker: parameter 'cards' is unknown; expected one of .*: players=2$"),
+        ("sequential_rps(n=3)", r"sequential_rps: parameter 'n' is unknown; expected .*: none$"),
+        (
+            "leduc_poker(num_ranks=4.5)",
+            r"leduc_poker: num_ranks=4.5: expected an integer, such as the default 3",
+        ),
+        ("leduc_poker(num_ranks=many)", r"num_ranks=many: expected an integer"),
+        ("leduc_poker(suit_isomorphism=1)", r"suit_isomorphism=1: expected True or False, .* default False"),
+        ("coin_toss(sell_heads=x)", r"coin_toss: sell_heads=x: expected a number, such as the default 0.5"),
+        ("kuhn_poker(players=3)", r"kuhn_poker: players=3: expected 2"),
+    ],
+)
+def test_unknown_and_bad_values(spec, message):
+    with pytest.raises(ValueError, match=message):
+        load(spec)
+
+
+def test_refused_parameters_give_the_reason(monkeypatch):
+    @dataclasses.dataclass(frozen=True)
+    class Picky(KuhnPoker):
+        refused: ClassVar[dict[str, str]] = {"bluff": "nobody bluffs here; leave it out"}
+
+    monkeypatch.setattr("jaxgadget.games.kuhn.KuhnPoker", Picky)
+    with pytest.raises(
+        ValueError, match=r"kuhn_poker: parameter bluff=True is refused: nobody bluffs here; leave it out"
+    ):
+        load("kuhn_poker(bluff=True)")
+
+
+def test_every_listed_game_loads_and_its_name_loads_it_again():
+    entries = list_games()
+    assert [entry.name for entry in entries] == list(registry._MAKERS)
+    for entry in entries:
+        assert entry.description.endswith(".") and len(entry.description) < 120
+        game: Game = load(entry.name)
+        assert load(game.name).name == game.name == entry.name
+        for key, default in entry.parameters.items():
+            if isinstance(default, int | float | str):
+                load(f"{entry.name}({key}={default})")
+
+
+def test_names_with_parameters_load_again():
+    for spec in ("coin_toss(sell_heads=-0.5,sell_tails=0.5)", "leduc_poker(num_ranks=4,max_raises=1)"):
+        name = load(spec).name
+        assert name.count("=") == 2 and load(name).name == name
+
+
+def test_short_names_are_the_games_own():
+    for entry in list_games():
+        maker = registry._maker(entry.name)
+        assert getattr(maker, "short_name", entry.name) == entry.name
+
+
+def test_games_and_rules_are_taken_as_they_are():
+    game = KuhnPoker()
+    assert load(game) is game
+    rules = TreeRules("mine", ("a", "b"), Turn(0, {"a": 1.0, "b": 2.0}))
+    lifted = load(rules)
+    assert isinstance(lifted, StepwiseGame) and lifted.rules is rules
+    assert enumerate_game(lifted).num_histories == 3
+
+
+@pytest.mark.parametrize("spec", [None, 3, KuhnPoker, coin_toss])
+def test_other_things_are_no_games(spec):
+    with pytest.raises(ValueError, match=r"spec=.*: expected a game's name, the path of an \.efg file"):
+        load(spec)
+
+
+def test_a_missing_module_leaves_the_others(monkeypatch):
+    monkeypatch.setitem(sys.modules, "jaxgadget.games.leduc", None)
+    assert load("kuhn_poker").name == "kuhn_poker"
+
+
+def test_openspiel_that_is_not_installed(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+    with pytest.raises(ImportError, match=r'not installed: pip install "jaxgadget\[openspiel\]"'):
+        load("openspiel:kuhn_poker")

@@ -1,0 +1,311 @@
+"""Per-state rules, lifted to levels."""
+
+import dataclasses
+import itertools
+import math
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.game import Budget
+from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.stepwise import CHANCE, Rules, Step, StepwiseGame
+from jaxgadget.tree.cut import cut
+from jaxgadget.tree.history import enumerate_game
+
+
+class Deal(NamedTuple):
+    cards: str = ""
+    line: str = ""
+
+
+class Kuhn(Rules[Deal]):
+    """Kuhn poker, cards dealt one by one as in OpenSpiel."""
+
+    name = "kuhn"
+    actions = ("pass", "bet")
+
+    def initial_state(self):
+        return Deal()
+
+    def actors(self, state):
+        if len(state.cards) < 2:
+            return (CHANCE,)
+        return () if state.line in ("pp", "bp", "bb", "pbp", "pbb") else (len(state.line) % 2,)
+
+    def legal_actions(self, state, player):
+        return (1, 0)
+
+    def chance_outcomes(self, state):
+        left = [k for k in range(3) if "JQK"[k] not in state.cards]
+        return [(k, 1 / len(left)) for k in reversed(left)]
+
+    def step(self, state, move):
+        if len(state.cards) < 2:
+            card = "JQK"[move]
+            seen = (card, None) if not state.cards else (None, card)
+            return Step(Deal(state.cards + card), private=seen)
+        after = Deal(state.cards, state.line + "pb"[move])
+        return Step(after, reward=self.payoff(after), public=self.actions[move])
+
+    def payoff(self, deal):
+        won = 1 if "JQK".index(deal.cards[0]) > "JQK".index(deal.cards[1]) else -1
+        return {"pp": won, "bp": 1, "pbp": -1, "bb": 2 * won, "pbb": 2 * won}.get(deal.line, 0)
+
+
+@dataclasses.dataclass
+class Toy(Rules[Any]):
+    """Player 0 moves, player 1 moves; any part of it can be replaced by a bad one."""
+
+    name: str = "toy"
+    actions: Any = ("left", "right")
+    actors_of: Any = dataclasses.field(default_factory=lambda: {0: (0,), 1: (1,), 2: ()})
+    legal: Any = (0, 1)
+    outcomes: Any = ((0, 0.5), (1, 0.5))
+    result: Any = dataclasses.field(default_factory=dict)
+    strings: Any = None
+
+    def initial_state(self):
+        return 0
+
+    def actors(self, state):
+        return self.actors_of[state]
+
+    def legal_actions(self, state, player):
+        return self.legal
+
+    def chance_outcomes(self, state):
+        return self.outcomes
+
+    def step(self, state, move):
+        if callable(self.result):
+            return self.result(state, move)
+        return Step(state + 1, **self.result)
+
+    def infostate_string(self, state, player):
+        return self.strings and self.strings(state, player)
+
+
+def same_partition(first, second):
+    pairs = len(set(zip(first.tolist(), second.tolist(), strict=True)))
+    return pairs == len(np.unique(first)) == len(np.unique(second))
+
+
+def test_kuhn_is_the_built_in_game():
+    mine, theirs = enumerate_game(StepwiseGame(Kuhn())), enumerate_game(KuhnPoker())
+    for field in ("level_offset", "parent", "actor", "action", "num_moves", "payoff"):
+        np.testing.assert_array_equal(getattr(mine, field), getattr(theirs, field), err_msg=field)
+    np.testing.assert_allclose(mine.chance, theirs.chance, rtol=1e-15)
+    for player in (0, 1):
+        assert same_partition(mine.infoset[player], theirs.infoset[player])
+    assert same_partition(mine.public[4:], theirs.public[4:])  # below the deals
+
+
+def test_default_infostate_strings_are_readable_unique_and_found():
+    tree = enumerate_game(StepwiseGame(Kuhn()))
+    assert set(tree.infoset_names[0]) == {
+        f"0: [{c}]{line}" for c in "JQK" for line in ("", ", >pass pass, bet")
+    }
+    assert set(tree.infoset_names[1]) == {f"1: [{c}], {line}" for c in "JQK" for line in ("pass", "bet")}
+    assert tree.find_infoset("1: [Q], bet")[0] == 1
+    assert [tree.game.action_string(0, a) for a in range(tree.game.num_actions)] == ["pass", "bet"]
+
+
+def test_strings_do_not_depend_on_the_hash_seed():
+    program = (
+        "from jaxgadget.games.stepwise import Rules, Step, StepwiseGame\n"
+        "class G(Rules):\n"
+        "    name, actions = 'g', ('go',)\n"
+        "    def initial_state(self): return 0\n"
+        "    def actors(self, state): return (0,) if state < 2 else ()\n"
+        "    def legal_actions(self, state, player): return (0,)\n"
+        "    def step(self, state, move): return Step(state + 1, public=frozenset('abcdefgh'))\n"
+        "print(StepwiseGame(G()).infostate_string(0, (0,)))\n"
+    )
+    for seed in ("1", "2"):
+        environment = {"PYTHONHASHSEED": seed, "PYTHONPATH": ":".join(p or "." for p in sys.path)}
+        printed = subprocess.run(
+            [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True
+        ).stdout
+        assert printed == "0: >go {a, b, c, d, e, f, g, h}\n"
+
+
+def test_strings_tell_apart_what_only_looks_alike():
+    """One step that shows two things, two steps that show one each; quoted separators."""
+    seen = {
+        (0, 0): ("a", ("b", None)),  # at once
+        (0, 1): ("a, [b]", (None, None)),  # a text that imitates it
+        (1, 0): ("a", (None, None)),
+        (1, 1): (("a", "b"), (None, None)),
+    }
+
+    def step(state, move):
+        if isinstance(state, tuple):
+            return Step(state, public="end")
+        public, private = seen[state, move]
+        return Step(1 if state == 0 else 2, public=public, private=private)
+
+    game = StepwiseGame(
+        Toy(
+            actors_of={0: (1,), 1: (1,), 2: (0,), 3: ()}, result=lambda s, m: step(s, m) if s < 2 else Step(3)
+        )
+    )
+    tree = enumerate_game(game)
+    assert sorted(tree.infoset_names[0]) == [
+        "0: 'a, [b]', (a, b)",
+        "0: 'a, [b]', a",
+        "0: a [b], (a, b)",
+        "0: a [b], a",
+    ]
+
+
+def test_own_infostate_strings():
+    tree = enumerate_game(StepwiseGame(Toy(strings=lambda state, player: f"player {player} at move {state}")))
+    assert tree.infoset_names == (("player 0 at move 0",), ("player 1 at move 1",))
+
+
+def test_what_is_not_noticed_leaves_the_infostate():
+    tree = enumerate_game(StepwiseGame(Toy()))
+    assert len(set(tree.infostate[1, :3].tolist())) == 1  # player 0's move, at another length
+    assert len(set(tree.infostate[0, 1:].tolist())) == 2  # player 0 knows its own move
+    assert len(set(tree.public.tolist())) == 1
+
+
+def test_public_observations_make_public_states():
+    tree = enumerate_game(StepwiseGame(Toy(result=lambda s, m: Step(s + 1, public=m if s == 0 else None))))
+    assert len(set(tree.public[:3].tolist())) == 3
+    np.testing.assert_array_equal(tree.public[3:], tree.public[tree.parent[3:]])
+    assert cut(tree, "depth:1").num_subgames == 2
+
+
+def test_simultaneous_moves_are_one_step():
+    tree = enumerate_game(
+        StepwiseGame(
+            Toy(actors_of={0: (0, 1), 1: ()}, result=lambda s, m: Step(s + 1, reward=float(m[0] == m[1])))
+        )
+    )
+    assert tree.num_histories == 5 and tree.num_moves.max() == 1
+    assert [tree.moves(h) for h in range(1, 5)] == [((a, b),) for a in (0, 1) for b in (0, 1)]
+    np.testing.assert_array_equal(tree.payoff[1:], [1, 0, 0, 1])
+
+
+def test_rewards_add_up_and_may_be_constant_sum():
+    tree = enumerate_game(
+        StepwiseGame(Toy(result=lambda s, m: Step(s + 1, reward=(10.0**s * m, 5 - 10.0**s * m))))
+    )
+    assert tree.constant == 10
+    np.testing.assert_array_equal(tree.payoff[3:], np.array([0, 10, 1, 11]) - 5)
+
+
+def test_a_game_may_end_at_once():
+    tree = enumerate_game(StepwiseGame(Toy(actors_of={0: ()})))
+    assert (tree.num_histories, tree.num_terminals) == (1, 1)
+
+
+def test_enumerating_twice_gives_the_same():
+    game = StepwiseGame(Kuhn())
+    first, second = enumerate_game(game), enumerate_game(game)
+    np.testing.assert_array_equal(first.infostate, second.infostate)
+
+
+def test_the_budget_stops_an_endless_game_before_it_is_made():
+    made = []
+
+    def step(state, move):
+        made.append(move)
+        return Step(0)
+
+    game = StepwiseGame(Toy(result=step))
+    with pytest.raises(ValueError, match=r"toy has at least 127 histories .*max_histories=100"):
+        for _ in game.levels(Budget(game.name, 100)):
+            pass
+    assert len(made) == 62  # levels 1 … 5
+
+
+class Plain:
+    """Its repr is an address."""
+
+
+class Mute:
+    def __repr__(self):
+        return "mute"
+
+
+BAD = [
+    ({"name": ""}, r"Toy: name='', .*expected the game's name"),
+    ({"actions": ()}, r"actions=\[\]: expected .*distinct names"),
+    ({"actions": ("a", "a")}, r"actions=\['a', 'a'\]: expected .*distinct names"),
+    (
+        {"actors_of": {0: (2,)}},
+        r"toy: actors\(\) returned \(2,\) after history \(\); expected \(0,\), \(1,\)",
+    ),
+    ({"actors_of": {0: 0}}, r"actors\(\) returned 0 after history \(\)"),
+    ({"actors_of": {0: (0,), 1: (1, CHANCE)}}, r"actors\(\) returned \(1, 4\) after history \(0,\)"),
+    ({"actors_of": {0: (0,), 1: (1,)}, "legal": ()}, r"player 0 acts, but legal_actions\(\) returned \(\)"),
+    ({"legal": (0, 2)}, r"player 0 acts, but .*returned \(0, 2\) after history \(\).*\('left', 'right'\)"),
+    ({"legal": (0, 0)}, r"returned \(0, 0\) after history \(\); expected distinct"),
+    ({"legal": (-1,)}, r"returned \(-1,\)"),
+    ({"legal": ("left",)}, r"returned \('left',\)"),
+    ({"legal": None}, r"returned None"),
+    (
+        {"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, 0.5), (1, 0.4))},
+        r"sum to 0.9 after history \(\)",
+    ),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, 1.5), (1, -0.5))}, r"probabilities >= 0"),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, math.nan),)}, r"sum to nan"),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ((0, 0.5), (0, 0.5))}, r"distinct integers"),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": (("a", 1.0),)}, r"distinct integers"),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": (0.5, 0.5)}, r"expected pairs"),
+    ({"actors_of": {0: (CHANCE,), 1: ()}, "outcomes": ()}, r"chance_outcomes\(\) returned \[\]"),
+    ({"result": {"reward": math.nan}}, r"toy: reward=nan of player 0 after history \(0,\); expected finite"),
+    ({"result": {"reward": (0.0, math.inf)}}, r"reward=\(0.0, inf\) of player 1 after history \(0,\)"),
+    ({"result": {"reward": (0.0,)}}, r"reward=\(0.0,\)"),
+    ({"result": {"reward": "much"}}, r"reward='much'"),
+    (
+        {"result": {"public": [1]}},
+        r"the observation \[1\] of both players is not hashable after history \(0,\)",
+    ),
+    ({"result": {"private": (None, {})}}, r"the observation \{\} of player 1 is not hashable"),
+    ({"result": {"private": 7}}, r"step\(\) returned Step\(.*private=7\) after history \(0,\); return Step"),
+    ({"result": lambda s, m: s + 1}, r"step\(\) returned 1 after history \(0,\)"),
+    ({"result": {"public": Plain()}}, r"of both players has no text of its own .*__repr__"),
+    (
+        {"result": lambda s, m: Step(s + 1, private=(Mute(), None))},
+        r"mute of player 0 has no text of its own",
+    ),
+    (
+        {"strings": lambda s, p: "same", "result": {"public": 1}, "actors_of": {0: (0,), 1: (0,), 2: ()}},
+        r"infostate_string\(\) of player 0 returned 'same' after history \(0,\); it must be the same",
+    ),
+    (
+        {"strings": lambda s, p: str(next(COUNTER))},
+        r"infostate_string\(\) of player 1 returned '2' after .*'1'",
+    ),
+]
+COUNTER = itertools.count()
+
+
+@pytest.mark.parametrize(("changes", "message"), BAD)
+def test_bad_rules_are_refused(changes, message):
+    with pytest.raises(ValueError, match=message):
+        enumerate_game(StepwiseGame(Toy(**changes)))
+
+
+def test_chance_without_outcomes_says_what_to_write():
+    class NoChance(Toy):
+        chance_outcomes = Rules.chance_outcomes
+
+    with pytest.raises(NotImplementedError, match=r"toy: chance acts, so write chance_outcomes"):
+        enumerate_game(StepwiseGame(NoChance(actors_of={0: (CHANCE,)})))
+
+
+def test_histories_that_are_none_are_refused():
+    game = StepwiseGame(Toy())
+    for history in ((0, 2), (0, 0, 0), ((0, 0),)):
+        with pytest.raises(
+            ValueError, match=r"history=.* is none of the game's, as .* is no legal move after"
+        ):
+            game.infostate_string(0, history)

@@ -1,0 +1,372 @@
+"""The rules of the house: layers, sizes, suppressions, strictness; each check is tried on a breach too."""
+
+import ast
+import importlib.util
+import io
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tokenize
+import tomllib
+import warnings
+
+import hypothesis
+import jax
+import jax.numpy as jnp
+import matplotlib
+import pytest
+
+ROOT = pathlib.Path(__file__).parent.parent
+PACKAGE = ROOT / "jaxgadget"
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+# A module imports from its own name and from lines above it, nothing else of ours.
+ORDER = (
+    ("games", "files"),
+    ("tree",),
+    ("solve",),
+    ("policy",),
+    ("evaluate",),
+    ("refine",),
+    ("sweep",),
+    ("bench",),
+    ("report",),
+    ("cli",),
+    ("__init__", "__main__"),
+)
+LAYERS = {name: level for level, names in enumerate(ORDER) for name in names}
+GAMES_MAY_IMPORT = sys.stdlib_module_names | {"_typeshed", "numpy"}  # _typeshed: only type checkers have it
+IMPORTS_JAX = {"jax", "jaxlib", "chex", "flax", "optax", "orbax"}
+ONLY_INSIDE_FUNCTIONS = {"pyspiel", "open_spiel", "highspy"}
+
+MAX_FILE_LINES = 400
+MAX_FUNCTION_LINES = 60
+MAX_SUPPRESSIONS = 4
+
+
+def project_files(pattern: str = "*") -> list[pathlib.Path]:
+    """Tracked files; where there is no git, everything but what tools leave behind."""
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--", ":(top)"]
+    try:
+        listed = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        files = [ROOT / name for name in listed.split("\0") if name]
+    except (OSError, subprocess.CalledProcessError):
+        files = []
+    if not files:
+        left_behind = re.compile(r"(^|/)(\.(?!ci/)[^/]+|build|dist|__pycache__)/")
+        files = [p for p in ROOT.rglob("*") if not left_behind.search(p.relative_to(ROOT).as_posix())]
+    return sorted(p for p in files if p.is_file() and p.match(pattern))
+
+
+def package_sources() -> dict[str, str]:
+    """Source by module, `games.kuhn` or `cli`; a package is `games.__init__`."""
+    sources = {
+        ".".join(p.relative_to(PACKAGE).with_suffix("").parts): p.read_text(encoding="utf-8")
+        for p in sorted(PACKAGE.rglob("*.py"))
+    }
+    assert len(sources) > 5, f"the checks below would pass on nothing: {PACKAGE} holds {sorted(sources)}"
+    return sources
+
+
+def imported_names(module: str, node: ast.AST) -> list[str]:
+    """What an import statement may bring in, in full: `from jaxgadget import tree` is `jaxgadget.tree`."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if not isinstance(node, ast.ImportFrom):
+        return []
+    base = node.module or ""
+    if node.level:
+        package = ["jaxgadget", *module.split(".")][: -node.level]
+        base = ".".join([*package, base] if base else package)
+    return [f"{base}.{alias.name}" for alias in node.names]
+
+
+def runs_later(node: ast.AST) -> bool:
+    """Whether importing the module leaves the inside alone: a function, or a block for type checkers."""
+    if isinstance(node, ast.If):
+        return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING" and not node.orelse
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def import_violations(module: str, source: str) -> list[str]:
+    tree = ast.parse(source)
+    deferred = {id(node) for outer in ast.walk(tree) if runs_later(outer) for node in ast.walk(outer)}
+    own = module.split(".")[0]
+    if own not in LAYERS:
+        return [f"{module}: give `{own}` a place in ORDER of tests/test_project.py"]
+    found: list[str] = []
+    for node in ast.walk(tree):
+        for name in imported_names(module, node):
+            where = f"jaxgadget/{module.replace('.', '/')}.py:{node.lineno} imports {name}: "
+            top, _, rest = name.partition(".")
+            if top == "jaxgadget":
+                # A name that is no layer is an attribute of the package, whose __init__ imports every layer.
+                target = rest.split(".")[0]
+                target = target if target in LAYERS else "__init__"
+                if target != own and LAYERS[target] >= LAYERS[own]:
+                    found.append(where + f"`{own}` stands below `{target}`, which it must not know of")
+            elif top in ONLY_INSIDE_FUNCTIONS:
+                if id(node) not in deferred:
+                    found.append(where + "optional or slow to load, so only inside the function that uses it")
+            elif own == "games" and top not in GAMES_MAY_IMPORT:
+                found.append(where + "games/ imports NumPy and the standard library only")
+            elif own == "tree" and top in IMPORTS_JAX:
+                found.append(where + "tree/ does not import JAX")
+    return found
+
+
+def length_violations(module: str, source: str) -> list[str]:
+    found: list[str] = []
+    lines = len(source.splitlines())
+    if lines > MAX_FILE_LINES:
+        found.append(f"jaxgadget.{module} has {lines} lines, over {MAX_FILE_LINES}: it is usually two files")
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            length = (node.end_lineno or node.lineno) - node.lineno + 1
+            if length > MAX_FUNCTION_LINES:
+                found.append(
+                    f"jaxgadget.{module}:{node.lineno} {node.name} has {length} lines, "
+                    f"over {MAX_FUNCTION_LINES}: it is usually two functions"
+                )
+    return found
+
+
+def suppressions(source: str) -> list[tuple[int, str]]:
+    """Line and text of each comment that silences a checker."""
+    directive = re.compile(r"#\s*(type:\s*ignore|pyright:|(ruff:\s*|flake8:\s*)?noqa)", re.IGNORECASE)
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    return [
+        (t.start[0], t.string) for t in tokens if t.type == tokenize.COMMENT and directive.search(t.string)
+    ]
+
+
+def has_reason(comment: str) -> bool:
+    """Whether a suppression names its rule and then says why, in three words or more."""
+    rule = re.compile(
+        r"#.*?(ignore\s*\[[\w,\s-]+\]|\breport\w+\s*=\s*\w+|noqa:\s*[A-Z]+\d+([\s,]+[A-Z]+\d+)*)"
+    )
+    named = rule.search(comment)
+    return named is not None and len(re.findall(r"[^\W\d_]{2,}", comment[named.end() :])) >= 3
+
+
+def undocumented_dependencies(readme: str) -> list[str]:
+    """Core dependencies that the README does not name as code."""
+    names = {re.split(r"[^\w.-]", requirement)[0] for requirement in PROJECT["dependencies"]}
+    return sorted(name for name in names if not re.search(rf"`{re.escape(name)}`", readme))
+
+
+def machine_paths(text: str) -> list[str]:
+    """Absolute paths that exist on one machine only."""
+    return re.findall(r"(?<![\w.~})])/(?:work|root|home|Users|tmp/dev)/\S*", text)
+
+
+def test_imports_point_one_way():
+    found = [v for module, source in package_sources().items() for v in import_violations(module, source)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "expected"),
+    [
+        ("games.kuhn", "import jaxgadget.tree.history", "`games` stands below `tree`"),
+        ("games.kuhn", "from ..tree import history", "`games` stands below `tree`"),
+        ("games.kuhn", "import scipy.sparse", "NumPy and the standard library only"),
+        ("games.kuhn", "def f():\n    import jax", "NumPy and the standard library only"),
+        ("games.openspiel", "import pyspiel", "only inside the function"),
+        ("policy", "if not TYPE_CHECKING:\n    import pyspiel", "only inside the function"),
+        ("policy", "if TYPE_CHECKING: pass\nelse: import pyspiel", "only inside the function"),
+        ("solve.program", "class A:\n    from highspy import Highs", "only inside the function"),
+        ("tree.history", "from jax import numpy", "does not import JAX"),
+        ("tree.history", "import optax", "does not import JAX"),
+        ("tree.history", "from jaxgadget import solve", "`tree` stands below `solve`"),
+        ("tree.history", "from jaxgadget import Policy", "`tree` stands below `__init__`"),
+        ("solve.cfr", "import jaxgadget", "`solve` stands below `__init__`"),
+        ("solve.cfr", "from jaxgadget.policy import Policy", "`solve` stands below `policy`"),
+        ("policy", "from . import refine", "`policy` stands below `refine`"),
+        ("refine", "from jaxgadget.report import tables", "`refine` stands below `report`"),
+        ("helpers", "import numpy", "give `helpers` a place in ORDER"),
+    ],
+)
+def test_import_rule_notices(module: str, source: str, expected: str):
+    (violation,) = import_violations(module, source)
+    assert expected in violation
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        (
+            "games.kuhn",
+            "import numpy as np\nimport dataclasses\nfrom jaxgadget.games import game\nfrom . import game",
+        ),
+        ("games.openspiel", "def load():\n    import pyspiel"),
+        ("policy", "if TYPE_CHECKING:\n    from open_spiel.python import policy"),
+        ("tree.history", "from jaxgadget.games.game import Game\nfrom scipy import sparse"),
+        ("cli", "from jaxgadget import refine, report\nimport jax"),
+        ("__init__", "from jaxgadget.refine import refine\nfrom jaxgadget import cli"),
+    ],
+)
+def test_import_rule_allows(module: str, source: str):
+    assert import_violations(module, source) == []
+
+
+def test_files_and_functions_are_short():
+    found = [v for module, source in package_sources().items() for v in length_violations(module, source)]
+    assert not found, "\n".join(found)
+
+
+def test_length_check_notices():
+    at_limit = "def f():\n" + "    x = 1\n" * (MAX_FUNCTION_LINES - 1)
+    assert length_violations("m", at_limit) == []
+    (long_function,) = length_violations("m", at_limit + "    x = 1\n")
+    assert "f has 61 lines" in long_function
+    assert length_violations("m", "x = 1\n" * MAX_FILE_LINES) == []
+    (long_file,) = length_violations("m", "x = 1\n" * (MAX_FILE_LINES + 1))
+    assert "401 lines" in long_file
+
+
+def test_suppressions_are_few_and_give_a_reason():
+    found = [
+        (f"{path.relative_to(ROOT)}:{line}: {comment}", has_reason(comment))
+        for path in project_files("*.py")
+        for line, comment in suppressions(path.read_text(encoding="utf-8"))
+    ]
+    listed = "\n".join(text for text, _ in found)
+    assert len(found) <= MAX_SUPPRESSIONS, f"{len(found)} suppressions, over {MAX_SUPPRESSIONS}:\n{listed}"
+    without = "\n".join(text for text, reason in found if not reason)
+    assert not without, f"a suppression names its rule, then the reason in a few words:\n{without}"
+
+
+@pytest.mark.parametrize(
+    ("comment", "reason"),
+    [
+        ("# type: ignore", False),
+        ("# noqa", False),
+        ("# ruff: noqa: E501", False),
+        ("# noqa: E501, D103", False),
+        ("# pyright: basic", False),
+        ("# pyright: ignore[reportUnknownMemberType]", False),
+        ("# pyright: ignore  # the stub of scipy is wrong", False),
+        ("# pyright: ignore[reportUnknownMemberType]  # the stub of scipy is wrong", True),
+        ("# noqa: E501  the table is easier to read", True),
+    ],
+)
+def test_suppression_check_notices(comment: str, reason: bool):
+    assert suppressions(f'text = "{comment}"\nx = 1  {comment}\n') == [(2, comment)]
+    assert has_reason(comment) == reason
+
+
+def test_readme_says_what_each_core_dependency_is_for():
+    missing = undocumented_dependencies((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert not missing, (
+        f"README.md does not name `{'`, `'.join(missing)}`; it says what each dependency is for"
+    )
+
+
+def test_readme_check_notices():
+    assert "jax" in undocumented_dependencies("jaxgadget uses `jaxlib` and jax")
+    assert "jaxlib" not in undocumented_dependencies("jaxgadget uses `jaxlib` and jax")
+
+
+def test_no_file_names_a_place_on_one_machine():
+    found: list[str] = []
+    for path in project_files():
+        try:
+            text = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:  # a picture or another binary
+            continue
+        found += [f"{path.relative_to(ROOT)}: {place}" for place in machine_paths(text)]
+    assert not found, "absolute paths that exist on one machine only:\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    "place", ["work/main/x.py", "tmp/dev/bin", "root/.cache", "home/someone/x", "Users/someone/x"]
+)
+def test_machine_path_check_notices(place: str):
+    assert machine_paths(f'see "/{place}"') == [f'/{place}"']
+    assert machine_paths(f"https://example.org/{place} and ../{place} and infoset/{place}") == []
+
+
+def test_version_has_one_source():
+    found = [module for module, source in package_sources().items() if f'"{PROJECT["version"]}"' in source]
+    assert not found, f"{found} repeat the version of pyproject.toml: use importlib.metadata.version"
+
+
+def test_jax_is_strict():
+    assert jax.config.jax_numpy_rank_promotion == "raise"
+    assert jax.config.jax_numpy_dtype_promotion == "strict"
+    with pytest.raises(ValueError, match="rank_promotion"):
+        _ = jnp.ones((2, 3)) + jnp.ones(3)
+    with pytest.raises(
+        jax.errors.TypePromotionError if hasattr(jax.errors, "TypePromotionError") else ValueError
+    ):
+        _ = jnp.ones(2, jnp.float32) + jnp.ones(2, jnp.int32)
+
+
+def test_pytest_is_strict(pytestconfig: pytest.Config):
+    assert pytestconfig.getini("strict")
+    with pytest.raises(UserWarning, match="an error in tests"):
+        warnings.warn("an error in tests", UserWarning, stacklevel=1)
+
+
+def test_surroundings_are_fixed():
+    assert matplotlib.get_backend().lower() == "agg"
+    settings = hypothesis.settings()
+    assert (settings.deadline, settings.derandomize, settings.database) == (None, True, None)
+    if os.environ.get("CI") == "true":
+        assert importlib.util.find_spec("pyspiel"), "CI compares with OpenSpiel"
+
+
+def run_pytest(folder: pathlib.Path, test: str, *options: str, ci: bool, setup: str = "") -> tuple[int, str]:
+    """Run one test file under this project's conftest, in a process of its own."""
+    (folder / "test_it.py").write_text("import pytest\n" + test, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
+    script = f"import sys, pytest\n{setup}\nsys.exit(pytest.main(sys.argv[1:]))"
+    command = [
+        sys.executable,
+        "-c",
+        script,
+        "-p",
+        "tests.conftest",
+        "-p",
+        "no:cacheprovider",
+        *options,
+        "test_it.py",
+    ]
+    environment = {k: v for k, v in os.environ.items() if k != "CI" and not k.startswith("PYTEST_")}
+    environment |= {"PYTHONPATH": str(ROOT)} | ({"CI": "true"} if ci else {})
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout + done.stderr
+
+
+SKIPS = "@pytest.mark.skip(reason='no time')\ndef test_a(): pass\ndef test_b(): pass\n"
+
+
+@pytest.mark.parametrize("options", [(), ("-n", "1")])
+def test_skip_fails_in_ci(tmp_path: pathlib.Path, options: tuple[str, ...]):
+    status, output = run_pytest(tmp_path, SKIPS, *options, ci=True)
+    assert status == pytest.ExitCode.TESTS_FAILED, output
+    assert "a skipped test is a failure" in output
+    assert "test_it.py::test_a: Skipped: no time" in output
+    assert "1 passed, 1 skipped" in output.splitlines()[-1]
+
+
+def test_skipped_module_fails_in_ci(tmp_path: pathlib.Path):
+    status, output = run_pytest(tmp_path, "pytest.importorskip('no_such_module')", ci=True)
+    assert status == pytest.ExitCode.TESTS_FAILED, output
+
+
+def test_skip_passes_elsewhere(tmp_path: pathlib.Path):
+    status, output = run_pytest(tmp_path, SKIPS, ci=False)
+    assert status == pytest.ExitCode.OK, output
+
+
+@pytest.mark.parametrize(
+    ("ci", "expected"), [(True, pytest.ExitCode.USAGE_ERROR), (False, pytest.ExitCode.OK)]
+)
+def test_missing_openspiel_fails_in_ci(tmp_path: pathlib.Path, ci: bool, expected: pytest.ExitCode):
+    status, output = run_pytest(tmp_path, "def test_a(): pass", ci=ci, setup="sys.modules['pyspiel'] = None")
+    assert status == expected, output
+    assert ("OpenSpiel is missing" in output) == ci
