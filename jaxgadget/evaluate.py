@@ -200,9 +200,7 @@ def game_value(
     return tree.cache[key]
 
 
-def exploitability(
-    policy: Policy, player: int, *, value: tuple[float, float] | None = None
-) -> FloatArray:
+def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | None = None) -> FloatArray:
     """`[lanes]` how much worse than the game's value a player's policy does in the worst case.
 
     This is `v* − value against a best response`, in that player's utility (the papers' ℰ).

@@ -40,7 +40,9 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     if target.is_dir():
         raise ValueError(f"cannot write {str(target)!r}: it is a folder; expected the path of a file")
     if not folder.is_dir():
-        raise ValueError(f"cannot write {str(target)!r}: folder {str(folder)!r} does not exist; create it first")
+        raise ValueError(
+            f"cannot write {str(target)!r}: folder {str(folder)!r} does not exist; create it first"
+        )
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass

@@ -200,7 +200,9 @@ class Policy:
                             "player": player,
                             "infostate": names[infosets.infoset[1:]],
                             "action": actions,
-                            "action_name": [self.tree.game.action_string(player, a) for a in actions.tolist()],
+                            "action_name": [
+                                self.tree.game.action_string(player, a) for a in actions.tolist()
+                            ],
                             "probability": self.probabilities[player][:, lane],
                         }
                     )

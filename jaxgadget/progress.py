@@ -15,9 +15,7 @@ PATIENCE = 2.0
 
 
 @contextlib.contextmanager
-def progress_bar(
-    label: str, total: int, show: bool | None = None
-) -> Generator[Callable[[int], None]]:
+def progress_bar(label: str, total: int, show: bool | None = None) -> Generator[Callable[[int], None]]:
     """Yields a function to call with the amount done.
 
     Args:

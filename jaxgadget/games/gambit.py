@@ -222,6 +222,8 @@ class _Parser:
         number = self._integer("the infoset's number", 1)
         label = self._string("a label") if self._peek().startswith('"') else ""
         known = self._infosets.get((player, number))
+        if known is not None:
+            known.label = known.label or label
         if self._peek() != "{":
             if known is None:
                 raise self._error(

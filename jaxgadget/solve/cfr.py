@@ -124,6 +124,7 @@ def _regrets(side: Side, terms: Terms, values: Values) -> Parts:
     )
 
 
+@jax.jit
 def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
     """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where there is no mass."""
     return averages(problem, state.strategy_sum)

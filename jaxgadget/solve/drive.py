@@ -157,9 +157,7 @@ def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> Non
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
     header = json.dumps({"format": CHECKPOINT_FORMAT, "key": key})
     with atomic_writer(path) as file:
-        np.savez(
-            file, header=np.asarray(header), **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)}
-        )
+        np.savez(file, header=np.asarray(header), **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)})
 
 
 def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) -> State | None:

@@ -167,26 +167,54 @@ def build_games(
     sides = (structure.sides[0], side) if player == 0 else (side, structure.sides[1])
     size = layout.treeplex.num_sequences
     link = jnp.asarray(np.where(layout.link >= 0, layout.link, size), jnp.int32)
-    opponent = _side_by_side([gadget.terms(ranges, link, size) for gadget in gadgets])
-    times = (1, len(gadgets))
-    resolver = Terms(
-        scale=jnp.tile(ranges.resolver, times),
-        constant=jnp.zeros((structure.num_subgames, opponent.scale.shape[1]), ranges.cbv.dtype),
+    spread, mistakes, epsilon = _stack(ranges, gadgets)
+    return _assemble(structure, spread, mistakes, epsilon, sides, link, kind=type(gadgets[0]), size=size)
+
+
+def _stack(ranges: Ranges, gadgets: Sequence[Gadget]) -> tuple[Ranges, jax.Array, jax.Array]:
+    """The ranges once for every gadget, all priors `[R, lanes]` and all ε `[lanes]`."""
+    lanes, dtype = ranges.cbv.shape[1], ranges.cbv.dtype
+
+    def repeat(x: jax.Array) -> jax.Array:
+        return jnp.tile(x, (1, len(gadgets)))
+
+    spread = dataclasses.replace(
+        ranges,
+        resolver=repeat(ranges.resolver),
+        opponent=repeat(ranges.opponent),
+        mass=repeat(ranges.mass),
+        cbv=repeat(ranges.cbv),
     )
+    mistakes = jnp.concatenate([gadget.mistakes(ranges) for gadget in gadgets], axis=1)
+    epsilon = jnp.asarray(np.repeat([gadget.epsilon for gadget in gadgets], lanes), dtype)
+    return spread, mistakes, epsilon
+
+
+@functools.partial(jax.jit, static_argnames=("kind", "size"))
+def _assemble(
+    structure: Structure,
+    ranges: Ranges,
+    mistakes: jax.Array,
+    epsilon: jax.Array,
+    sides: tuple[Side, Side],
+    link: jax.Array,
+    *,
+    kind: type[Gadget],
+    size: int,
+) -> GadgetGames:
+    """The numbers of all lanes."""
+    player = structure.player
+    lanes, dtype = ranges.cbv.shape[1], ranges.cbv.dtype
+    opponent = kind.terms(ranges, mistakes, epsilon, link, size)
+    resolver = Terms(scale=ranges.resolver, constant=jnp.zeros((structure.num_subgames, lanes), dtype))
     problem = Problem(
-        order=(other, player),
+        order=(1 - player, player),
         sides=sides,
         terms=(resolver, opponent) if player == 0 else (opponent, resolver),
         payoff=structure.payoff,
-        zero=no_zero(sides, opponent.scale.shape[1], dtype),
+        zero=no_zero(sides, lanes, dtype),
     )
-    problem = with_zero_regret(problem, structure.magnitude)
-    live = jnp.concatenate([gadget.live(ranges) for gadget in gadgets], axis=1)
-    return GadgetGames(problem, live)
-
-
-def _side_by_side(terms: Sequence[Terms]) -> Terms:
-    return jax.tree.map(lambda *parts: jnp.concatenate(parts, axis=1), *terms)
+    return GadgetGames(with_zero_regret(problem, structure.magnitude), kind.live(ranges))
 
 
 def _check_prior(gadget: Gadget, num_roots: int, num_lanes: int) -> None:
@@ -258,14 +286,19 @@ def conclude(
 
 def excess(ranges: Ranges, gadgets: Sequence[Gadget], conclusion: Conclusion) -> FloatArray:
     """`[lanes]` the most that exploitability may rise, NaN where no bound is known (design §3)."""
-    lanes = ranges.cbv.shape[1]
-    bounds: list[FloatArray] = []
-    for number, gadget in enumerate(gadgets):
-        mine = slice(number * lanes, (number + 1) * lanes)
-        if gadget.bound is None:
-            bounds.append(np.full(lanes, np.nan))
-            continue
-        rise = conclusion.gap[:, mine] + gadget.tremble(ranges, conclusion.below[:, mine])
-        rise = np.maximum(np.asarray(rise), 0) / (1 - gadget.epsilon)
-        bounds.append(rise.sum(axis=0) if gadget.bound == "sum" else rise.max(axis=0))
-    return np.concatenate(bounds)
+    kind = type(gadgets[0])
+    spread, mistakes, epsilon = _stack(ranges, gadgets)
+    if gadgets[0].bound is None:
+        return np.full(epsilon.shape, np.nan)
+    rise = _rise(spread, mistakes, epsilon, conclusion, kind=kind)
+    rise = rise.sum(axis=0) if gadgets[0].bound == "sum" else rise.max(axis=0)
+    return np.asarray(rise)
+
+
+@functools.partial(jax.jit, static_argnames=("kind",))
+def _rise(
+    ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, conclusion: Conclusion, *, kind: type[Gadget]
+) -> jax.Array:
+    """`[S, lanes]` what every subgame may add."""
+    loss = conclusion.gap + kind.tremble(ranges, mistakes, epsilon, conclusion.below)
+    return jnp.maximum(loss, 0) / (1 - epsilon)[None, :]

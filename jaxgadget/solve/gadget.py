@@ -106,18 +106,20 @@ class BlueprintPrior:
     clip: float = PRIOR_CLIP
     name: ClassVar[str] = "blueprint"
 
-    def _reach(self, ranges: Ranges, otherwise: float) -> jax.Array:
-        total = ranges.spread(ranges.per_subgame(ranges.opponent))
-        share = ranges.opponent / jnp.where(total > 0, total, 1)
-        return jnp.where(total > 0, jnp.maximum(share, self.clip), otherwise)
-
     def follow(self, ranges: Ranges) -> jax.Array:
         """See `Prior`."""
-        return self._reach(ranges, 0.5)
+        return _clipped_reach(ranges, self.clip, 0.5)
 
     def weight(self, ranges: Ranges) -> jax.Array:
         """See `Prior`."""
-        return self._reach(ranges, 1.0)
+        return _clipped_reach(ranges, self.clip, 1.0)
+
+
+@jax.jit
+def _clipped_reach(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
+    total = ranges.spread(ranges.per_subgame(ranges.opponent))
+    share = ranges.opponent / jnp.where(total > 0, total, 1)
+    return jnp.where(total > 0, jnp.maximum(share, clip), otherwise)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -183,18 +185,39 @@ BoundRule = Literal["sum", "max"] | None
 
 
 class Gadget(Protocol):
-    """The opponent's way in. `name` is the command line's spelling."""
+    """The opponent's way in.
+
+    An instance is a kind of gadget with a prior and an ε. What a kind computes, it computes
+    for many instances at once: priors and ε are arrays with a lane for every instance and
+    blueprint, so that another prior or ε compiles nothing.
+    """
 
     @property
-    def name(self) -> str: ...
-    @property
-    def prior(self) -> Prior: ...
-    @property
-    def epsilon(self) -> float: ...
-    @property
-    def bound(self) -> BoundRule: ...
+    def name(self) -> str:
+        """The command line's spelling."""
+        ...
 
-    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+    @property
+    def prior(self) -> Prior:
+        """Where the opponent's mistakes lead."""
+        ...
+
+    @property
+    def epsilon(self) -> float:
+        """How likely they are, in [0, 1)."""
+        ...
+
+    @property
+    def bound(self) -> BoundRule:
+        """How its certificate bounds exploitability."""
+        ...
+
+    def mistakes(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` the prior in the form that `terms` and `tremble` take."""
+        ...
+
+    @staticmethod
+    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
         """Builds the entry.
 
         Args:
@@ -205,25 +228,34 @@ class Gadget(Protocol):
         """
         ...
 
-    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+    @staticmethod
+    def terms(
+        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
+    ) -> Terms:
         """The opponent's numbers.
 
         Args:
           ranges: what the blueprint brings.
+          mistakes: `[R, L]` the prior.
+          epsilon: `[L]`.
           link: `[R]` entry sequence above each root; `num_sequences` or more for padding.
           num_sequences: of the entry.
         """
         ...
 
-    def live(self, ranges: Ranges) -> jax.Array:
+    @staticmethod
+    def live(ranges: Ranges) -> jax.Array:
         """`[S, L]` whether there is anything to solve; elsewhere the blueprint stays."""
         ...
 
-    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+    @staticmethod
+    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
         """`[S, L]` how much of the perturbed gadget's value comes from the floors.
 
         Args:
           ranges: what the blueprint brings.
+          mistakes: `[R, L]` the prior.
+          epsilon: `[L]`.
           value: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
         """
         ...
@@ -269,7 +301,12 @@ class Unsafe:
             )
         object.__setattr__(self, "epsilon", 0.0)
 
-    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+    def mistakes(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`; there is no decision to get wrong."""
+        return jnp.zeros_like(ranges.cbv)
+
+    @staticmethod
+    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
         """See `Gadget`."""
         none = np.zeros(0, np.int64)
         return Layout(
@@ -285,16 +322,21 @@ class Unsafe:
             _pad_link(subgame, num_roots),
         )
 
-    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+    @staticmethod
+    def terms(
+        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
+    ) -> Terms:
         """See `Gadget`."""
         constant = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
         return Terms(scale=ranges.opponent, constant=constant)
 
-    def live(self, ranges: Ranges) -> jax.Array:
+    @staticmethod
+    def live(ranges: Ranges) -> jax.Array:
         """See `Gadget`."""
         return ranges.per_subgame(ranges.opponent) > 0
 
-    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+    @staticmethod
+    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
         """See `Gadget`."""
         return jnp.zeros((ranges.num_subgames, value.shape[1]), value.dtype)
 
@@ -306,7 +348,12 @@ class Resolving(_Perturbed):
     name: ClassVar[str] = "resolving"
     bound: ClassVar[BoundRule] = "sum"
 
-    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+    def mistakes(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`: the probability of following."""
+        return self.prior.follow(ranges)
+
+    @staticmethod
+    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
         """See `Gadget`; action 0 is follow, 1 terminate."""
         count = len(subgame)
         treeplex, follow = build_treeplex(
@@ -320,25 +367,29 @@ class Resolving(_Perturbed):
         )
         return Layout(treeplex, _pad_link(follow, num_roots))
 
-    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+    @staticmethod
+    def terms(
+        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
+    ) -> Terms:
         """See `Gadget`."""
         nothing = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
-        follow = self.prior.follow(ranges)
-        floor = nothing.at[link].set(self.epsilon * follow, mode="drop")
-        floor = floor.at[link + 1].set(self.epsilon * (1 - follow), mode="drop")
+        floor = nothing.at[link].set(epsilon[None, :] * mistakes, mode="drop")
+        floor = floor.at[link + 1].set(epsilon[None, :] * (1 - mistakes), mode="drop")
         return Terms(
             scale=jnp.ones_like(ranges.cbv),
             constant=nothing.at[link + 1].set(-ranges.cbv, mode="drop"),
             entry=Bounds(floor=floor[ranges.num_subgames :]),
         )
 
-    def live(self, ranges: Ranges) -> jax.Array:
+    @staticmethod
+    def live(ranges: Ranges) -> jax.Array:
         """See `Gadget`."""
         return jnp.ones((ranges.num_subgames, ranges.cbv.shape[1]), jnp.bool_)
 
-    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+    @staticmethod
+    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
         """See `Gadget`."""
-        return self.epsilon * ranges.per_subgame(self.prior.follow(ranges) * (value - ranges.cbv))
+        return epsilon[None, :] * ranges.per_subgame(mistakes * (value - ranges.cbv))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -351,7 +402,12 @@ class MaxMargin(_Perturbed):
     name: ClassVar[str] = "max-margin"
     bound: ClassVar[BoundRule] = "max"
 
-    def layout(self, subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+    def mistakes(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`: weights of the roots."""
+        return self.prior.weight(ranges)
+
+    @staticmethod
+    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
         """See `Gadget`; an action for every root infostate of the subgame, in order."""
         size = np.bincount(subgame, minlength=num_subgames)
         order = np.argsort(subgame, kind="stable")
@@ -368,37 +424,43 @@ class MaxMargin(_Perturbed):
         )
         return Layout(treeplex, _pad_link(first[subgame] + slot, num_roots))
 
-    def terms(self, ranges: Ranges, link: jax.Array, num_sequences: int) -> Terms:
+    @staticmethod
+    def terms(
+        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
+    ) -> Terms:
         """See `Gadget`."""
         nothing = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
         scale = _inverse(ranges.mass)
         legal = jnp.zeros(nothing.shape, jnp.bool_).at[link].set(ranges.mass > 0, mode="drop")
-        floor = nothing.at[link].set(self.epsilon * self._choice(ranges), mode="drop")
+        floor = nothing.at[link].set(epsilon[None, :] * _choice(ranges, mistakes), mode="drop")
         return Terms(
             scale=scale,
             constant=nothing.at[link].set(scale * ranges.cbv, mode="drop"),
             entry=Bounds(legal=legal[ranges.num_subgames :], floor=floor[ranges.num_subgames :]),
         )
 
-    def _choice(self, ranges: Ranges) -> jax.Array:
-        """`[R, L]` the prior as a distribution over the roots of a subgame that can be picked."""
-        weight = jnp.where(ranges.mass > 0, self.prior.weight(ranges), 0)
-        return weight * _inverse(ranges.spread(ranges.per_subgame(weight)))
-
-    def live(self, ranges: Ranges) -> jax.Array:
+    @staticmethod
+    def live(ranges: Ranges) -> jax.Array:
         """See `Gadget`."""
         return ranges.per_subgame(ranges.mass) > 0
 
-    def tremble(self, ranges: Ranges, value: jax.Array) -> jax.Array:
+    @staticmethod
+    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
         """See `Gadget`."""
         margin = (value - ranges.cbv) * _inverse(ranges.mass)
-        return self.epsilon * ranges.per_subgame(self._choice(ranges) * margin)
+        return epsilon[None, :] * ranges.per_subgame(_choice(ranges, mistakes) * margin)
 
 
 GADGETS: dict[str, type[Unsafe] | type[Resolving] | type[MaxMargin]] = {
     gadget.name: gadget for gadget in (Unsafe, Resolving, MaxMargin)
 }
 """The gadgets by the command line's names."""
+
+
+def _choice(ranges: Ranges, weight: jax.Array) -> jax.Array:
+    """`[R, L]` weights as a distribution over the roots of a subgame that can be picked."""
+    weight = jnp.where(ranges.mass > 0, weight, 0)
+    return weight * _inverse(ranges.spread(ranges.per_subgame(weight)))
 
 
 def _inverse(x: jax.Array) -> jax.Array:

@@ -189,6 +189,7 @@ def no_zero(sides: Sequence[Side], lanes: int, dtype: npt.DTypeLike) -> tuple[Pa
     return parts[0], parts[1]
 
 
+@jax.jit
 def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
     """Fills in `zero`: the payoff range of every infoset times a multiple of machine epsilon.
 

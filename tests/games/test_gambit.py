@@ -19,7 +19,7 @@ p "" 1 1 "Ann red" { "up" "down" } 1 "fee" { -1, 1 }
   p "" 2 7 "" { "l" "r" } 0
     t "" 2 "won" { 3 -3 }
     t "" 3 "" { 1/2, -0.5 }
-  p "" 2 7 0 t "" 2
+  p "" 2 7 "Bob" 0 t "" 2
     t ""
     4 "" {0,0}
 p "" 1 2 "" { "up" "down" } 0 "nothing"
@@ -59,7 +59,7 @@ def test_corners_of_the_format(write):
     }
     assert [game.action_string(0, a) for a in range(game.num_actions)] == ["up", "down", "l", "r"]
     assert sorted(tree.infoset_names[0]) == ["0:2", "Ann red"]
-    assert tree.infoset_names[1] == ("1:7",)
+    assert tree.infoset_names[1] == ("Bob",)  # named at its second node
 
 
 def test_infostate_of_a_player_who_does_not_act_is_its_last_action(write):
@@ -133,7 +133,7 @@ MALFORMED = [
     ('EFG 2 R "coin', 1, "the quotes around the game's title do not end"),
     ('EFG 2 R "coin"\n{ "A" "B" "C" }', 2, "the game has 3 players; expected 2"),
     ('EFG 2 R "coin"\n{ "A" "B" ', 2, "the file ends where the players' names was expected"),
-    (COIN, 2, "the file ends where a node: c, p or t was expected"),
+    (COIN, 1, "the file ends where a node: c, p or t was expected"),
     (COIN + "q", 2, r"expected a node \(c, p or t\), got 'q'"),
     (COIN + 'p 1 1 "" { "a" }', 2, "expected the player node's name in quotes, got '1'"),
     (COIN + 'p "" 3 1 "" { "a" } 0', 2, "player number 3: expected 1 or 2"),
@@ -146,7 +146,7 @@ MALFORMED = [
     (COIN + 'c "" 1 "" { "a" 0.5 "b" 0.6 } 0', 2, "chance probabilities sum to 1.1; expected"),
     (COIN + 'c "" 1 "" { "a" 2 "b" -1 } 0', 2, "chance probabilities sum to 1; expected numbers >= 0"),
     (COIN + 'c "" 1 "" { "a" "b" } 0', 2, "expected a probability, such as .*, got '\"b\"'"),
-    (COIN + 'c "" 1 "" { } 0', 2, "has no actions"),
+    (COIN + 'c "" 1 "" { } 0', 2, "a node that is not terminal has no actions"),
     (COIN + 'c "" 1 "" "a" 0.5', 2, "expected the actions of infoset 1"),
     (COIN + P + 't "" 1', 3, "outcome 1 is not known yet; expected its payoffs in { }"),
     (COIN + P + 't "" -1', 3, "expected the outcome's number, an integer of at least 0, got '-1'"),

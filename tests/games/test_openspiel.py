@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, TERMINAL
+from jaxgadget.games.game import CHANCE, PLAYER_0, TERMINAL
 from jaxgadget.games.openspiel import OpenSpielGame
 from jaxgadget.games.registry import load
 from jaxgadget.tree.cut import cut
@@ -20,11 +20,12 @@ GAMES = [
     ("goofspiel(imp_info=True,num_cards=3,points_order=random)", 301, 45, 45),
     ("matrix_rps", 10, 1, 1),
     ("blotto(coins=3,fields=2)", 17, 1, 1),
-    ("oshi_zumo(coins=3,size=1,horizon=3)", 241, 60, 60),
+    ("oshi_zumo(coins=3,size=1,horizon=3)", 456, 90, 90),
     ("nim(pile_sizes=1;2)", 12, 4, 3),
     ("mnk(m=2,n=2,k=2)", 41, 13, 4),
     ("coordinated_mp", 15, 1, 2),
     ("dark_hex(board_size=2)", 441, 33, 101),
+    ("start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())", 16965, 114, 65),
     ("misere(game=kuhn_poker())", 58, 6, 6),
     ("start_at(history=0;1,game=kuhn_poker())", 9, 2, 2),
     ("restricted_nash_response(game=kuhn_poker())", 117, 6, 6),
@@ -52,8 +53,7 @@ def test_every_history_is_openspiels(spec, histories, first, second):
         assert len(set(names[player])) == len(names[player])
     for h in range(tree.num_histories):
         state = replay(theirs, tree.moves(h))
-        children = np.nonzero(tree.parent == h)[0]
-        children = children[children > 0]
+        children = np.arange(*np.searchsorted(tree.parent[1:], [h, h + 1])) + 1  # parents ascend
         if state.is_terminal():
             assert tree.actor[h] == TERMINAL and len(children) == 0
             assert tree.payoff[h] == pytest.approx(state.returns()[0])
@@ -91,30 +91,80 @@ def test_common_knowledge_subgames(spec, depth, subgames):
 
 
 def test_infostates_may_span_levels():
-    """In Dark Hex a failed attempt of one player's is not noticed by the other."""
-    tree = enumerate_game(load("openspiel:dark_hex(board_size=2)"))
+    """In Phantom Tic-Tac-Toe a failed attempt of one player's is not noticed by the other."""
+    tree = enumerate_game(load("openspiel:start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())"))
     at = {tree.moves(h): tree.infostate[:, h].tolist() for h in range(tree.num_histories)}
-    assert at[(0,)][0] == at[(0, 0)][0] == at[(0, 0, 1)][0]  # also where player 0 is to act
-    assert at[(0,)][1] == at[()][1] != at[(0, 0)][1]
-    acting = [
-        h for h in range(tree.num_histories) if tree.infoset[0, h] == tree.infoset[0, tree_find(tree, (0, 1))]
-    ]
-    assert len({len(tree.moves(h)) for h in acting}) == 2
+    assert at[()][0] == at[(0,)][0] == at[(0, 7)][0] == at[(7,)][0]  # there player 0 acts
+    assert len({at[moves][1] for moves in ((), (0,), (0, 7), (7,))}) == 4
+    same = [tree_find(tree, moves) for moves in ((0, 7), (7,))]
+    assert tree.actor[same].tolist() == [PLAYER_0, PLAYER_0]
+    assert len(set(tree.infoset[0, same].tolist())) == 1
 
 
 def tree_find(tree, moves):
     return next(h for h in range(tree.num_histories) if tree.moves(h) == moves)
 
 
-def test_own_past_tells_infostates_apart_where_a_game_shows_no_string():
-    """Kuhn's player 0 knows its own action even at the end."""
-    tree = enumerate_game(load("openspiel:kuhn_poker"))
-    ends = [tree_find(tree, (0, 1, *line)) for line in ((0, 0), (1, 0), (1, 1))]
-    assert len({int(tree.infostate[0, h]) for h in ends}) == 3
+class Shy:
+    """A state of Kuhn poker that says what a player knows only where that player acts."""
+
+    mute = False
+
+    def __init__(self, state):
+        self._state = state
+
+    def __getattr__(self, name):
+        return getattr(self._state, name)
+
+    def clone(self):
+        return type(self)(self._state.clone())
+
+    def information_state_string(self, player):
+        if player != self._state.current_player():
+            raise pyspiel.SpielError("not your turn")
+        if self.mute:
+            raise pyspiel.SpielError("not at all")
+        return self._state.information_state_string(player)
+
+
+class Stuck(Shy):
+    def legal_actions(self, player):
+        return []
+
+
+class Mute(Shy):
+    mute = True
+
+
+def shy_kuhn(monkeypatch, kind):
+    game = OpenSpielGame("kuhn_poker")
+    monkeypatch.setattr(
+        game, "_game", type("Game", (), {"new_initial_state": lambda self: kind(KUHN.new_initial_state())})()
+    )
+    return game
+
+
+KUHN = pyspiel.load_game("kuhn_poker")
+
+
+def test_without_a_string_an_infostate_is_the_last_own_action(monkeypatch):
+    tree = enumerate_game(shy_kuhn(monkeypatch, Shy))
+    assert [len(infosets) for infosets in tree.infosets] == [6, 6]
+    at = {tree.moves(h): tree.infostate[:, h].tolist() for h in range(tree.num_histories)}
+    assert at[()] == at[(0,)] == [at[(1,)][0], at[(1, 0)][1]]
+    assert at[(0, 1, 0)][0] == at[(0, 2, 0, 0)][0] != at[(0, 1, 1)][0]
+    assert len({at[(0, 1, *line)][0] for line in ((0,), (1,), (0, 1), (0, 1, 0), (0, 1, 1))}) == 5
+
+
+def test_whoever_acts_needs_a_string_and_an_action(monkeypatch):
+    with pytest.raises(pyspiel.SpielError, match="not at all"):
+        enumerate_game(shy_kuhn(monkeypatch, Mute))
+    with pytest.raises(ValueError, match=r"player 0 acts but has no legal action after history \[0, 1\]"):
+        enumerate_game(shy_kuhn(monkeypatch, Stuck))
 
 
 def test_names_are_canonical_and_load_again():
-    short = load("openspiel:liars_dice(numdice=1, dice_sides=3)").name
+    short = load("openspiel:liars_dice(numdice=1,dice_sides=3)").name
     assert short == "openspiel:liars_dice(dice_sides=3,numdice=1)" == load(short).name
     unreadable = (
         "openspiel:restricted_nash_response(game=kuhn_poker())"  # its own string is rnr_kuhn_poker(…)
