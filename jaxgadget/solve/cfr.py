@@ -144,14 +144,9 @@ def averages(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> tuple[Parts
 
 def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Array:
     """Weights of actions → probabilities, `[Q, lanes]`; the bounds' uniform where all are 0."""
-    total = sum_actions(treeplex, weight)
-    parts = [
-        bounds.floored(part, bounds.uniform(part, part.actions(weight))).reshape(-1, weight.shape[-1])
-        for part in treeplex.slices()
-    ]
-    fallback = jnp.concatenate(parts) if parts else weight
-    spread = expand_infosets(treeplex, total)
-    return jnp.where(spread > 0, weight / jnp.where(spread > 0, spread, 1), fallback)
+    total = expand_infosets(treeplex, sum_actions(treeplex, weight))
+    fallback = bounds.floored(treeplex, jnp.broadcast_to(bounds.uniform(treeplex), weight.shape))
+    return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
 
 
 @functools.partial(jax.jit, static_argnames=("rule", "check_every"), donate_argnames=("state",))

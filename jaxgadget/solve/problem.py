@@ -20,7 +20,7 @@ from jaxgadget.games.game import IntArray
 from jaxgadget.solve.payoff import MatrixPayoff, Payoff, PayoffForm, build_payoff
 from jaxgadget.solve.regret import ZERO_REGRET, Bounds
 from jaxgadget.solve.rows import RowSums, build_row_sums
-from jaxgadget.solve.treeplex import Slice, Treeplex, reach, sweep_up, to_device
+from jaxgadget.solve.treeplex import Level, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
 from jaxgadget.tree.sequence import Entries, Rounding, SequenceForm, exact_size
 
@@ -261,10 +261,10 @@ def values_up(
     """
 
     def reducer(bounds: Bounds, played: jax.Array | None):
-        def reduce(part: Slice, q: jax.Array) -> jax.Array:
+        def reduce(level: Level, q: jax.Array) -> jax.Array:
             if best or played is None:
-                return bounds.best(part, q)
-            return (part.actions(played) * q).sum(axis=1)
+                return bounds.best(level, q)
+            return level.sums(played[level.actions] * q)
 
         return reduce
 

@@ -16,7 +16,7 @@ import dataclasses
 import jax
 import jax.numpy as jnp
 
-from jaxgadget.solve.treeplex import Slice, Treeplex
+from jaxgadget.solve.treeplex import Level, Treeplex, expand_infosets, sum_actions
 
 ZERO_REGRET = 4.0
 """Positive regrets whose sum is below `ZERO_REGRET` × machine epsilon × the payoff range of
@@ -97,32 +97,30 @@ class Bounds:
     legal: jax.Array | None = None
     floor: jax.Array | None = None
 
-    def floored(self, part: Slice, strategy: jax.Array) -> jax.Array:
-        """π → (1−ε)π + ε·p, for one run `[n, k, lanes]`."""
+    def floored(self, treeplex: Treeplex, strategy: jax.Array) -> jax.Array:
+        """π → (1−ε)π + ε·p, `[Q, lanes]`."""
         if self.floor is None:
             return strategy
-        floor = part.actions(self.floor)
-        return (1 - floor.sum(axis=1, keepdims=True)) * strategy + floor
+        epsilon = expand_infosets(treeplex, sum_actions(treeplex, self.floor))
+        return (1 - epsilon) * strategy + self.floor
 
-    def uniform(self, part: Slice, like: jax.Array) -> jax.Array:
-        """All legal actions alike, for one run `[n, k, lanes]`."""
+    def uniform(self, treeplex: Treeplex) -> jax.Array:
+        """All legal actions alike, `[Q, lanes or 1]`."""
         if self.legal is None:
-            return jnp.full_like(like, 1 / part.run.num_actions)
-        legal = part.actions(self.legal).astype(like.dtype)
-        return legal / jnp.maximum(legal.sum(axis=1, keepdims=True), 1)
+            return treeplex.share[:, None]
+        legal = self.legal.astype(treeplex.share.dtype)
+        return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
 
-    def best(self, part: Slice, q: jax.Array) -> jax.Array:
-        """The most that an infoset can be worth, `[n, k, lanes]` → `[n, lanes]`."""
-        if self.legal is None:
-            value = q.max(axis=1)
-        else:
-            legal = part.actions(self.legal)
-            value = jnp.where(legal, q, -jnp.inf).max(axis=1)
-            value = jnp.where(legal.any(axis=1), value, 0)
+    def best(self, level: Level, q: jax.Array) -> jax.Array:
+        """The most that the infosets of a level can be worth, `[actions, lanes]` → `[infosets, lanes]`."""
+        allowed = q if self.legal is None else jnp.where(self.legal[level.actions], q, -jnp.inf)
+        value = level.sums.largest(allowed)
+        if self.legal is not None:
+            value = jnp.where(jnp.isneginf(value), 0, value)
         if self.floor is None:
             return value
-        floor = part.actions(self.floor)
-        return (1 - floor.sum(axis=1)) * value + (floor * q).sum(axis=1)
+        floor = self.floor[level.actions]
+        return (1 - level.sums(floor)) * value + level.sums(floor * q)
 
 
 def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds) -> jax.Array:
@@ -130,42 +128,35 @@ def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds)
 
     Args:
       treeplex: the player's decisions.
-      basis: `[num_actions, lanes]` regrets to match.
-      zero: `[num_infosets, lanes]` a sum of positive regrets up to this counts as none.
+      basis: `[Q, lanes]` regrets to match.
+      zero: `[I, lanes]` a sum of positive regrets up to this counts as none.
       bounds: legal actions and floors.
 
     Returns:
-      The strategy, `[num_actions, lanes]`; uniform where no regret is positive.
+      The strategy, `[Q, lanes]`; uniform where no regret is positive.
     """
-    lanes = basis.shape[-1]
-    parts: list[jax.Array] = []
-    for part in treeplex.slices():
-        positive = jnp.maximum(part.actions(basis), 0)
-        if bounds.legal is not None:
-            positive = jnp.where(part.actions(bounds.legal), positive, 0)
-        total = positive.sum(axis=1, keepdims=True)
-        some = total > part.infosets(zero)[:, None, :]
-        scale = 1 / jnp.where(some, total, 1)
-        strategy = jnp.where(some, positive * scale, bounds.uniform(part, positive))
-        parts.append(bounds.floored(part, strategy).reshape(-1, lanes))
-    return jnp.concatenate(parts) if parts else basis
+    positive = jnp.maximum(basis, 0)
+    if bounds.legal is not None:
+        positive = jnp.where(bounds.legal, positive, 0)
+    total = sum_actions(treeplex, positive)
+    total = expand_infosets(treeplex, jnp.where(total > zero, total, 0))
+    some = total > 0
+    strategy = jnp.where(some, positive / jnp.where(some, total, 1), bounds.uniform(treeplex))
+    return bounds.floored(treeplex, strategy)
 
 
 def regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
-    """What every action would have gained, mapped back through the floor: Bᵀ(q − v).
+    """What every action would have gained, mapped back through the floor: Bᵀ(q − v), `[Q, lanes]`.
 
     Args:
       treeplex: the player's decisions.
-      q: `[num_actions, lanes]` action values.
-      value: `[num_infosets, lanes]` infoset values under the strategy played.
+      q: `[Q, lanes]` action values.
+      value: `[I, lanes]` infoset values under the strategy played.
       bounds: legal actions and floors.
     """
-    parts: list[jax.Array] = []
-    for part in treeplex.slices():
-        regret = part.actions(q) - part.infosets(value)[:, None, :]
-        if bounds.floor is not None:
-            floor = part.actions(bounds.floor)
-            shared = (floor * regret).sum(axis=1, keepdims=True)
-            regret = (1 - floor.sum(axis=1, keepdims=True)) * regret + shared
-        parts.append(regret.reshape(-1, q.shape[-1]))
-    return jnp.concatenate(parts) if parts else q
+    regret = q - expand_infosets(treeplex, value)
+    if bounds.floor is None:
+        return regret
+    epsilon = expand_infosets(treeplex, sum_actions(treeplex, bounds.floor))
+    shared = expand_infosets(treeplex, sum_actions(treeplex, bounds.floor * regret))
+    return (1 - epsilon) * regret + shared

@@ -22,7 +22,7 @@ from jaxgadget.tree.sequence import Rounding, exact_size
 UNROLLED_WIDTH = 16
 """Wider buckets are one contraction instead of a chain of fused gathers."""
 
-MIN_FILL = 0.4
+MIN_FILL = 0.3
 """Below this share of used cells, rows are sorted into buckets of similar width."""
 
 
@@ -43,8 +43,21 @@ class RowSums:
     place: jax.Array | None
 
     def __call__(self, x: jax.Array) -> jax.Array:
-        """`[num_columns, lanes]` → `[num_rows, lanes]`."""
+        """`[num_columns, lanes]` → `[num_rows, lanes]`, 0 for rows without entries."""
         parts = [_bucket_sum(index, weight, x) for index, weight in zip(self.index, self.weight, strict=True)]
+        return self._in_order(parts, x)
+
+    def largest(self, x: jax.Array) -> jax.Array:
+        """The largest `x` of every row instead of the sum, 0 for rows without entries."""
+        parts = [
+            jnp.where(weight[:, :, None] != 0, x.at[index].get(mode="promise_in_bounds"), -jnp.inf).max(
+                axis=0
+            )
+            for index, weight in zip(self.index, self.weight, strict=True)
+        ]
+        return self._in_order(parts, x)
+
+    def _in_order(self, parts: list[jax.Array], x: jax.Array) -> jax.Array:
         if self.place is None:
             return parts[0]
         parts.append(jnp.zeros((1, x.shape[1]), x.dtype))
