@@ -270,7 +270,7 @@ class _Solver:
         began = time.perf_counter()
         with precision(np.float64):
             games = on_device.build_games(self.forest, self.structure, self.ranges, gadgets, np.float64)
-            problem = on_device.in_precision(games, self.structure, self.dtype)
+            problem = on_device.in_precision(games, self.dtype)
         self.seconds["build"] += time.perf_counter() - began
         with precision(self.dtype):
             driven = drive(

@@ -149,44 +149,52 @@ def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arra
     return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
 
 
+@functools.partial(jax.jit, static_argnames=("rule",), donate_argnames=("state",))
+def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
+    """Iterates on the device until iteration `until`; the buffers of `state` are donated."""
+    return _iterate(problem, rule, state, until)
+
+
 @functools.partial(jax.jit, static_argnames=("rule", "check_every"), donate_argnames=("state",))
-def run(
+def run_to_gap(
     problem: Problem,
     state: State,
     until: jax.Array,
-    target_gap: jax.Array | None = None,
+    target_gap: jax.Array,
     *,
     rule: Rule,
-    check_every: int = 100,
-) -> State:
-    """Iterates on the device.
+    check_every: int,
+) -> tuple[State, jax.Array]:
+    """Iterates on the device until the gap is small enough.
 
     Args:
       problem: the games.
       state: where to go on; its buffers are donated.
-      until: stop after this iteration.
-      target_gap: stop when a look finds no subgame of any lane with a larger gap, if given.
+      until: stop after this iteration in any case.
+      target_gap: stop when a look finds no subgame of any lane with a larger gap.
       rule: the regret-matching rule.
-      check_every: how many iterations lie between two looks at the gap.
+      check_every: how many iterations lie between two looks.
+
+    Returns:
+      The state and the gap seen last, infinite if there was no look.
     """
-
-    def iterate(last: jax.Array, state: State) -> State:
-        return jax.lax.fori_loop(state.iteration, last, lambda _, s: step(problem, rule, s), state)
-
-    if target_gap is None:
-        return iterate(until, state)
 
     def unfinished(carry: tuple[State, jax.Array]) -> jax.Array:
         return (carry[0].iteration < until) & (carry[1] > target_gap)
 
     def advance(carry: tuple[State, jax.Array]) -> tuple[State, jax.Array]:
-        state = iterate(jnp.minimum(carry[0].iteration + check_every, until), carry[0])
+        last = jnp.minimum(carry[0].iteration + check_every, until)
+        state = _iterate(problem, rule, carry[0], last)
         return state, largest_gap(problem, state)
 
-    unknown = jnp.full((), jnp.inf, problem.dtype)
-    return jax.lax.while_loop(unfinished, advance, (state, unknown))[0]
+    return jax.lax.while_loop(unfinished, advance, (state, jnp.full((), jnp.inf, problem.dtype)))
 
 
+def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> State:
+    return jax.lax.fori_loop(state.iteration, until, lambda _, s: step(problem, rule, s), state)
+
+
+@jax.jit
 def largest_gap(problem: Problem, state: State) -> jax.Array:
     """The largest gap of the average strategies over subgames and lanes."""
     return evaluate(problem, average(problem, state), state.payoff).gap.max()

@@ -7,12 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import hashlib
-import json
 import os
-import pathlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -20,8 +17,9 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.files import atomic_writer, check_writable
-from jaxgadget.solve.cfr import State, run, start
+from jaxgadget.files import check_writable
+from jaxgadget.solve.cfr import State, largest_gap, run, run_to_gap, start
+from jaxgadget.solve.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule
 
@@ -30,8 +28,6 @@ CHUNK_SECONDS = 0.5
 
 CHECKPOINT_SECONDS = 20.0
 """How much work may be lost."""
-
-CHECKPOINT_FORMAT = "jaxgadget checkpoint 1"
 
 Report = Callable[[int], None]
 """Is told the number of iterations done."""
@@ -87,95 +83,91 @@ def drive(
       problem: the games; call inside `precision(problem.dtype)`.
       rule: the regret-matching rule.
       iterations: stop after that many, counted from the very start.
-      target_gap: stop when no subgame of any lane has a larger gap.
+      target_gap: stop when no subgame of any lane has a larger gap; looked at after every
+        `check_every` iterations.
       check_every: iterations between two looks at the gap.
       checkpoint: file to resume from and to save to.
       state: where to go on, if not from a checkpoint.
       report: is told the number of iterations done.
 
     Raises:
-      ValueError: if the checkpoint is of another problem or rule, or cannot be written.
+      ValueError: if a number is out of range, or the checkpoint is of another problem or rule,
+        or cannot be written.
     """
-    check_iterations(iterations)
-    if target_gap is not None and not target_gap >= 0:
-        raise ValueError(f"target_gap={target_gap!r}: expected a number >= 0")
-    if check_every < 1:
-        raise ValueError(f"check_every={check_every}: expected a whole number >= 1")
+    _check(iterations, target_gap, check_every)
     key = ""
     if checkpoint is not None:
         check_writable(checkpoint)
         key = fingerprint(problem, rule)
         state = load_checkpoint(checkpoint, key, problem)
-    goal = None if target_gap is None else jnp.asarray(target_gap, problem.dtype)
     began = time.perf_counter()
-    state = start(problem) if state is None else state
-    done = int(state.iteration)
-
-    def advance(state: State, until: int) -> State:
-        last = jnp.asarray(min(until, iterations), jnp.int32)
-        state = run(problem, state, last, goal, rule=rule, check_every=check_every)
-        return jax.block_until_ready(state)
-
-    # Nothing to do, but compiled: compile time is told apart from run time.
-    state = advance(state, done)
-    compiled = time.perf_counter()
-    saved = compiled
-    chunk = check_every if target_gap is not None else 1
-    while done < iterations:
-        before = time.perf_counter()
-        state = advance(state, done + chunk)
-        now = time.perf_counter()
-        stopped = int(state.iteration) < min(done + chunk, iterations)
-        done = int(state.iteration)
+    loop = _Loop(problem, rule, iterations, target_gap, check_every, state)
+    compiled = saved = time.perf_counter()
+    for done in loop.chunks():
         if report is not None:
             report(done)
-        if checkpoint is not None and now - saved > CHECKPOINT_SECONDS:
-            save_checkpoint(checkpoint, key, state)
+        if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+            save_checkpoint(checkpoint, key, loop.state)
             saved = time.perf_counter()
-        if stopped:
-            break
-        if now - before < CHUNK_SECONDS / 2:
-            chunk *= 2
+    finished = time.perf_counter()
     if checkpoint is not None:
-        save_checkpoint(checkpoint, key, state)
-    return Driven(state, compiled - began, time.perf_counter() - compiled)
+        save_checkpoint(checkpoint, key, loop.state)
+    return Driven(loop.state, compiled - began, finished - compiled)
 
 
-def fingerprint(problem: Problem, rule: Rule) -> str:
-    """A digest of everything that a state depends on."""
-    leaves, structure = jax.tree.flatten(problem)
-    digest = hashlib.sha256(f"{structure} {rule}".encode())
-    for leaf in leaves:
-        array = np.asarray(leaf)
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(array.tobytes())
-    return digest.hexdigest()
+def _check(iterations: int, target_gap: float | None, check_every: int) -> None:
+    check_iterations(iterations)
+    if target_gap is not None and not target_gap >= 0:
+        raise ValueError(f"target_gap={target_gap!r}: expected a number >= 0, in units of the payoff")
+    if isinstance(check_every, bool) or check_every < 1:
+        raise ValueError(f"check_every={check_every!r}: expected a whole number >= 1")
 
 
-def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> None:
-    """Writes a state, atomically."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-    header = json.dumps({"format": CHECKPOINT_FORMAT, "key": key})
-    with atomic_writer(path) as file:
-        np.savez(file, header=np.asarray(header), **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)})
+class _Loop:
+    """A solve in chunks of iterations; compiled when made."""
 
+    def __init__(
+        self,
+        problem: Problem,
+        rule: Rule,
+        iterations: int,
+        target_gap: float | None,
+        check_every: int,
+        state: State | None,
+    ):
+        self._problem, self._rule = problem, rule
+        self._iterations, self._target, self._check_every = iterations, target_gap, check_every
+        self._goal = None if target_gap is None else jnp.asarray(target_gap, problem.dtype)
+        resumed = state is not None and int(state.iteration) > 0
+        self.state = start(problem) if state is None else state
+        self._gap = float("inf")
+        if target_gap is not None and resumed:
+            self._gap = float(largest_gap(problem, self.state))
+        self._advance(int(self.state.iteration))  # nothing to do, but compiled
 
-def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) -> State | None:
-    """Reads a state; None if there is no file yet; ValueError if it is of another problem."""
-    if not pathlib.Path(path).exists():
-        return None
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            leaves = [archive[f"leaf_{i}"] for i in range(len(archive.files) - 1)]
-    except Exception as error:
-        raise ValueError(
-            f"checkpoint {os.fspath(path)!r} cannot be read ({error}); delete it to start again"
-        ) from error
-    if header.get("format") != CHECKPOINT_FORMAT or header.get("key") != key:
-        raise ValueError(
-            f"checkpoint {os.fspath(path)!r} is of another solve (game, blueprint, gadget, algorithm or "
-            "precision differ); choose another file or delete it"
+    def _advance(self, until: int) -> None:
+        last = jnp.asarray(min(until, self._iterations), jnp.int32)
+        if self._goal is None:
+            self.state = jax.block_until_ready(run(self._problem, self.state, last, rule=self._rule))
+            return
+        before = int(self.state.iteration)
+        self.state, gap = run_to_gap(
+            self._problem, self.state, last, self._goal, rule=self._rule, check_every=self._check_every
         )
-    structure = jax.tree.structure(jax.eval_shape(start, problem))
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+        if int(self.state.iteration) > before:
+            self._gap = float(gap)
+
+    def chunks(self) -> Iterator[int]:
+        """Yields the number of iterations done after every chunk."""
+        done = int(self.state.iteration)
+        # Chunks begin where the gap is looked at, so that the result does not depend on them.
+        chunk = 1 if self._target is None else self._check_every - done % self._check_every
+        while done < self._iterations and not (self._target is not None and self._gap <= self._target):
+            before = time.perf_counter()
+            self._advance(done + chunk)
+            done = int(self.state.iteration)
+            yield done
+            fast = time.perf_counter() - before < CHUNK_SECONDS / 2
+            if self._target is not None:
+                chunk = max(chunk, self._check_every) // self._check_every * self._check_every
+            chunk = 2 * chunk if fast else chunk

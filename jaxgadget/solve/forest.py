@@ -235,9 +235,11 @@ def cast(tree: Any, dtype: npt.DTypeLike) -> Any:
     )
 
 
-def in_precision(games: GadgetGames, structure: Structure, dtype: npt.DTypeLike) -> Problem:
-    """The gadget games to solve in `dtype`; rounding of regrets is that of the new precision."""
-    return with_zero_regret(cast(games.problem, dtype), cast(structure.magnitude, dtype))
+def in_precision(games: GadgetGames, dtype: npt.DTypeLike) -> Problem:
+    """The gadget games to solve in `dtype`; what counts as rounding is that of the new precision."""
+    coarser = float(jnp.finfo(dtype).eps / jnp.finfo(games.problem.dtype).eps)
+    zero = jax.tree.map(lambda bound: bound * coarser, games.problem.zero)
+    return cast(dataclasses.replace(games.problem, zero=zero), dtype)
 
 
 class Conclusion(NamedTuple):
