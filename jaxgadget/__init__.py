@@ -21,15 +21,8 @@ from jaxgadget.evaluate import (
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.policy import Policy
 from jaxgadget.refine import Refinement, refine
-from jaxgadget.solve.gadget import (
-    ArrayPrior,
-    BlueprintPrior,
-    MaxMargin,
-    NoPrior,
-    Resolving,
-    UniformPrior,
-    Unsafe,
-)
+from jaxgadget.solve.gadget import MaxMargin, Resolving, Unsafe
+from jaxgadget.solve.prior import ArrayPrior, BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solver import Solution, cfr_checkpoints, solve
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.history import HistoryTree, enumerate_game

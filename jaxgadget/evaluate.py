@@ -11,13 +11,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.policy import Policy
+from jaxgadget.progress import progress_bar
 from jaxgadget.solve import response
-from jaxgadget.solve.drive import drive, precision
 from jaxgadget.solve.cfr import average
+from jaxgadget.solve.drive import drive, precision
 from jaxgadget.solve.problem import Parts, Problem, follow, payoff_reach, values_up, whole_game
 from jaxgadget.solve.regret import RULES
 from jaxgadget.tree.history import HistoryTree
@@ -32,7 +33,7 @@ VALUE_WORK = 3e8
 _evaluate = jax.jit(response.evaluate)
 
 
-def whole_problem(tree: HistoryTree, num_lanes: int, dtype: npt.DTypeLike) -> Problem:
+def whole_problem(tree: HistoryTree, num_lanes: int, dtype: DTypeLike) -> Problem:
     """The whole game on the device, built once a tree, precision and number of lanes."""
     key = ("whole game", np.dtype(dtype), num_lanes)
     if key not in tree.cache:
@@ -41,7 +42,7 @@ def whole_problem(tree: HistoryTree, num_lanes: int, dtype: npt.DTypeLike) -> Pr
     return tree.cache[key]
 
 
-def to_parts(form: SequenceForm, policy: Policy, dtype: npt.DTypeLike) -> tuple[Parts, Parts]:
+def to_parts(form: SequenceForm, policy: Policy, dtype: DTypeLike) -> tuple[Parts, Parts]:
     """A policy as strategies of a sequence form's treeplexes (with no entry)."""
     empty = jnp.zeros((0, policy.num_lanes), dtype)
     parts: list[Parts] = []
@@ -88,7 +89,7 @@ class ProfileValues:
 
     @property
     def nash_conv(self) -> FloatArray:
-        """`[lanes]` sum of both players' improvements by best responses; OpenSpiel's exploitability is half."""
+        """`[lanes]` sum of both players' gains by best responses; twice OpenSpiel's `exploitability`."""
         return self.best_response_values.sum(axis=0)
 
 
@@ -168,7 +169,11 @@ def best_response(policy: Policy, player: int) -> BestResponse:
 
 
 def game_value(
-    tree: HistoryTree, *, tolerance: float = VALUE_TOLERANCE, iterations: int | None = None
+    tree: HistoryTree,
+    *,
+    tolerance: float = VALUE_TOLERANCE,
+    iterations: int | None = None,
+    progress: bool | None = None,
 ) -> tuple[float, float]:
     """Brackets the value of the game for player 0, by predictive CFR+ with its own certificate.
 
@@ -176,6 +181,7 @@ def game_value(
       tree: the game's histories.
       tolerance: stop when the bracket is narrower than this share of the payoff range.
       iterations: stop after that many in any case; by default what seconds can do.
+      progress: show a bar; by default if it takes over two seconds and somebody watches.
 
     Returns:
       `(low, high)`: what player 0's average policy guarantees, and what player 1's concedes.
@@ -186,13 +192,14 @@ def game_value(
     key = ("game value", tolerance, limit)
     if key not in tree.cache:
         problem = whole_problem(tree, 1, np.float64)
-        with precision(np.float64):
+        with precision(np.float64), progress_bar("value of the game", limit, progress) as report:
             driven = drive(
                 problem,
                 RULES["pcfr+"],
                 iterations=limit,
                 target_gap=tolerance * tree.payoff_range,
                 check_every=100,
+                report=report,
             )
             found = _evaluate(problem, average(problem, driven.state))
         low, negative_high = (float(np.asarray(g)[0, 0]) for g in found.guaranteed)
@@ -203,7 +210,7 @@ def game_value(
 def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | None = None) -> FloatArray:
     """`[lanes]` how much worse than the game's value a player's policy does in the worst case.
 
-    This is `v* − value against a best response`, in that player's utility (the papers' ℰ).
+    This is `v* − value against a best response`, in that player's utility (the papers' E).
     OpenSpiel's `exploitability` is another number: half of `nash_conv`.
 
     Args:

@@ -6,12 +6,12 @@ import contextlib
 import os
 import pathlib
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import IO
 
 
 @contextlib.contextmanager
-def atomic_writer(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """Opens a temporary file that replaces `path` when the block ends without an error.
 
     Raises:

@@ -55,6 +55,7 @@ class Policy:
 
     @property
     def num_lanes(self) -> int:
+        """Profiles side by side."""
         return len(self.labels)
 
     # --- where policies come from -----------------------------------------------------
@@ -164,8 +165,8 @@ class Policy:
         )
         if not same:
             raise ValueError(
-                f"policy {self.labels[0]!r} is for {self.tree.game.name!r}, not for {tree.game.name!r}; make or "
-                "load it for this game"
+                f"policy {self.labels[0]!r} is for {self.tree.game.name!r}, not for {tree.game.name!r}; make "
+                "or load it for this game"
             )
         return Policy(tree, self.probabilities, self.labels)
 
@@ -232,15 +233,25 @@ class Policy:
 
         Raises:
           ImportError: if OpenSpiel is not installed.
+          ValueError: if OpenSpiel has no such game.
         """
-        from jaxgadget.games.openspiel import tabular_policy
-
-        tables = [
-            (player, name, self.action_probabilities(name, lane))
-            for player in (0, 1)
-            for name in self.tree.infoset_names[player]
-        ]
-        return tabular_policy(self.tree.game, tables)
+        table = _openspiel_table(self.tree.game.name)
+        rows = table.action_probability_array
+        for player in (0, 1):
+            infosets = self.tree.infosets[player]
+            for infoset, name in enumerate(self.tree.infoset_names[player]):
+                if name not in table.state_lookup:
+                    raise ValueError(
+                        f"OpenSpiel's {self.tree.game.name} has no state {name!r} of player {player}; "
+                        "it cannot hold this policy"
+                    )
+                first, count = infosets.first_sequence[infoset], infosets.num_actions[infoset]
+                row = table.state_lookup[name]
+                rows[row] = 0
+                rows[row, infosets.action[first : first + count]] = self.probabilities[player][
+                    first - 1 : first - 1 + count, lane
+                ]
+        return table
 
     # --- files ------------------------------------------------------------------------
 
@@ -285,8 +296,8 @@ class Policy:
             raise ValueError(f"{os.fspath(path)!r} is not a policy file of jaxgadget: {error}") from error
         if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
             raise ValueError(
-                f"{os.fspath(path)!r} is {header.get('format')!r} version {header.get('version')!r}; expected "
-                f"{FORMAT!r} version {FORMAT_VERSION}"
+                f"{os.fspath(path)!r} is {header.get('format')!r} version {header.get('version')!r}; "
+                f"expected {FORMAT!r} version {FORMAT_VERSION}"
             )
         probabilities: list[FloatArray] = []
         for player in (0, 1):
@@ -300,13 +311,27 @@ class Policy:
             )
             if not same:
                 raise ValueError(
-                    f"{os.fspath(path)!r} is a policy of {header['game']!r}, not of {tree.game.name!r}; load it "
-                    "with the game that it was made for"
+                    f"{os.fspath(path)!r} is a policy of {header['game']!r}, not of {tree.game.name!r}; "
+                    "load it with the game that it was made for"
                 )
             values = np.empty_like(arrays[f"probabilities_{player}"])
             values[rows] = arrays[f"probabilities_{player}"]
             probabilities.append(values)
         return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
+
+
+def _openspiel_table(name: str) -> TabularPolicy:
+    try:
+        import pyspiel
+        from open_spiel.python.policy import TabularPolicy as Table
+    except ImportError as error:
+        raise ImportError(
+            'OpenSpiel is not installed; install it with: pip install "jaxgadget[openspiel]"'
+        ) from error
+    try:
+        return Table(pyspiel.load_game(name.removeprefix("openspiel:")))
+    except pyspiel.SpielError as error:
+        raise ValueError(f"OpenSpiel does not know {name!r}: {error}") from error
 
 
 def _file_order(tree: HistoryTree, player: int) -> tuple[IntArray, IntArray]:

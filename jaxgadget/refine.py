@@ -7,7 +7,6 @@ before and after and a certificate for every one. All certificates are in float6
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import pathlib
 import time
@@ -18,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+from jax.typing import DTypeLike
 
 from jaxgadget.evaluate import check_player, evaluate_policy, exploitability, game_value, normalise_rows
 from jaxgadget.games.game import BoolArray, FloatArray
@@ -25,7 +25,8 @@ from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve import forest as on_device
 from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
-from jaxgadget.solve.gadget import Gadget, MaxMargin, NoPrior, Ranges, Resolving, UniformPrior, Unsafe
+from jaxgadget.solve.gadget import Gadget, MaxMargin, Resolving, Unsafe
+from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solve.problem import Parts
 from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.tree.cut import CutSpec, cut
@@ -35,10 +36,9 @@ from jaxgadget.tree.history import HistoryTree
 
 def default_gadgets(epsilon: float = 1e-3) -> tuple[Gadget, ...]:
     """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
+    priors = (NoPrior(), UniformPrior(), BlueprintPrior())
     kinds = (Resolving, MaxMargin)
-    pairs = [(NoPrior(), 0.0), (UniformPrior(), epsilon)]
-    named = [kind(prior, e) for kind in kinds for prior, e in pairs]
-    return (Unsafe(), *named[:2], Resolving(epsilon=epsilon), *named[2:], MaxMargin(epsilon=epsilon))
+    return (Unsafe(), *(kind(prior, epsilon) for kind in kinds for prior in priors))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -137,7 +137,7 @@ def refine(
     iterations: int = 2000,
     target_gap: float | None = None,
     check_every: int = 100,
-    dtype: npt.DTypeLike = "float32",
+    dtype: DTypeLike = "float32",
     value: tuple[float, float] | None = None,
     padded: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -179,9 +179,7 @@ def refine(
     check_iterations(iterations)
     profiles = blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))
     profiles = profiles.on(tree)
-    asked = tuple(default_gadgets() if gadgets is None else [gadgets] if _is_one(gadgets) else gadgets)
-    if not asked:
-        raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
+    asked = _listed(gadgets)
     spot = cut(tree, where)
     forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
     folder = None if checkpoint is None else pathlib.Path(checkpoint)
@@ -202,11 +200,21 @@ def refine(
                 checkpoint=file,
                 report=lambda done, before=number * iterations: report(before + done),
             )
-    return solver.finish(asked, game_value(tree) if value is None else value)
+    return solver.finish(asked, game_value(tree, progress=progress) if value is None else value)
 
 
-def _is_one(gadgets: Any) -> bool:
-    return hasattr(gadgets, "layout")
+def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
+    if gadgets is None:
+        return default_gadgets()
+    several = tuple(gadgets) if isinstance(gadgets, Sequence) else (gadgets,)
+    for gadget in several:
+        if not hasattr(gadget, "layout"):
+            raise ValueError(
+                f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving() or MaxMargin()"
+            )
+    if not several:
+        raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
+    return several
 
 
 class _Solver:

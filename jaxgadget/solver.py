@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.evaluate import evaluate_policy, to_policy, whole_problem
 from jaxgadget.policy import Policy
@@ -59,7 +59,7 @@ def solve(
     iterations: int = 1000,
     target_gap: float | None = None,
     check_every: int = 100,
-    dtype: npt.DTypeLike = "float64",
+    dtype: DTypeLike = "float64",
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Solution:

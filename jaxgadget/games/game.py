@@ -66,13 +66,24 @@ class CutView(Protocol):
     """What a cut rule may look at (a `HistoryTree` provides it). Axis: histories."""
 
     @property
-    def parent(self) -> IntArray: ...
+    def parent(self) -> IntArray:
+        """`[n]` the parent history."""
+        ...
+
     @property
-    def actor(self) -> npt.NDArray[np.uint8]: ...
+    def actor(self) -> npt.NDArray[np.uint8]:
+        """`[n]` who acts."""
+        ...
+
     @property
-    def action(self) -> IntArray: ...
+    def action(self) -> IntArray:
+        """`[3, n]` what player 0, player 1 and chance did at the parent, -1 for nothing."""
+        ...
+
     @property
-    def num_moves(self) -> IntArray: ...
+    def num_moves(self) -> IntArray:
+        """`[n]` moves of the players so far."""
+        ...
 
 
 class Game(Protocol):
@@ -84,10 +95,14 @@ class Game(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The canonical string."""
+        ...
 
     @property
-    def num_actions(self) -> int: ...
+    def num_actions(self) -> int:
+        """Distinct player actions."""
+        ...
 
     def levels(self, budget: Budget) -> Iterator[Level]:
         """Yields levels 0, 1, … until every history of a level is terminal.
@@ -97,7 +112,7 @@ class Game(Protocol):
         ...
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """The player's infostate after `history`, where the player acts (OpenSpiel's string if it has the game)."""
+        """Names the player's infostate after `history`, where it acts; OpenSpiel's string if it has one."""
         ...
 
     def action_string(self, player: int, action: int) -> str:

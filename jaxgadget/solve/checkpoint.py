@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import pathlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +33,10 @@ def fingerprint(problem: Problem, rule: Rule) -> str:
 
 def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> None:
     """Writes a state, atomically."""
-    leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(state)]
-    header = json.dumps({"format": CHECKPOINT_FORMAT, "key": key})
+    arrays: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
+    arrays["header"] = np.asarray(json.dumps({"format": CHECKPOINT_FORMAT, "key": key}))
     with atomic_writer(path) as file:
-        np.savez(file, header=np.asarray(header), **{f"leaf_{i}": leaf for i, leaf in enumerate(leaves)})
+        np.savez(file, **arrays)
 
 
 def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) -> State | None:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.files import check_writable
 from jaxgadget.solve.cfr import State, largest_gap, run, run_to_gap, start
@@ -33,12 +33,12 @@ Report = Callable[[int], None]
 """Is told the number of iterations done."""
 
 
-def precision(dtype: npt.DTypeLike) -> contextlib.AbstractContextManager[Any]:
+def precision(dtype: DTypeLike) -> contextlib.AbstractContextManager[Any]:
     """Lets JAX compute in `dtype` inside the block, whatever its global flag says."""
     return jax.enable_x64(np.dtype(dtype) == np.float64)
 
 
-def check_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
+def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
     """float32 or float64; ValueError otherwise."""
     try:
         found = np.dtype(dtype)
@@ -50,7 +50,7 @@ def check_dtype(dtype: npt.DTypeLike) -> np.dtype[Any]:
     return found
 
 
-def check_iterations(iterations: int) -> int:
+def check_iterations(iterations: object) -> int:
     """A whole number above 0; ValueError otherwise."""
     if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
         raise ValueError(f"iterations={iterations!r}: expected a whole number >= 1")

@@ -11,11 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray
 from jaxgadget.solve.cfr import averages
-from jaxgadget.solve.gadget import ArrayPrior, Gadget, Ranges
+from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.payoff import MatrixPayoff, build_payoff
+from jaxgadget.solve.prior import ArrayPrior, Ranges
 from jaxgadget.solve.problem import (
     Parts,
     Problem,
@@ -72,7 +74,7 @@ class Structure:
     subgame: jax.Array
 
 
-def build_structure(forest: Forest, player: int, dtype: npt.DTypeLike) -> Structure:
+def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
     """Puts a forest on the device for one resolving player; call inside `precision(dtype)`."""
     rounding = forest_rounding(forest)
     num_subgames = rounding(forest.num_subgames)
@@ -142,7 +144,7 @@ def blueprint_ranges(
 
 
 def build_games(
-    forest: Forest, structure: Structure, ranges: Ranges, gadgets: Sequence[Gadget], dtype: npt.DTypeLike
+    forest: Forest, structure: Structure, ranges: Ranges, gadgets: Sequence[Gadget], dtype: DTypeLike
 ) -> GadgetGames:
     """The gadget games of every blueprint lane and of gadgets of one kind.
 
@@ -223,19 +225,19 @@ def _check_prior(gadget: Gadget, num_roots: int, num_lanes: int) -> None:
         shape = np.asarray(prior.values).shape
         if shape[0] != num_roots or (len(shape) == 2 and shape[1] not in (1, num_lanes)):
             raise ValueError(
-                f"ArrayPrior values of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], a row "
-                "for each of the opponent's root infostates (`forest.roots`) and 1 lane or one for each blueprint"
+                f"ArrayPrior values of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], "
+                "a row for each of the opponent's root infostates (`forest.roots`), a lane for each blueprint"
             )
 
 
-def cast(tree: Any, dtype: npt.DTypeLike) -> Any:
+def cast(tree: Any, dtype: DTypeLike) -> Any:
     """The same pytree with its floating-point arrays in another precision."""
     return jax.tree.map(
         lambda leaf: leaf.astype(dtype) if jnp.issubdtype(leaf.dtype, jnp.floating) else leaf, tree
     )
 
 
-def in_precision(games: GadgetGames, dtype: npt.DTypeLike) -> Problem:
+def in_precision(games: GadgetGames, dtype: DTypeLike) -> Problem:
     """The gadget games to solve in `dtype`; what counts as rounding is that of the new precision."""
     coarser = float(jnp.finfo(dtype).eps / jnp.finfo(games.problem.dtype).eps)
     zero = jax.tree.map(lambda bound: bound * coarser, games.problem.zero)

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -79,7 +79,7 @@ class MatrixPayoff:
 
 def build_payoff(
     entries: Entries,
-    dtype: npt.DTypeLike,
+    dtype: DTypeLike,
     *,
     form: PayoffForm = "auto",
     rounding: Rounding = exact_size,
@@ -123,7 +123,7 @@ def _components(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntA
 
 
 def _build_blocks(
-    row: IntArray, column: IntArray, value: Any, shape: tuple[int, int], dtype: npt.DTypeLike
+    row: IntArray, column: IntArray, value: Any, shape: tuple[int, int], dtype: DTypeLike
 ) -> Blocks:
     label = _components(row, column, shape)
     used_rows, used_columns = np.unique(row), np.unique(column)

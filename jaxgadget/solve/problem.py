@@ -14,7 +14,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.games.game import IntArray
 from jaxgadget.solve.payoff import MatrixPayoff, Payoff, PayoffForm, build_payoff
@@ -26,7 +26,7 @@ from jaxgadget.tree.sequence import Entries, Rounding, SequenceForm, exact_size
 
 
 class Parts(NamedTuple):
-    """Arrays of one player, for its entry and its body: strategies `[Q, lanes]`, plans `[S, lanes]`, …"""
+    """Arrays of one player, for its entry and its body: strategies `[Q, lanes]`, plans `[S, lanes]`."""
 
     entry: jax.Array
     body: jax.Array
@@ -73,8 +73,8 @@ class Terms:
 
     scale: jax.Array
     constant: jax.Array
-    entry: Bounds = Bounds()
-    body: Bounds = Bounds()
+    entry: Bounds = dataclasses.field(default_factory=Bounds)
+    body: Bounds = dataclasses.field(default_factory=Bounds)
 
 
 @jax.tree_util.register_dataclass
@@ -98,10 +98,12 @@ class Problem:
 
     @property
     def num_lanes(self) -> int:
+        """Games in the batch."""
         return self.terms[0].scale.shape[-1]
 
     @property
     def dtype(self) -> jnp.dtype:
+        """Precision of the numbers."""
         return self.terms[0].scale.dtype
 
 
@@ -109,7 +111,7 @@ def build_side(
     body: sequence.Treeplex,
     entry: sequence.Treeplex,
     link: IntArray,
-    dtype: npt.DTypeLike,
+    dtype: DTypeLike,
     rounding: Rounding = exact_size,
 ) -> Side:
     """Puts one player's structure on the device.
@@ -146,7 +148,7 @@ def fixed_entry(num_subgames: int) -> sequence.Treeplex:
 
 
 def whole_game(
-    form: SequenceForm, *, num_lanes: int, dtype: npt.DTypeLike, payoff: PayoffForm = "auto"
+    form: SequenceForm, *, num_lanes: int, dtype: DTypeLike, payoff: PayoffForm = "auto"
 ) -> Problem:
     """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel."""
     sides = [
@@ -177,7 +179,7 @@ def absolute(entries: Entries) -> Entries:
     return dataclasses.replace(entries, value=np.abs(entries.value))
 
 
-def no_zero(sides: Sequence[Side], lanes: int, dtype: npt.DTypeLike) -> tuple[Parts, Parts]:
+def no_zero(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
     """No sum of positive regrets counts as none, but 0."""
     parts = [
         Parts(

@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.tree.sequence import Rounding, exact_size
@@ -78,7 +78,7 @@ def build_row_sums(
     column: IntArray,
     value: FloatArray,
     num_rows: int,
-    dtype: npt.DTypeLike,
+    dtype: DTypeLike,
     rounding: Rounding = exact_size,
 ) -> RowSums:
     """Sorts the entries of a sparse matrix into buckets.

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
+from jax.typing import DTypeLike
 
 from jaxgadget.solve.rows import RowSums, build_row_sums
 from jaxgadget.tree import sequence
@@ -91,7 +91,7 @@ class Treeplex:
         return found
 
 
-def to_device(treeplex: sequence.Treeplex, dtype: npt.DTypeLike, rounding: Rounding = exact_size) -> Treeplex:
+def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding = exact_size) -> Treeplex:
     """Copies a treeplex to the device, with weights of the given dtype."""
     parents: list[jax.Array] = []
     below: list[RowSums] = []

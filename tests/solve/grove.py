@@ -16,19 +16,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgadget import BlueprintPrior, MaxMargin, NoPrior, Policy, Resolving, UniformPrior, Unsafe
 from jaxgadget.games.game import CHANCE
-from jaxgadget.policy import Policy
 from jaxgadget.solve import forest as on_device
-from jaxgadget.solve.gadget import (
-    BlueprintPrior,
-    Gadget,
-    MaxMargin,
-    NoPrior,
-    Ranges,
-    Resolving,
-    UniformPrior,
-    Unsafe,
-)
+from jaxgadget.solve.drive import precision
+from jaxgadget.solve.gadget import Gadget
+from jaxgadget.solve.prior import Ranges
 from jaxgadget.solve.problem import Parts
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import Forest, build_forest
@@ -109,7 +102,7 @@ def clipped_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
     rng = np.random.default_rng(seed)
     rows = random_policy(tree, rng, 0.0)
     for label, row in rows.items():
-        weights = row * np.where(np.arange(len(row)) == rng.integers(len(row)), 1.0, 1e-4)
+        weights = row * np.where(np.arange(len(row)) == rng.integers(len(row)), 1.0, 1e-3)
         rows[label] = weights / weights.sum()
     return rows
 
@@ -127,10 +120,18 @@ def cornered_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
     return rows
 
 
-def blueprints(tree: HistoryTree, seed: int) -> list[dict[Label, Array]]:
+@functools.cache
+def blueprints(seed: int) -> list[dict[Label, Array]]:
     """Three of them: with unequal reaches, with many that are 0, and with clipped ones."""
+    tree, _ = grove(seed)
     plain = random_policy(tree, np.random.default_rng(seed))
     return [plain, cornered_policy(tree, seed), clipped_policy(tree, seed)]
+
+
+@functools.cache
+def explicit(seed: int, resolver: int, blueprint: int) -> list[gadgets.Subgame]:
+    """The explicit subgames for one of the `blueprints`."""
+    return subgames(seed, resolver, blueprints(seed)[blueprint])
 
 
 def to_policy(tree: HistoryTree, rows: Sequence[Strategy]) -> Policy:
@@ -162,23 +163,31 @@ class Prepared:
         return self.structure.player
 
     def games(self, asked: Sequence[Gadget]) -> on_device.GadgetGames:
-        return on_device.build_games(self.forest, self.structure, self.ranges, asked, np.float64)
+        with precision(np.float64):
+            return on_device.build_games(self.forest, self.structure, self.ranges, asked, np.float64)
 
 
 def prepare(where: Forest, player: int, policy: Policy) -> Prepared:
-    """Puts a forest and blueprints on the device; call inside `precision(np.float64)`."""
-    parts: list[Parts] = []
-    reaches: list[jax.Array] = []
-    for p in (0, 1):
-        sequence = where.form.action_sequences(p)
-        rows = np.where(sequence[:, None] >= 0, policy.probabilities[p][sequence - 1], 0)
-        parts.append(Parts(jnp.zeros((0, policy.num_lanes)), jnp.asarray(rows)))
-        own = policy.reach(p)[where.roots[p].sequence]
-        padding = where.form.treeplex[p].num_roots - len(own)
-        reaches.append(jnp.asarray(np.pad(own, ((0, padding), (0, 0)))))
-    structure = on_device.build_structure(where, player, np.float64)
-    ranges = on_device.blueprint_ranges(structure, (parts[0], parts[1]), (reaches[0], reaches[1]))
+    """Puts a forest and blueprints on the device."""
+    with precision(np.float64):
+        parts: list[Parts] = []
+        reaches: list[jax.Array] = []
+        for p in (0, 1):
+            sequence = where.form.action_sequences(p)
+            rows = np.where(sequence[:, None] >= 0, policy.probabilities[p][sequence - 1], 0)
+            parts.append(Parts(jnp.zeros((0, policy.num_lanes)), jnp.asarray(rows)))
+            own = policy.reach(p)[where.roots[p].sequence]
+            padding = where.form.treeplex[p].num_roots - len(own)
+            reaches.append(jnp.asarray(np.pad(own, ((0, padding), (0, 0)))))
+        structure = on_device.build_structure(where, player, np.float64)
+        ranges = on_device.blueprint_ranges(structure, (parts[0], parts[1]), (reaches[0], reaches[1]))
     return Prepared(where, structure, (parts[0], parts[1]), ranges)
+
+
+@functools.cache
+def prepared(seed: int, player: int) -> Prepared:
+    """The grove with its `blueprints`, a lane each."""
+    return prepare(forest(seed), player, to_policy(grove(seed)[0], blueprints(seed)))
 
 
 def body_rows(where: Forest, player: int, rows: Any, lane: int) -> dict[Label, Array]:
@@ -187,7 +196,10 @@ def body_rows(where: Forest, player: int, rows: Any, lane: int) -> dict[Label, A
     values = np.asarray(rows)[:, lane]
     found: dict[Label, Array] = {}
     for infoset, first, count in zip(
-        treeplex.infoset.tolist(), treeplex.first_sequence.tolist(), treeplex.num_actions.tolist(), strict=True
+        treeplex.infoset.tolist(),
+        treeplex.first_sequence.tolist(),
+        treeplex.num_actions.tolist(),
+        strict=True,
     ):
         if infoset >= 0:
             begin = first - treeplex.num_roots

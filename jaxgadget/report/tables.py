@@ -1,0 +1,283 @@
+"""Results as tables for people and as records for scripts.
+
+A table is rich's, a record is what `--json` writes: plain Python with null for what is not
+defined. Exploitability is always `v* − value against a best response`, as in the papers;
+OpenSpiel's number of that name is half of NashConv, and every table says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jaxgadget.games.registry import GameEntry
+    from jaxgadget.refine import Refinement
+    from jaxgadget.solver import Solution
+    from jaxgadget.tree.history import HistoryTree
+
+FEW_ROWS = 30
+"""Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
+
+NOISE = 1e-9
+"""Change of exploitability, as a share of the payoff range, that counts as none."""
+
+
+# --- records for scripts ------------------------------------------------------------------
+
+
+def solution_record(solution: Solution, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """What `jaxgadget solve --json` writes.
+
+    Args:
+      solution: a solved game.
+      seconds: in place of the solution's own, if more was done than to solve.
+    """
+    tree = solution.policy.tree
+    return {
+        "game": tree.game.name,
+        "num_histories": tree.num_histories,
+        "num_terminals": tree.num_terminals,
+        "num_infosets": [len(tree.infosets[0]), len(tree.infosets[1])],
+        "algorithm": solution.algorithm,
+        "iterations": solution.iterations,
+        "value": solution.value,
+        "best_response_values": list(solution.best_response_values),
+        "nash_conv": solution.nash_conv,
+        "seconds": dict(solution.seconds if seconds is None else seconds),
+    }
+
+
+def refinement_record(refinement: Refinement, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+    """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
+
+    Args:
+      refinement: refined blueprints.
+      seconds: in place of the refinement's own, if more was done than to refine.
+    """
+    forest = refinement.forest
+    return {
+        "game": forest.tree.game.name,
+        "cut": forest.cut.name,
+        "num_subgames": refinement.num_subgames,
+        "algorithm": refinement.algorithm,
+        "iterations": int(refinement.iterations.max()),
+        "game_value": list(refinement.game_value),
+        "seconds": dict(refinement.seconds if seconds is None else seconds),
+        "rows": by_blueprint(refinement).to_dict("records"),
+    }
+
+
+def by_blueprint(refinement: Refinement) -> pd.DataFrame:
+    """The refinement's table with the rows of a blueprint together."""
+    table = refinement.table
+    count = refinement.blueprint.num_lanes
+    order = [lane for first in range(count) for lane in range(first, len(table), count)]
+    return table.iloc[order].reset_index(drop=True)
+
+
+def to_json(record: Mapping[str, Any]) -> str:
+    """Strict JSON with a newline at the end: what is not a finite number is null."""
+    return json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if hasattr(value, "item"):  # a NumPy scalar
+        value = value.item()
+    if isinstance(value, float):
+        return value + 0.0 if math.isfinite(value) else None  # + 0.0: no −0
+    return value
+
+
+# --- tables for people --------------------------------------------------------------------
+
+
+def games_table(entries: Iterable[GameEntry]) -> Table:
+    """All games by name, with parameters and their defaults."""
+    table = _table("game", "what it is", "parameters and their defaults")
+    for entry in entries:
+        parameters = "\n".join(f"{key}={value}" for key, value in entry.parameters.items())
+        table.add_row(entry.name, Text(entry.description), Text(parameters or "–"))
+    table.show_lines = True
+    return table
+
+
+def solution_table(solution: Solution, seconds: Mapping[str, float] | None = None) -> Table:
+    """A solved game: sizes, value and certificate."""
+    tree = solution.policy.tree
+    first, second = solution.best_response_values
+    table = _table("", tree.game.name)
+    table.add_row("histories, of them terminal", f"{tree.num_histories:,}, {tree.num_terminals:,}")
+    table.add_row("infosets of players 0, 1", f"{len(tree.infosets[0]):,}, {len(tree.infosets[1]):,}")
+    table.add_row("algorithm", f"{solution.algorithm}, {solution.iterations:,} iterations")
+    table.add_row("value of player 0, both playing their averages", f"{solution.value:.9g}")
+    table.add_row("best response of player 1 to player 0's average gets", f"{first:.9g}")
+    table.add_row("best response of player 0 to player 1's average gets", f"{second:.9g}")
+    table.add_row("NashConv, the sum of what both gain by best responses", f"{solution.nash_conv:.6g}")
+    table.add_row("OpenSpiel's exploitability, half of it", f"{solution.nash_conv / 2:.6g}")
+    table.add_row("seconds", _seconds(solution.seconds if seconds is None else seconds))
+    return table
+
+
+def rows_table(table: pd.DataFrame) -> Table:
+    """A line for every row, a section for every blueprint."""
+    numbers = ("ε", "blueprint\nexploitability", "refined\nexploitability", "its\nbound")
+    numbers = (*numbers, "gadget values\n(sum)", "largest\ngap")
+    shown = _table("blueprint", "gadget", "prior", *numbers, right=numbers)
+    previous = None
+    for row in table.to_dict("records"):
+        if previous not in (None, row["blueprint"]):
+            shown.add_section()
+        again, previous = previous == row["blueprint"], row["blueprint"]
+        shown.add_row(
+            Text("" if again else str(row["blueprint"]), overflow="fold"),
+            *_setting(row),
+            *(_number(row[name]) for name in ("blueprint_exploitability", "refined_exploitability")),
+            _number(row["exploitability_bound"]),
+            _number(row["gadget_value_sum"]),
+            _number(row["gap_max"], 2),
+        )
+    return shown
+
+
+def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
+    """One row for every gadget, prior and epsilon, over all blueprints.
+
+    Args:
+      table: `Refinement.table`.
+      noise: change of exploitability that counts as none.
+
+    Returns:
+      Columns `gadget`, `prior`, `epsilon`, `blueprints`, `blueprint_mean`, `blueprint_median`,
+      `refined_mean`, `refined_median`, `improved`, `worse`, `bound_mean` (NaN if there is no
+      bound), `gap_max`.
+    """
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for (gadget, prior, epsilon), part in table.groupby(["gadget", "prior", "epsilon"], sort=False):
+        before, after = part["blueprint_exploitability"], part["refined_exploitability"]
+        rows.append(
+            {
+                "gadget": gadget,
+                "prior": prior,
+                "epsilon": epsilon,
+                "blueprints": len(part),
+                "blueprint_mean": before.mean(),
+                "blueprint_median": before.median(),
+                "refined_mean": after.mean(),
+                "refined_median": after.median(),
+                "improved": int((after < before - noise).sum()),
+                "worse": int((after > before + noise).sum()),
+                "bound_mean": part["exploitability_bound"].mean(skipna=False),
+                "gap_max": part["gap_max"].max(),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
+    """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
+    found = summary(table, noise=noise)
+    numbers = ("ε", "exploitability\nmean", "exploitability\nmedian", "improved", "worse")
+    numbers = (*numbers, "mean bound on\nexploitability", "largest\ngap")
+    shown = _table("gadget", "prior", *numbers, right=numbers)
+    first = found.iloc[0]
+    shown.add_row(
+        f"blueprints ({first['blueprints']})",
+        "",
+        "",
+        _number(first["blueprint_mean"]),
+        _number(first["blueprint_median"]),
+    )
+    shown.add_section()
+    for row in found.to_dict("records"):
+        shown.add_row(
+            *_setting(row),
+            _number(row["refined_mean"]),
+            _number(row["refined_median"]),
+            str(row["improved"]),
+            str(row["worse"]),
+            _number(row["bound_mean"]),
+            _number(row["gap_max"], 2),
+        )
+    return shown
+
+
+def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Table:
+    """The rows if there are few or all are asked for, else a summary."""
+    table = by_blueprint(refinement)
+    if every_row or len(table) <= FEW_ROWS:
+        return rows_table(table)
+    return summary_table(table, noise=NOISE * refinement.forest.tree.payoff_range)
+
+
+# --- what stands below a table ------------------------------------------------------------
+
+
+def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None = None) -> list[str]:
+    """What was done, how sure the numbers are, and what they mean: a sentence or two each."""
+    tree, player = refinement.forest.tree, refinement.player
+    low, high = refinement.game_value
+    width = high - low
+    subgames = f"{refinement.num_subgames} subgame{'s' if refinement.num_subgames != 1 else ''}"
+    notes = [
+        f"{tree.game.name}, cut {refinement.forest.cut.name}: {subgames} re-solved for player {player} with "
+        f"{refinement.algorithm}, {refinement.iterations.max():,} iterations; {refinement.message}.",
+        f"Game value of player 0: between {low:.9g} and {high:.9g}, a bracket of width {width:.2g} "
+        f"({width / tree.payoff_range:.1g} of the payoff range), so every exploitability is sure to half of it.",
+        f"Exploitability is v* − value against a best response, in player {player}'s payoff, with v* the middle "
+        "of that bracket. OpenSpiel's exploitability is another number: half of NashConv.",
+    ]
+    constant = constant_note(tree)
+    if constant:
+        notes.append(constant)
+    notes.append(f"Seconds: {_seconds(refinement.seconds if seconds is None else seconds)}.")
+    return notes
+
+
+def constant_note(tree: HistoryTree) -> str:
+    """That a game is constant-sum and not zero-sum, or nothing."""
+    if tree.constant == 0:
+        return ""
+    return (
+        f"{tree.game.name}: the players' payoffs sum to {tree.constant:.9g}; half of that, "
+        f"{tree.constant / 2:.9g}, is subtracted from each."
+    )
+
+
+def _seconds(seconds: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:.2f}" for name, value in seconds.items())
+
+
+def _setting(row: Mapping[Any, Any]) -> tuple[str, str, str]:
+    epsilon = float(row["epsilon"])
+    return str(row["gadget"]), str(row["prior"]), f"{epsilon:g}"
+
+
+def _number(value: float, digits: int = 6) -> str:
+    if not math.isfinite(value):
+        return "–"
+    if digits < 6:
+        return f"{value:.{digits}g}"
+    return f"{round(value, 6) + 0.0:.6f}" if abs(value) < 1e5 else f"{value:.9g}"
+
+
+def _table(*columns: str, right: Iterable[str] = ()) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    numbers = set(right)
+    for name in columns:
+        table.add_column(Text(name), justify="right" if name in numbers else "left")
+    return table

@@ -1,0 +1,162 @@
+"""What a blueprint brings to a cut, and priors: where the opponent's mistakes at a gadget lead.
+
+Kubíček, Lisý and Sandholm (2026), §5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+PRIOR_CLIP = 1e-3
+"""Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Ranges:
+    """What a blueprint brings to a cut; everything a gadget may use. `L` lanes, traced.
+
+    Attributes:
+      num_subgames: S, padding included.
+      subgame: `[R]` the subgame of each of the opponent's roots, S for padding.
+      resolver: `[R_i, L]` the resolving player's reach of its own roots.
+      opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
+      mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
+      cbv: `[R, L]` `V̄(s)`, in the resolving player's utility.
+    """
+
+    num_subgames: int = dataclasses.field(metadata={"static": True})
+    subgame: jax.Array
+    resolver: jax.Array
+    opponent: jax.Array
+    mass: jax.Array
+    cbv: jax.Array
+
+    def per_subgame(self, x: jax.Array) -> jax.Array:
+        """Sums over the opponent's roots of every subgame: `[R, L]` → `[S, L]`."""
+        return jax.ops.segment_sum(x, self.subgame, num_segments=self.num_subgames)
+
+    def spread(self, x: jax.Array) -> jax.Array:
+        """Repeats a subgame's number for its roots: `[S, L]` → `[R, L]`, 0 for padding."""
+        return x.at[self.subgame].get(mode="fill", fill_value=0)
+
+
+class Prior(Protocol):
+    """Where the opponent's mistakes at a gadget lead."""
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` probability of following at each root, where the alternative is to terminate."""
+        ...
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` weights ≥ 0 of the roots, where the opponent chooses among those of a subgame."""
+        ...
+
+
+class _Even:
+    """All actions of a gadget infoset alike."""
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.full_like(ranges.cbv, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.ones_like(ranges.cbv)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoPrior(_Even):
+    """No mistakes: ε counts as 0."""
+
+    name: ClassVar[str] = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformPrior(_Even):
+    """All actions of a gadget infoset alike."""
+
+    name: ClassVar[str] = "uniform"
+
+
+@dataclasses.dataclass(frozen=True)
+class BlueprintPrior:
+    """The opponent's blueprint: its reach of each root within the subgame, clipped from below.
+
+    Uniform in a subgame that the opponent's blueprint never reaches (Kubíček et al. 2026, §5).
+    """
+
+    clip: float = PRIOR_CLIP
+    name: ClassVar[str] = "blueprint"
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _clipped_reach(ranges, self.clip, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _clipped_reach(ranges, self.clip, 1.0)
+
+
+@jax.jit
+def _clipped_reach(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
+    total = ranges.spread(ranges.per_subgame(ranges.opponent))
+    share = ranges.opponent / jnp.where(total > 0, total, 1)
+    return jnp.where(total > 0, jnp.maximum(share, clip), otherwise)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ArrayPrior:
+    """A user's own prior.
+
+    Attributes:
+      values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
+        order of `Forest.roots`: the probability of following for `Resolving`, a weight ≥ 0 for
+        `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame).
+    """
+
+    values: npt.NDArray[np.floating]
+    name: ClassVar[str] = "array"
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values)
+        if values.ndim not in (1, 2) or not np.isfinite(values).all() or (values < 0).any():
+            raise ValueError(
+                f"ArrayPrior values of shape {values.shape}: expected [roots] or [roots, lanes] of finite "
+                "numbers >= 0"
+            )
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        values = np.asarray(self.values)
+        values = values[:, None] if values.ndim == 1 else values
+        rows, lanes = ranges.cbv.shape
+        if values.shape[0] > rows or values.shape[1] not in (1, lanes):
+            raise ValueError(
+                f"ArrayPrior values of shape {values.shape}: expected a row for each of the opponent's "
+                f"root infostates (at most {rows}) and 1 or {lanes} lanes"
+            )
+        padded = np.zeros((rows, values.shape[1]))
+        padded[: values.shape[0]] = values
+        return jnp.broadcast_to(jnp.asarray(padded, ranges.cbv.dtype), (rows, lanes))
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`; ValueError if a number is above 1."""
+        if np.asarray(self.values).max(initial=0.0) > 1:
+            raise ValueError(
+                f"ArrayPrior values up to {np.asarray(self.values).max()}: as probabilities of following "
+                "they must lie in [0, 1]"
+            )
+        return self.weight(ranges)
+
+
+PRIORS: dict[str, type[NoPrior] | type[UniformPrior] | type[BlueprintPrior]] = {
+    prior.name: prior for prior in (NoPrior, UniformPrior, BlueprintPrior)
+}
+"""The priors that have a name on the command line."""
