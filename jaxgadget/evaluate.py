@@ -6,10 +6,11 @@ Always in float64, compiled once a tree, all lanes at once.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
@@ -26,6 +27,9 @@ from jaxgadget.tree.sequence import SequenceForm, sequence_form
 
 VALUE_TOLERANCE = 1e-6
 """Width of the game value's bracket that is asked for, as a share of the payoff range."""
+
+EVALUATION_SIZE = 1e6
+"""Sequences and terminals × lanes that are evaluated at a time."""
 
 VALUE_WORK = 3e8
 """Terminals and sequences × iterations that the bracket may cost by default: seconds."""
@@ -44,12 +48,12 @@ def whole_problem(tree: HistoryTree, num_lanes: int, dtype: DTypeLike) -> Proble
 
 def to_parts(form: SequenceForm, policy: Policy, dtype: DTypeLike) -> tuple[Parts, Parts]:
     """A policy as strategies of a sequence form's treeplexes (with no entry)."""
-    empty = jnp.zeros((0, policy.num_lanes), dtype)
+    empty = jax.device_put(np.zeros((0, policy.num_lanes), dtype))
     parts: list[Parts] = []
     for player in (0, 1):
         sequence = form.action_sequences(player)
         rows = np.where(sequence[:, None] >= 0, policy.probabilities[player][sequence - 1], 0)
-        parts.append(Parts(empty, jnp.asarray(rows, dtype)))
+        parts.append(Parts(empty, jax.device_put(np.asarray(rows, dtype))))
     return parts[0], parts[1]
 
 
@@ -94,13 +98,35 @@ class ProfileValues:
 
 
 def evaluate_policy(policy: Policy) -> ProfileValues:
-    """Expected values and best-response values of every lane."""
-    tree = policy.tree
-    problem = whole_problem(tree, policy.num_lanes, np.float64)
+    """Expected values and best-response values of every lane, so many at a time."""
+    tree, form = policy.tree, sequence_form(policy.tree)
+    problem = _evaluation_problem(tree)
+    values: list[FloatArray] = []
     with precision(np.float64):
-        found = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
-    guaranteed = np.stack([np.asarray(g)[0] for g in found.guaranteed])
-    return ProfileValues(np.asarray(found.value)[0], -guaranteed)
+        for lanes in _chunks(policy, problem.num_lanes):
+            found = _evaluate(problem, to_parts(form, lanes, np.float64))
+            values.append(np.concatenate([np.asarray(x) for x in (found.value, *found.guaranteed)]))
+    value, first, second = np.concatenate(values, axis=1)[:, : policy.num_lanes]
+    return ProfileValues(value, -np.stack([first, second]))
+
+
+def _evaluation_problem(tree: HistoryTree) -> Problem:
+    """The whole game with a fixed number of lanes, so that every evaluation runs one program."""
+    if "evaluation" not in tree.cache:
+        form = sequence_form(tree)
+        size = len(form.payoff.row) + sum(treeplex.num_sequences for treeplex in form.treeplex)
+        lanes = int(np.clip(EVALUATION_SIZE / size, 1, 16))
+        with precision(np.float64):
+            tree.cache["evaluation"] = whole_game(form, num_lanes=lanes, dtype=np.float64, solvable=False)
+    return tree.cache["evaluation"]
+
+
+def _chunks(policy: Policy, size: int) -> Iterator[Policy]:
+    """The lanes of a policy, `size` at a time; the last one is filled up with copies."""
+    for begin in range(0, policy.num_lanes, size):
+        lanes = [min(begin + i, policy.num_lanes - 1) for i in range(size)]
+        first, second = (rows[:, lanes] for rows in policy.probabilities)
+        yield Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes))
 
 
 def nash_conv(policy: Policy) -> FloatArray:
@@ -126,16 +152,13 @@ class BestResponse:
     infoset_values: FloatArray
 
 
-@jax.jit
-def _best_values(problem: Problem, strategy: tuple[Parts, Parts]) -> list[tuple[Any, Any, Any]]:
+@functools.partial(jax.jit, static_argnames=("player",))
+def _best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
-    found: list[tuple[Any, Any, Any]] = []
-    for player in (0, 1):
-        gradient, _ = problem.payoff.gradient(player, (first, second), None)
-        best = values_up(problem.sides[player], problem.terms[player], gradient, best=True)
-        found.append((best.subgames, best.actions.body, best.infosets.body))
-    return found
+    gradient, _ = problem.payoff.gradient(player, (first, second), None)
+    best = values_up(problem.sides[player], problem.terms[player], gradient, best=True)
+    return best.subgames, best.actions.body, best.infosets.body
 
 
 def best_response(policy: Policy, player: int) -> BestResponse:
@@ -148,14 +171,18 @@ def best_response(policy: Policy, player: int) -> BestResponse:
     """
     check_player(player)
     tree, form = policy.tree, sequence_form(policy.tree)
-    problem = whole_problem(tree, policy.num_lanes, np.float64)
+    problem = _evaluation_problem(tree)
+    found: list[list[FloatArray]] = []
     with precision(np.float64):
-        value, q, v = _best_values(problem, to_parts(form, policy, np.float64))[player]
+        for lanes in _chunks(policy, problem.num_lanes):
+            best = _best_values(problem, to_parts(form, lanes, np.float64), player)
+            found.append([np.asarray(part) for part in best])
+    value, q, v = (np.concatenate(parts, axis=1)[:, : policy.num_lanes] for parts in zip(*found, strict=True))
     infosets = tree.infosets[player]
     action_values = np.zeros((infosets.num_sequences - 1, policy.num_lanes))
-    action_values[form.action_sequences(player) - 1] = np.asarray(q)
+    action_values[form.action_sequences(player) - 1] = q
     infoset_values = np.zeros((len(infosets), policy.num_lanes))
-    infoset_values[form.treeplex[player].infoset] = np.asarray(v)
+    infoset_values[form.treeplex[player].infoset] = v
     rows = np.zeros_like(action_values)
     for infoset, (first, count) in enumerate(
         zip((infosets.first_sequence - 1).tolist(), infosets.num_actions.tolist(), strict=True)
@@ -163,9 +190,7 @@ def best_response(policy: Policy, player: int) -> BestResponse:
         best = infoset_values[infoset] - action_values[first : first + count]
         rows[first + np.argmin(best, axis=0), np.arange(policy.num_lanes)] = 1
     pair = (rows, policy.probabilities[1]) if player == 0 else (policy.probabilities[0], rows)
-    return BestResponse(
-        Policy(tree, pair, policy.labels), np.asarray(value)[0], action_values, infoset_values
-    )
+    return BestResponse(Policy(tree, pair, policy.labels), value[0], action_values, infoset_values)
 
 
 def game_value(
@@ -191,20 +216,26 @@ def game_value(
     limit = max(200, int(VALUE_WORK / size)) if iterations is None else iterations
     key = ("game value", tolerance, limit)
     if key not in tree.cache:
-        problem = whole_problem(tree, 1, np.float64)
-        with precision(np.float64), progress_bar("value of the game", limit, progress) as report:
-            driven = drive(
-                problem,
-                RULES["pcfr+"],
-                iterations=limit,
-                target_gap=tolerance * tree.payoff_range,
-                check_every=100,
-                report=report,
-            )
-            found = _evaluate(problem, average(problem, driven.state))
-        low, negative_high = (float(np.asarray(g)[0, 0]) for g in found.guaranteed)
-        tree.cache[key] = (low, -negative_high)
+        with progress_bar("value of the game", limit, progress) as report:
+            tree.cache[key] = _bracket(tree, tolerance * tree.payoff_range, limit, report)
     return tree.cache[key]
+
+
+def _bracket(
+    tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
+) -> tuple[float, float]:
+    problem = whole_problem(tree, 1, np.float64)
+    state, done, low, high = None, 0, -np.inf, np.inf
+    while done < limit and not high - low <= width:
+        done = min(max(done + done // 4, 100), limit)
+        with precision(np.float64):
+            state = drive(problem, RULES["pcfr+"], iterations=done, state=state).state
+            first, second = (part.body for part in average(problem, state))
+        values = evaluate_policy(to_policy(tree, sequence_form(tree), (first, second), ("value",)))
+        second_gets, first_gets = values.best_response_values[:, 0].tolist()
+        low, high = max(low, -second_gets), min(high, first_gets)
+        report(done)
+    return low, high
 
 
 def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | None = None) -> FloatArray:

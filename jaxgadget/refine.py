@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -245,12 +245,12 @@ class _Solver:
 
     def _below_cut(self) -> tuple[Parts, Parts]:
         """The blueprint in the forest's bodies."""
-        empty = jnp.zeros((0, self.blueprint.num_lanes))
+        empty = jax.device_put(np.zeros((0, self.blueprint.num_lanes)))
         parts: list[Parts] = []
         for player in (0, 1):
             sequence = self.forest.form.action_sequences(player)
             rows = self.blueprint.probabilities[player][sequence - 1]
-            parts.append(Parts(empty, jnp.asarray(np.where(sequence[:, None] >= 0, rows, 0))))
+            parts.append(Parts(empty, jax.device_put(np.where(sequence[:, None] >= 0, rows, 0))))
         return parts[0], parts[1]
 
     def _root_reach(self) -> tuple[Any, Any]:
@@ -260,7 +260,7 @@ class _Solver:
             roots = self.forest.roots[player]
             rows = np.zeros((self.forest.form.treeplex[player].num_roots, self.blueprint.num_lanes))
             rows[: len(roots)] = self.blueprint.reach(player)[roots.sequence]
-            reaches.append(jnp.asarray(rows))
+            reaches.append(jax.device_put(rows))
         return reaches[0], reaches[1]
 
     def solve(
@@ -294,7 +294,7 @@ class _Solver:
         self.seconds["run"] += driven.run_seconds
         with precision(np.float64):
             total = on_device.cast(driven.state.strategy_sum, np.float64)
-            blueprint = jnp.tile(self.strategy[self.player].body, (1, len(gadgets)))
+            blueprint = self.strategy[self.player].body
             found = on_device.conclude(games, total, blueprint, player=self.player)
             bound = on_device.excess(self.ranges, gadgets, found)
         done = int(driven.state.iteration)

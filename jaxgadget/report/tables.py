@@ -237,9 +237,10 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
         f"{tree.game.name}, cut {refinement.forest.cut.name}: {subgames} re-solved for player {player} with "
         f"{refinement.algorithm}, {refinement.iterations.max():,} iterations; {refinement.message}.",
         f"Game value of player 0: between {low:.9g} and {high:.9g}, a bracket of width {width:.2g} "
-        f"({width / tree.payoff_range:.1g} of the payoff range), so every exploitability is sure to half of it.",
-        f"Exploitability is v* − value against a best response, in player {player}'s payoff, with v* the middle "
-        "of that bracket. OpenSpiel's exploitability is another number: half of NashConv.",
+        f"({width / tree.payoff_range:.1g} of the payoff range); exploitabilities are sure to half of it.",
+        "Exploitability is v* − value against a best response (the papers' script E), with v* the middle of "
+        f"that bracket, in player {player}'s payoff. OpenSpiel's exploitability is another number: half of "
+        "NashConv.",
     ]
     constant = constant_note(tree)
     if constant:

@@ -9,7 +9,6 @@ import pathlib
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.files import atomic_writer
@@ -57,4 +56,4 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) ->
             "precision differ); choose another file or delete it"
         )
     structure = jax.tree.structure(jax.eval_shape(start, problem))
-    return jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves])
+    return jax.tree.unflatten(structure, [jax.device_put(leaf) for leaf in leaves])

@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
@@ -137,7 +136,7 @@ class _Loop:
     ):
         self._problem, self._rule = problem, rule
         self._iterations, self._target, self._check_every = iterations, target_gap, check_every
-        self._goal = None if target_gap is None else jnp.asarray(target_gap, problem.dtype)
+        self._goal = None if target_gap is None else jax.device_put(np.asarray(target_gap, problem.dtype))
         resumed = state is not None and int(state.iteration) > 0
         self.state = start(problem) if state is None else state
         self._gap = float("inf")
@@ -146,7 +145,7 @@ class _Loop:
         self._advance(int(self.state.iteration))  # nothing to do, but compiled
 
     def _advance(self, until: int) -> None:
-        last = jnp.asarray(min(until, self._iterations), jnp.int32)
+        last = jax.device_put(np.asarray(min(until, self._iterations), np.int32))
         if self._goal is None:
             self.state = jax.block_until_ready(run(self._problem, self.state, last, rule=self._rule))
             return

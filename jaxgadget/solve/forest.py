@@ -99,8 +99,10 @@ def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
         mass=build_row_sums(
             pairs[other], pairs[player], forest.chance.value, forest.chance.shape[other], dtype, rounding
         ),
-        subgame=jnp.asarray(
-            _pad(forest.roots[other].subgame, forest.form.treeplex[other].num_roots, num_subgames), jnp.int32
+        subgame=jax.device_put(
+            _pad(forest.roots[other].subgame, forest.form.treeplex[other].num_roots, num_subgames).astype(
+                np.int32
+            )
         ),
     )
 
@@ -168,7 +170,7 @@ def build_games(
     side = build_side(forest.form.treeplex[other], layout.treeplex, layout.link, dtype, rounding)
     sides = (structure.sides[0], side) if player == 0 else (side, structure.sides[1])
     size = layout.treeplex.num_sequences
-    link = jnp.asarray(np.where(layout.link >= 0, layout.link, size), jnp.int32)
+    link = jax.device_put(np.where(layout.link >= 0, layout.link, size).astype(np.int32))
     spread, mistakes, epsilon = _stack(ranges, gadgets)
     return _assemble(structure, spread, mistakes, epsilon, sides, link, kind=type(gadgets[0]), size=size)
 
@@ -177,8 +179,15 @@ def _stack(ranges: Ranges, gadgets: Sequence[Gadget]) -> tuple[Ranges, jax.Array
     """The ranges once for every gadget, all priors `[R, lanes]` and all ε `[lanes]`."""
     lanes, dtype = ranges.cbv.shape[1], ranges.cbv.dtype
 
+    spread, mistakes = _tile(ranges, tuple(gadget.mistakes(ranges) for gadget in gadgets))
+    epsilon = jax.device_put(np.repeat([gadget.epsilon for gadget in gadgets], lanes).astype(dtype))
+    return spread, mistakes, epsilon
+
+
+@jax.jit
+def _tile(ranges: Ranges, mistakes: tuple[jax.Array, ...]) -> tuple[Ranges, jax.Array]:
     def repeat(x: jax.Array) -> jax.Array:
-        return jnp.tile(x, (1, len(gadgets)))
+        return jnp.tile(x, (1, len(mistakes)))
 
     spread = dataclasses.replace(
         ranges,
@@ -187,9 +196,7 @@ def _stack(ranges: Ranges, gadgets: Sequence[Gadget]) -> tuple[Ranges, jax.Array
         mass=repeat(ranges.mass),
         cbv=repeat(ranges.cbv),
     )
-    mistakes = jnp.concatenate([gadget.mistakes(ranges) for gadget in gadgets], axis=1)
-    epsilon = jnp.asarray(np.repeat([gadget.epsilon for gadget in gadgets], lanes), dtype)
-    return spread, mistakes, epsilon
+    return spread, jnp.concatenate(mistakes, axis=1)
 
 
 @functools.partial(jax.jit, static_argnames=("kind", "size"))
@@ -230,6 +237,7 @@ def _check_prior(gadget: Gadget, num_roots: int, num_lanes: int) -> None:
             )
 
 
+@functools.partial(jax.jit, static_argnames=("dtype",))
 def cast(tree: Any, dtype: DTypeLike) -> Any:
     """The same pytree with its floating-point arrays in another precision."""
     return jax.tree.map(
@@ -237,6 +245,7 @@ def cast(tree: Any, dtype: DTypeLike) -> Any:
     )
 
 
+@functools.partial(jax.jit, static_argnames=("dtype",))
 def in_precision(games: GadgetGames, dtype: DTypeLike) -> Problem:
     """The gadget games to solve in `dtype`; what counts as rounding is that of the new precision."""
     coarser = float(jnp.finfo(dtype).eps / jnp.finfo(games.problem.dtype).eps)
@@ -272,7 +281,7 @@ def conclude(
     Args:
       games: the gadget games.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`.
-      blueprint: `[Q, lanes]` the resolving player's blueprint in its body.
+      blueprint: `[Q, num_blueprints]` the resolving player's blueprints in its body.
       player: who re-solves.
     """
     problem = games.problem
@@ -282,7 +291,8 @@ def conclude(
     mass = expand_infosets(side.body, sum_actions(side.body, mass))
     subgame = side.link.at[side.root_of[side.body.num_roots :]].get(mode="promise_in_bounds")
     solved = (mass > 0) & games.live.at[subgame].get(mode="promise_in_bounds")
-    refined = jnp.where(solved, played[player].body, blueprint)
+    times = solved.shape[1] // blueprint.shape[1]
+    refined = jnp.where(solved, played[player].body, jnp.tile(blueprint, (1, times)))
     played[player] = Parts(played[player].entry, refined)
     found = evaluate(problem, (played[0], played[1]))
     return Conclusion(refined, found.guaranteed[player], found.gap, -found.below[player])

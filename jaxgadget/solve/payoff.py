@@ -151,12 +151,12 @@ def _build_blocks(
         of_row = number[row_block] >= 0
         place[used_rows[of_row]] = total + number[row_block[of_row]] * tall + row_slot[of_row]
         total += len(member) * tall
-        matrices.append(jnp.asarray(matrix))
-        columns.append(jnp.asarray(index))
+        matrices.append(jax.device_put(matrix))
+        columns.append(jax.device_put(index))
     empty = np.ones(shape[0], np.bool_)
     empty[used_rows] = False
     place[empty] = total
-    return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jnp.asarray(place))
+    return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jax.device_put(place))
 
 
 def _slots(block: IntArray, num_blocks: int) -> tuple[IntArray, IntArray]:

@@ -144,7 +144,7 @@ class ArrayPrior:
             )
         padded = np.zeros((rows, values.shape[1]))
         padded[: values.shape[0]] = values
-        return jnp.broadcast_to(jnp.asarray(padded, ranges.cbv.dtype), (rows, lanes))
+        return jnp.broadcast_to(jax.device_put(padded.astype(ranges.cbv.dtype)), (rows, lanes))
 
     def follow(self, ranges: Ranges) -> jax.Array:
         """See `Prior`; ValueError if a number is above 1."""

@@ -127,10 +127,10 @@ def build_side(
     return Side(
         entry=to_device(entry, dtype, rounding),
         body=to_device(body, dtype, rounding),
-        link=jnp.asarray(np.maximum(link, 0), jnp.int32),
+        link=jax.device_put(np.maximum(link, 0).astype(np.int32)),
         linked=build_row_sums(link[roots], roots, np.ones(len(roots)), entry.num_sequences, dtype, rounding),
-        root_of=jnp.asarray(body.root_of(), jnp.int32),
-        subgame_of=jnp.asarray(entry.root_of(), jnp.int32),
+        root_of=jax.device_put(body.root_of().astype(np.int32)),
+        subgame_of=jax.device_put(entry.root_of().astype(np.int32)),
     )
 
 
@@ -148,9 +148,22 @@ def fixed_entry(num_subgames: int) -> sequence.Treeplex:
 
 
 def whole_game(
-    form: SequenceForm, *, num_lanes: int, dtype: DTypeLike, payoff: PayoffForm = "auto"
+    form: SequenceForm,
+    *,
+    num_lanes: int,
+    dtype: DTypeLike,
+    payoff: PayoffForm = "auto",
+    solvable: bool = True,
 ) -> Problem:
-    """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel."""
+    """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel.
+
+    Args:
+      form: the game.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+      payoff: the form of the payoff.
+      solvable: whether CFR will run on it; to evaluate strategies, `zero` is not needed.
+    """
     sides = [
         build_side(treeplex, fixed_entry(1), np.zeros(treeplex.num_roots, np.int64), dtype)
         for treeplex in form.treeplex
@@ -162,16 +175,16 @@ def whole_game(
         )
         for side in sides
     ]
-    return with_zero_regret(
-        Problem(
-            order=(0, 1),
-            sides=(sides[0], sides[1]),
-            terms=(terms[0], terms[1]),
-            payoff=build_payoff(form.payoff, dtype, form=payoff),
-            zero=no_zero(sides, num_lanes, dtype),
-        ),
-        build_payoff(absolute(form.payoff), dtype),
+    problem = Problem(
+        order=(0, 1),
+        sides=(sides[0], sides[1]),
+        terms=(terms[0], terms[1]),
+        payoff=build_payoff(form.payoff, dtype, form=payoff),
+        zero=no_zero(sides, num_lanes, dtype),
     )
+    if not solvable:
+        return problem
+    return with_zero_regret(problem, build_payoff(absolute(form.payoff), dtype, form=payoff))
 
 
 def absolute(entries: Entries) -> Entries:

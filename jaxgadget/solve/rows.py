@@ -118,7 +118,7 @@ def build_row_sums(
         place[rows] = total + np.arange(len(rows))
         total += size
     place[bucket_width == 0] = total
-    return RowSums(index=tuple(indices), weight=tuple(weights), place=jnp.asarray(place))
+    return RowSums(index=tuple(indices), weight=tuple(weights), place=jax.device_put(place))
 
 
 def _bucket_width(count: IntArray) -> IntArray:
@@ -139,4 +139,4 @@ def _fill(
     weight = np.zeros((width, num_rows), dtype)
     index[slot, row] = column
     weight[slot, row] = value
-    return jnp.asarray(index), jnp.asarray(weight)
+    return jax.device_put(index), jax.device_put(weight)

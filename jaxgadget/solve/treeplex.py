@@ -102,7 +102,7 @@ def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding 
         real = treeplex.infoset[rows] >= 0
         parent = np.where(real, treeplex.parent[rows] - above, 0)
         widths = treeplex.num_actions[rows]
-        parents.append(jnp.asarray(np.repeat(parent, widths), jnp.int32))
+        parents.append(jax.device_put(np.repeat(parent, widths).astype(np.int32)))
         children = np.nonzero(real)[0]
         ones = np.ones(len(children))
         below.append(build_row_sums(parent[children], children, ones, num_above, dtype, rounding))
@@ -118,8 +118,8 @@ def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding 
         parent=tuple(parents),
         below=tuple(below),
         sums=tuple(sums),
-        infoset=jnp.asarray(of_action, jnp.int32),
-        share=jnp.asarray(1 / treeplex.num_actions[of_action], dtype),
+        infoset=jax.device_put(of_action.astype(np.int32)),
+        share=jax.device_put((1 / treeplex.num_actions[of_action]).astype(dtype)),
     )
 
 

@@ -1,0 +1,317 @@
+"""The command line: `jaxgadget games`, `jaxgadget solve GAME`, `jaxgadget refine GAME`.
+
+What needs JAX is imported inside the commands, so that help and complaints come at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import os
+import pathlib
+import sys
+from collections.abc import Generator, Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from jaxgadget import options
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.report.output import (
+    STANDARD_OUTPUT,
+    check_outputs,
+    show,
+    stopwatch,
+    warn,
+    working,
+    write_json,
+    written,
+)
+
+if TYPE_CHECKING:
+    from jaxgadget.refine import Refinement
+    from jaxgadget.solve.gadget import Gadget
+    from jaxgadget.tree.cut import Cut
+    from jaxgadget.tree.history import HistoryTree
+
+ABOUT = """\
+Re-solves subgames of two-player zero-sum games with hidden information, all in one batch.
+
+A **blueprint** is a strategy for the whole game, a **cut** says where subgames begin, and a **gadget** is the
+opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
+was before and is after. `solve` finds an equilibrium of a whole game.
+"""
+
+FIRST_STEPS = """\
+Start with `jaxgadget games`, then try the demo, which takes under a minute:
+
+`jaxgadget refine leduc_poker --plot leduc.png`
+
+Every command explains itself, with examples: `jaxgadget refine --help`.
+"""
+
+SOLVE_EXAMPLES = """\
+Examples:
+
+`jaxgadget solve leduc_poker`
+
+`jaxgadget solve "goofspiel(num_cards=4,imp_info=True)" --algorithm pcfr+ --iterations 500`
+
+`jaxgadget solve kuhn_poker --target-gap 1e-6 --save equilibrium.npz --json result.json`
+"""
+
+REFINE_EXAMPLES = """\
+Examples:
+
+`jaxgadget refine leduc_poker --plot leduc.png`
+
+`jaxgadget refine leduc_poker --cut flop --player 1 --blueprint cfr:10 --blueprint uniform --gadget resolving`
+
+`jaxgadget refine "goofspiel(num_cards=4,imp_info=True)" --cut depth:1 --blueprint cfr:100 --json -`
+"""
+
+app = typer.Typer(
+    name="jaxgadget",
+    help=ABOUT,
+    epilog=FIRST_STEPS,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@contextlib.contextmanager
+def _clear_errors() -> Generator[None]:
+    """What can be foreseen becomes a line on standard error and status 2; Ctrl-C is status 130."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Interrupted.", err=True)
+        raise typer.Exit(130) from None
+    except (ValueError, ImportError, OSError, MemoryError) as error:
+        if isinstance(error, OSError) and error.errno == errno.EPIPE:  # nobody reads any more
+            raise
+        typer.echo(f"Error: {_sentence(error)}", err=True)
+        raise typer.Exit(2) from None
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fspath(error.filename)!r}: {error.strerror}"
+    return " ".join(line.strip() for line in str(error).splitlines()) or type(error).__name__
+
+
+@app.callback(invoke_without_command=True)
+def _options(
+    show_version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+) -> None:
+    if show_version:
+        typer.echo(f"jaxgadget {version('jaxgadget')}")
+        raise typer.Exit
+
+
+@app.command("games")
+@_clear_errors()
+def games() -> None:
+    """List the games that have a name, with their parameters."""
+    from jaxgadget.games.registry import list_games
+    from jaxgadget.report.tables import games_table
+
+    show(
+        games_table(list_games()),
+        [
+            "Parameters stand in parentheses, as OpenSpiel writes them: leduc_poker(num_ranks=4).",
+            "Besides: openspiel:NAME(…) for any two-player zero- or constant-sum game of OpenSpiel's (if "
+            "installed), and paths of Gambit files that end in .efg.",
+        ],
+    )
+
+
+@app.command("solve", epilog=SOLVE_EXAMPLES)
+@_clear_errors()
+def solve(
+    game: options.Game,
+    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    iterations: options.Iterations = 1000,
+    dtype: options.Dtype = options.DtypeName.FLOAT64,
+    target_gap: options.TargetGap = None,
+    checkpoint: options.CheckpointFile = None,
+    save: options.Save = None,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Solve a whole game: an equilibrium, its value and its NashConv."""
+    check_outputs({"--json": json, "--save": save, "--checkpoint": checkpoint})
+    tree, build = _enumerate(game, max_histories)
+    from jaxgadget.report import tables
+    from jaxgadget.solver import solve as solve_game
+
+    solution = solve_game(
+        tree,
+        algorithm=algorithm.value,
+        iterations=iterations,
+        target_gap=target_gap,
+        dtype=dtype.value,
+        checkpoint=checkpoint,
+    )
+    seconds = solution.seconds | {"build": build + solution.seconds["build"]}
+    if save is not None:
+        solution.policy.save(save)
+    if json is not None:
+        write_json(json, tables.solution_record(solution, seconds))
+    constant = tables.constant_note(tree)
+    if json == STANDARD_OUTPUT:
+        warn(constant)
+    else:
+        notes = [constant, f"{solution.message}.", *written(json=json, strategies=save)]
+        show(tables.solution_table(solution, seconds), notes)
+
+
+@app.command("refine", epilog=REFINE_EXAMPLES)
+@_clear_errors()
+def refine(
+    game: options.Game,
+    cut: options.Cut = None,
+    player: options.Player = 0,
+    blueprint: options.Blueprint = None,
+    gadget: options.Gadget = None,
+    prior: options.Prior = None,
+    epsilon: options.Epsilon = None,
+    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    iterations: options.Iterations = 2000,
+    dtype: options.Dtype = options.DtypeName.FLOAT32,
+    infostate: options.Infostate = None,
+    target_gap: options.TargetGap = None,
+    checkpoint: options.CheckpointFolder = None,
+    plot: options.Plot = None,
+    save: options.Save = None,
+    rows: options.Rows = False,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Re-solve all subgames below a cut, for every blueprint, gadget, prior and epsilon.
+
+    Prints a line for each, or a summary if there are many. Exploitability is v* − value against a
+    best response, so the game's value v* is bracketed too.
+    """
+    check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
+    from jaxgadget.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
+
+    specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
+    gadgets = _make_gadgets(gadget or list(options.GadgetName), prior or list(options.PriorName), epsilon)
+    tree, build = _enumerate(game, max_histories)
+    where = _find_cut(tree, cut, infostate)
+    from jaxgadget.evaluate import game_value
+    from jaxgadget.refine import refine as refine_subgames
+
+    with stopwatch() as blueprint_seconds:
+        profiles = make_blueprints(tree, specs)
+    with working("bracketing the game's value"), stopwatch() as value_seconds:
+        value = game_value(tree)
+    refinement = refine_subgames(
+        tree,
+        where,
+        profiles,
+        gadgets,
+        player=player,
+        algorithm=algorithm.value,
+        iterations=iterations,
+        target_gap=target_gap,
+        dtype=dtype.value,
+        value=value,
+        checkpoint=checkpoint,
+    )
+    seconds = dict(refinement.seconds)
+    seconds["build"] += build + blueprint_seconds()
+    seconds["run"] += value_seconds()
+    _finish_refine(refinement, seconds, json=json, plot=plot, save=save, rows=rows)
+
+
+def _finish_refine(
+    refinement: Refinement,
+    seconds: Mapping[str, float],
+    *,
+    json: str | None,
+    plot: pathlib.Path | None,
+    save: pathlib.Path | None,
+    rows: bool,
+) -> None:
+    """Writes what was asked for and shows the rest."""
+    from jaxgadget.report import plots, tables
+
+    tree, (low, high) = refinement.forest.tree, refinement.game_value
+    if plot is not None:
+        title = f"{tree.game.name}, {refinement.num_subgames} subgames below {refinement.forest.cut.name}"
+        plots.draw_picture(refinement.table, plot, title=title, resolution=(high - low) / 2)
+    if save is not None:
+        refinement.policy.save(save)
+    if json is not None:
+        write_json(json, tables.refinement_record(refinement, seconds))
+    if json == STANDARD_OUTPUT:
+        warn(tables.constant_note(tree))
+    else:
+        notes = tables.refinement_notes(refinement, seconds)
+        show(
+            tables.refinement_table(refinement, every_row=rows),
+            [*notes, *written(json=json, picture=plot, strategies=save)],
+        )
+
+
+def _make_gadgets(
+    names: Sequence[options.GadgetName], priors: Sequence[options.PriorName], epsilons: Sequence[float] | None
+) -> list[Gadget]:
+    """The product, each once: `none` has no epsilon, and unsafe has no prior."""
+    from jaxgadget.solve.gadget import DEFAULT_EPSILON, GADGETS, Resolving, Unsafe
+    from jaxgadget.solve.prior import PRIORS
+
+    several = [DEFAULT_EPSILON] if not epsilons else list(epsilons)
+    for epsilon in several:
+        Resolving(epsilon=epsilon)  # complains if out of range
+    if set(names) == {options.GadgetName.UNSAFE} and options.PriorName.NONE not in priors:
+        given = " and ".join(dict.fromkeys(priors))
+        raise ValueError(
+            f"--prior {given} for --gadget unsafe alone: it has no decision to perturb; expected --prior "
+            "none or another gadget beside it"
+        )
+    found: dict[Gadget, None] = {}
+    for name in names:
+        for prior in priors:
+            for epsilon in several:
+                if name is options.GadgetName.UNSAFE:
+                    found[Unsafe()] = None
+                else:
+                    found[GADGETS[name](PRIORS[prior](), epsilon)] = None
+    return list(found)
+
+
+def _enumerate(game: str, max_histories: int) -> tuple[HistoryTree, float]:
+    """The game's histories, and the seconds that took."""
+    from jaxgadget.games.registry import load
+    from jaxgadget.tree.history import enumerate_game
+
+    with working(f"enumerating {game}"), stopwatch() as seconds:
+        tree = enumerate_game(load(game), max_histories=max_histories)
+    return tree, seconds()
+
+
+def _find_cut(tree: HistoryTree, name: str | None, infostate: str | None) -> Cut:
+    from jaxgadget.tree.cut import cut
+
+    where = cut(tree, next(iter(tree.game.cuts()), "depth:1") if name is None else name)
+    return where if infostate is None else where.only(infostate)
+
+
+def main() -> None:
+    """Runs the command line; what the terminal's encoding lacks is replaced."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    app(prog_name="jaxgadget")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""Where results go: the terminal, standard output, files. And what a command says while it works."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pathlib
+import sys
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping
+from typing import Any
+
+from rich.console import Console, RenderableType
+
+from jaxgadget.files import atomic_writer, check_writable
+from jaxgadget.report.plots import check_picture
+from jaxgadget.report.tables import to_json
+
+STANDARD_OUTPUT = "-"
+"""The file name that stands for it."""
+
+PIPE_WIDTH = 120
+"""Columns of what no terminal shows."""
+
+
+def check_outputs(
+    files: Mapping[str, str | pathlib.Path | None], *, folder: pathlib.Path | None = None
+) -> None:
+    """Sees to it that everything can be written, each to its own place, before the work is done.
+
+    Args:
+      files: option → path; `--plot` must be a picture, and `-` is no file.
+      folder: what `--checkpoint` names, to be made if need be.
+
+    Raises:
+      ValueError: if not, naming the option.
+    """
+    seen: dict[str, str] = {}
+    for option, path in files.items():
+        if path is None or path == STANDARD_OUTPUT:
+            continue
+        other = seen.setdefault(os.path.realpath(path), option)
+        if other != option:
+            raise ValueError(
+                f"{other} and {option} both name {os.fspath(path)!r}; choose another file for one"
+            )
+        check = check_picture if option == "--plot" else check_writable
+        try:
+            check(path)
+        except ValueError as error:
+            raise ValueError(f"{option}: {error}") from error
+    if folder is not None:
+        nearest = next(p for p in (folder.absolute(), *folder.absolute().parents) if p.exists())
+        if not (nearest.is_dir() and os.access(nearest, os.W_OK)):
+            raise ValueError(
+                f"--checkpoint: cannot write into {str(folder)!r}, as {str(nearest)!r} forbids it; choose "
+                "another folder"
+            )
+
+
+def write_json(path: str, record: Mapping[str, Any]) -> None:
+    """Writes a record to standard output or, atomically, to a file."""
+    text = to_json(record)
+    if path == STANDARD_OUTPUT:
+        sys.stdout.write(text)
+        return
+    with atomic_writer(path) as file:
+        file.write(text.encode())
+
+
+def written(**paths: str | pathlib.Path | None) -> list[str]:
+    """A sentence for every file: `written(picture="x.png")`."""
+    return [f"Wrote the {what} to {os.fspath(path)}" for what, path in paths.items() if path is not None]
+
+
+def show(table: RenderableType, notes: Iterable[str]) -> None:
+    """Prints a table and what is to be said about it; empty notes are left out."""
+    console = Console()
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(width=PIPE_WIDTH)
+    console.print(table)
+    for note in filter(None, notes):
+        console.print(note, markup=False, highlight=False)
+
+
+def warn(note: str) -> None:
+    """Says something on standard error, if there is something to say."""
+    if note:
+        print(note, file=sys.stderr)
+
+
+@contextlib.contextmanager
+def working(what: str) -> Generator[None]:
+    """Says on standard error what is being done for as long as it is, if a terminal shows it."""
+    console = Console(stderr=True)
+    with console.status(f"{what} …") if console.is_terminal else contextlib.nullcontext():
+        yield
+
+
+@contextlib.contextmanager
+def stopwatch() -> Generator[Callable[[], float]]:
+    """Yields a function that tells, after the block, the seconds that it took."""
+    began = time.perf_counter()
+    ended = [began]
+    try:
+        yield lambda: ended[0] - began
+    finally:
+        ended[0] = time.perf_counter()
