@@ -229,7 +229,7 @@ def _bracket(
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
         with precision(np.float64):
-            state = drive(problem, RULES["pcfr+"], iterations=done, state=state).state
+            state = drive(problem, RULES["pcfr+"], iterations=done, state=state)
             first, second = (part.body for part in average(problem, state))
         values = evaluate_policy(to_policy(tree, sequence_form(tree), (first, second), ("value",)))
         second_gets, first_gets = values.best_response_values[:, 0].tolist()

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import enum
 import pathlib
+import sys
+from collections.abc import Callable
 from typing import Annotated
 
 import typer
@@ -55,6 +57,18 @@ def _either(names: type[enum.StrEnum]) -> str:
     return f"{', '.join(most)} or {last}"
 
 
+def _within(low: int, high: int | None = None) -> Callable[[float | None], float | None]:
+    """Refuses what is out of range; without an upper end, what is not finite too."""
+
+    def check(value: float | None) -> float | None:
+        if value is None or low <= value <= (sys.float_info.max if high is None else high):
+            return value
+        upper = " or more" if high is None else f" to {high}"
+        raise typer.BadParameter(f"{value} is out of range, expected {low}{upper}.")
+
+    return check
+
+
 Game = Annotated[
     str,
     typer.Argument(
@@ -73,8 +87,7 @@ Iterations = Annotated[
     typer.Option(
         "--iterations",
         metavar="N",
-        min=1,
-        max=MOST_ITERATIONS,
+        callback=_within(1, MOST_ITERATIONS),
         help="How many at most; one updates both players.",
     ),
 ]
@@ -91,14 +104,17 @@ TargetGap = Annotated[
     typer.Option(
         "--target-gap",
         metavar="GAP",
-        min=0,
+        callback=_within(0),
         help="Stop as soon as the gap, NashConv of what is solved, is no larger; in units of payoff.",
     ),
 ]
 MaxHistories = Annotated[
     int,
     typer.Option(
-        "--max-histories", metavar="N", min=1, help="Give up on a game of more histories than that."
+        "--max-histories",
+        metavar="N",
+        callback=_within(1),
+        help="Give up on a game of more histories than that.",
     ),
 ]
 Json = Annotated[
@@ -135,7 +151,9 @@ Cut = Annotated[
 ]
 Player = Annotated[
     int,
-    typer.Option("--player", metavar="0|1", min=0, max=1, help="Who re-solves; the other is the opponent."),
+    typer.Option(
+        "--player", metavar="0|1", callback=_within(0, 1), help="Who re-solves; the other is the opponent."
+    ),
 ]
 Blueprint = Annotated[
     list[str] | None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,11 +18,12 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.evaluate import check_player, evaluate_policy, exploitability, game_value, normalise_rows
+from jaxgadget.evaluate import check_player, exploitability, game_value, normalise_rows
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve import forest as on_device
+from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
 from jaxgadget.solve.gadget import Gadget, MaxMargin, Resolving, Unsafe
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
@@ -173,19 +173,20 @@ def refine(
       ValueError: if the blueprint is of another game, the cut or infostate is unknown or
         crosses an infoset, or a number is out of range.
     """
-    began = time.perf_counter()
     check_player(player)
     rule, precise = find_rule(algorithm), check_dtype(dtype)
     check_iterations(iterations)
     profiles = blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))
     profiles = profiles.on(tree)
     asked = _listed(gadgets)
-    spot = cut(tree, where)
-    forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
+    watch = Stopwatch()
+    with watch.phase("build"):
+        spot = cut(tree, where)
+        forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
+        solver = _Solver(forest, player, profiles, rule, precise, watch)
     folder = None if checkpoint is None else pathlib.Path(checkpoint)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
-    solver = _Solver(forest, player, profiles, rule, precise, time.perf_counter() - began)
     kinds = list(dict.fromkeys(type(gadget) for gadget in asked))
     with progress_bar("refining", iterations * len(kinds), progress) as report:
         for number, kind in enumerate(kinds):
@@ -200,7 +201,9 @@ def refine(
                 checkpoint=file,
                 report=lambda done, before=number * iterations: report(before + done),
             )
-    return solver.finish(asked, game_value(tree, progress=progress) if value is None else value)
+    with watch.phase("run"):
+        bracket = game_value(tree, progress=progress) if value is None else value
+        return solver.finish(asked, bracket)
 
 
 def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
@@ -227,20 +230,14 @@ class _Solver:
         blueprint: Policy,
         rule: Rule,
         dtype: np.dtype[Any],
-        build_seconds: float,
+        watch: Stopwatch,
     ):
-        began = time.perf_counter()
         self.forest, self.player, self.blueprint = forest, player, blueprint
-        self.rule, self.dtype = rule, dtype
+        self.rule, self.dtype, self.watch = rule, dtype, watch
         with precision(np.float64):
             self.structure = on_device.build_structure(forest, player, np.float64)
             self.strategy = self._below_cut()
             self.ranges = on_device.blueprint_ranges(self.structure, self.strategy, self._root_reach())
-        self.seconds = {
-            "build": build_seconds + time.perf_counter() - began,
-            "compile": 0.0,
-            "run": 0.0,
-        }
         self.lanes: dict[int, _Lanes] = {}
 
     def _below_cut(self) -> tuple[Parts, Parts]:
@@ -275,13 +272,11 @@ class _Solver:
         report: Callable[[int], None],
     ) -> None:
         """Solves one kind of gadget; `places` says which of the gadgets asked for these are."""
-        began = time.perf_counter()
-        with precision(np.float64):
+        with self.watch.phase("build"), precision(np.float64):
             games = on_device.build_games(self.forest, self.structure, self.ranges, gadgets, np.float64)
             problem = on_device.in_precision(games, self.dtype)
-        self.seconds["build"] += time.perf_counter() - began
-        with precision(self.dtype):
-            driven = drive(
+        with self.watch.phase("run"), precision(self.dtype):
+            state = drive(
                 problem,
                 self.rule,
                 iterations=iterations,
@@ -290,36 +285,33 @@ class _Solver:
                 checkpoint=checkpoint,
                 report=report,
             )
-        self.seconds["compile"] += driven.compile_seconds
-        self.seconds["run"] += driven.run_seconds
-        with precision(np.float64):
-            total = on_device.cast(driven.state.strategy_sum, np.float64)
+        with self.watch.phase("run"), precision(np.float64):
+            total = on_device.cast(state.strategy_sum, np.float64)
             blueprint = self.strategy[self.player].body
             found = on_device.conclude(games, total, blueprint, player=self.player)
             bound = on_device.excess(self.ranges, gadgets, found)
-        done = int(driven.state.iteration)
-        count = self.blueprint.num_lanes
+        done, count, trees = int(state.iteration), self.blueprint.num_lanes, self.forest.num_subgames
+        strategy, value, gap, live = (
+            np.asarray(x) for x in (found.strategy, found.value, found.gap, games.live)
+        )
         for number, place in enumerate(places):
             mine = slice(number * count, (number + 1) * count)
             self.lanes[place] = _Lanes(
-                strategy=np.asarray(found.strategy[:, mine]),
-                value=np.asarray(found.value[: self.forest.num_subgames, mine]),
-                gap=np.asarray(found.gap[: self.forest.num_subgames, mine]),
-                live=np.asarray(games.live[: self.forest.num_subgames, mine]),
+                strategy=strategy[:, mine],
+                value=value[:trees, mine],
+                gap=gap[:trees, mine],
+                live=live[:trees, mine],
                 bound=bound[mine],
                 iterations=np.full(count, done),
             )
 
     def finish(self, gadgets: tuple[Gadget, ...], value: tuple[float, float]) -> Refinement:
         """Splices the strategies into the blueprints and evaluates them in the full game."""
-        began = time.perf_counter()
         lanes = [self.lanes[i] for i in range(len(gadgets))]
         before = Policy.stack([self.blueprint] * len(gadgets))
         labels = tuple(f"{label} | {_label(g)}" for g in gadgets for label in self.blueprint.labels)
         policy = self._splice(before, np.concatenate([lane.strategy for lane in lanes], axis=1), labels)
         exploited = np.tile(exploitability(self.blueprint, self.player, value=value), len(gadgets))
-        refined = exploited + self._worse(policy)
-        self.seconds["run"] += time.perf_counter() - began
         return Refinement(
             forest=self.forest,
             player=self.player,
@@ -327,7 +319,7 @@ class _Solver:
             gadgets=gadgets,
             policy=policy,
             blueprint_exploitability=exploited,
-            refined_exploitability=refined,
+            refined_exploitability=exploitability(policy, self.player, value=value),
             exploitability_bound=exploited + np.concatenate([lane.bound for lane in lanes]),
             gadget_value=np.concatenate([lane.value for lane in lanes], axis=1),
             gap=np.concatenate([lane.gap for lane in lanes], axis=1),
@@ -335,14 +327,8 @@ class _Solver:
             game_value=value,
             algorithm=self.rule.name,
             iterations=np.concatenate([lane.iterations for lane in lanes]),
-            seconds=self.seconds,
+            seconds=self.watch.seconds,
         )
-
-    def _worse(self, policy: Policy) -> FloatArray:
-        """`[lanes]` how much more the opponent's best response gets than against the blueprint."""
-        after = evaluate_policy(policy).best_response_values[self.player]
-        before = evaluate_policy(self.blueprint).best_response_values[self.player]
-        return after - np.tile(before, len(after) // len(before))
 
     def _splice(self, before: Policy, strategy: FloatArray, labels: tuple[str, ...]) -> Policy:
         rows = before.probabilities[self.player].copy()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import time
 from collections.abc import Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from jaxgadget.evaluate import evaluate_policy, to_policy, whole_problem
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve.cfr import State, average
+from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule, find_rule
@@ -33,7 +33,7 @@ class Solution:
       nash_conv: their sum; OpenSpiel's `exploitability` is half of it.
       algorithm: the rule's name.
       iterations: how many were done.
-      seconds: `build`, `compile` and `run`.
+      seconds: `build`, `compile` and `run`, the evaluation included.
     """
 
     policy: Policy
@@ -80,23 +80,24 @@ def solve(
     Raises:
       ValueError: if an argument is out of range or the checkpoint is of another solve.
     """
-    began = time.perf_counter()
+    watch = Stopwatch()
     rule, precise = find_rule(algorithm), check_dtype(dtype)
-    problem = whole_problem(tree, 1, precise)
-    built = time.perf_counter()
-    with precision(precise), progress_bar("solving", iterations, progress) as report:
-        driven = drive(
+    check_iterations(iterations)
+    with watch.phase("build"):
+        problem = whole_problem(tree, 1, precise)
+    with watch.phase("run"), precision(precise), progress_bar("solving", iterations, progress) as report:
+        state = drive(
             problem,
             rule,
-            iterations=check_iterations(iterations),
+            iterations=iterations,
             target_gap=target_gap,
             check_every=check_every,
             checkpoint=checkpoint,
             report=report,
         )
-        policy = _policy(tree, problem, driven.state, rule)
-    before = time.perf_counter()
-    values = evaluate_policy(policy)
+        policy = _policy(tree, problem, state, rule)
+    with watch.phase("run"):
+        values = evaluate_policy(policy)
     first, second = values.best_response_values[:, 0].tolist()
     return Solution(
         policy=policy,
@@ -104,12 +105,8 @@ def solve(
         best_response_values=(first, second),
         nash_conv=first + second,
         algorithm=rule.name,
-        iterations=int(driven.state.iteration),
-        seconds={
-            "build": built - began,
-            "compile": driven.compile_seconds,
-            "run": driven.run_seconds + time.perf_counter() - before,
-        },
+        iterations=int(state.iteration),
+        seconds=watch.seconds,
     )
 
 
@@ -133,7 +130,7 @@ def cfr_checkpoints(
         raise ValueError("counts=() is empty: expected at least one number of iterations")
     with precision(np.float64), progress_bar("blueprints", goals[-1], progress) as report:
         for goal in goals:
-            state = drive(problem, rule, iterations=goal, state=state, report=report).state
+            state = drive(problem, rule, iterations=goal, state=state, report=report)
             found[goal] = _policy(tree, problem, state, rule)
     return Policy.stack([found[count] for count in counts])
 

@@ -140,7 +140,7 @@ def _format(path: str | os.PathLike[str]) -> str:
     kind = pathlib.Path(path).suffix.removeprefix(".").lower()
     if kind not in PICTURE_FORMATS:
         endings = ", ".join(f".{name}" for name in PICTURE_FORMATS)
-        raise ValueError(f"plot={os.fspath(path)!r}: expected a file name that ends in one of {endings}")
+        raise ValueError(f"picture {os.fspath(path)!r}: expected a file name that ends in one of {endings}")
     return kind
 
 
@@ -201,11 +201,11 @@ def _draw_points(ax: Axes, table: pd.DataFrame, x: FloatArray, y: FloatArray) ->
         ax.scatter(
             x[mine],
             y[mine],
-            s=26,
+            s=22,
             marker=style.marker,
             linewidths=1.0,
             label=_name(setting, several),
-            zorder=3,
+            zorder=4 if style.marker == "x" else 3,  # a thin mark would vanish below
             **edges,
         )
 
@@ -231,8 +231,8 @@ def _name(setting: dict[Any, Any], several: bool) -> str:
 def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
     players = sorted({int(player) for player in table["player"]})
     whose = f"player {players[0]}" if len(players) == 1 else "players 0 and 1"
-    ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]")
-    ax.set_ylabel(rf"Refined exploitability $\mathcal{{E}}$ of {whose} [payoff]")
+    ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
+    ax.set_ylabel(rf"Refined exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
     if title:
         ax.set_title(title, fontsize=9)
     ax.grid(True, color="#DDDDDD", linewidth=0.5, zorder=0)
@@ -249,6 +249,7 @@ def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
         [*names, "unchanged"],
         title=note,
         title_fontsize=8,
+        alignment="left",
         fontsize=8,
         frameon=False,
         loc="upper left",

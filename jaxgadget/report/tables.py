@@ -235,7 +235,7 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
     subgames = f"{refinement.num_subgames} subgame{'s' if refinement.num_subgames != 1 else ''}"
     notes = [
         f"{tree.game.name}, cut {refinement.forest.cut.name}: {subgames} re-solved for player {player} with "
-        f"{refinement.algorithm}, {refinement.iterations.max():,} iterations; {refinement.message}.",
+        f"{refinement.algorithm}; {refinement.message}.",
         f"Game value of player 0: between {low:.9g} and {high:.9g}, a bracket of width {width:.2g} "
         f"({width / tree.payoff_range:.1g} of the payoff range); exploitabilities are sure to half of it.",
         "Exploitability is v* − value against a best response (the papers' script E), with v* the middle of "

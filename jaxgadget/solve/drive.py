@@ -6,7 +6,6 @@ A solve is cut into chunks of iterations; the result does not depend on where.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -56,15 +55,6 @@ def check_iterations(iterations: object) -> int:
     return int(iterations)
 
 
-@dataclasses.dataclass(frozen=True)
-class Driven:
-    """A finished run: the state, and seconds spent compiling and running."""
-
-    state: State
-    compile_seconds: float
-    run_seconds: float
-
-
 def drive(
     problem: Problem,
     rule: Rule,
@@ -75,7 +65,7 @@ def drive(
     checkpoint: str | os.PathLike[str] | None = None,
     state: State | None = None,
     report: Report | None = None,
-) -> Driven:
+) -> State:
     """Runs CFR until `iterations` are done or the gap is small enough.
 
     Args:
@@ -99,19 +89,17 @@ def drive(
         check_writable(checkpoint)
         key = fingerprint(problem, rule)
         state = load_checkpoint(checkpoint, key, problem)
-    began = time.perf_counter()
     loop = _Loop(problem, rule, iterations, target_gap, check_every, state)
-    compiled = saved = time.perf_counter()
+    saved = time.perf_counter()
     for done in loop.chunks():
         if report is not None:
             report(done)
         if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
             save_checkpoint(checkpoint, key, loop.state)
             saved = time.perf_counter()
-    finished = time.perf_counter()
     if checkpoint is not None:
         save_checkpoint(checkpoint, key, loop.state)
-    return Driven(loop.state, compiled - began, finished - compiled)
+    return loop.state
 
 
 def _check(iterations: int, target_gap: float | None, check_every: int) -> None:
@@ -123,7 +111,7 @@ def _check(iterations: int, target_gap: float | None, check_every: int) -> None:
 
 
 class _Loop:
-    """A solve in chunks of iterations; compiled when made."""
+    """A solve in chunks of iterations."""
 
     def __init__(
         self,
@@ -142,7 +130,8 @@ class _Loop:
         self._gap = float("inf")
         if target_gap is not None and resumed:
             self._gap = float(largest_gap(problem, self.state))
-        self._advance(int(self.state.iteration))  # nothing to do, but compiled
+        # Nothing to do, but compiled: so the first chunk's time tells how large the next may be.
+        self._advance(int(self.state.iteration))
 
     def _advance(self, until: int) -> None:
         last = jax.device_put(np.asarray(min(until, self._iterations), np.int32))

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import chex
 import jax
 import jax.numpy as jnp
 
@@ -135,6 +136,8 @@ def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds)
     Returns:
       The strategy, `[Q, lanes]`; uniform where no regret is positive.
     """
+    chex.assert_shape(basis, (treeplex.num_actions, None))
+    chex.assert_shape(zero, (treeplex.num_infosets, None))
     positive = jnp.maximum(basis, 0)
     if bounds.legal is not None:
         positive = jnp.where(bounds.legal, positive, 0)

@@ -13,6 +13,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import NamedTuple
 
+import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,6 +135,8 @@ def reach(treeplex: Treeplex, strategy: jax.Array, root: jax.Array) -> jax.Array
     Returns:
       `[S, lanes]`.
     """
+    chex.assert_shape(strategy, (treeplex.num_actions, None))
+    chex.assert_shape(root, (treeplex.num_roots, None))
     found = [root]
     for parent, level in zip(treeplex.parent, treeplex.levels(), strict=True):
         above = found[-1].at[parent].get(mode="promise_in_bounds")
@@ -154,6 +157,7 @@ def sweep_up(
     Returns:
       Action values `[Q, lanes]`, infoset values `[I, lanes]` and root values `[num_roots, lanes]`.
     """
+    chex.assert_shape(gradient, (treeplex.num_sequences, None))
     nothing = jnp.zeros((0, gradient.shape[-1]), gradient.dtype)
     actions, infosets = [nothing], [nothing]
     carried: jax.Array | None = None  # what the level below adds to this level's sequences

@@ -1,0 +1,50 @@
+"""Where the time goes: building, compiling and running, told apart."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Generator
+
+import jax
+
+_COMPILATION = (
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+class _Compiled:
+    """Seconds that JAX has spent compiling in this process."""
+
+    seconds = 0.0
+
+
+def _listen(event: str, duration_secs: float, **kwargs: str | int) -> None:
+    if event in _COMPILATION:
+        _Compiled.seconds += duration_secs
+
+
+jax.monitoring.register_event_duration_secs_listener(_listen)
+
+
+class Stopwatch:
+    """Adds up seconds by phase.
+
+    Attributes:
+      seconds: `build`, `compile` and `run`; what JAX compiles in a phase counts as `compile`.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = {"build": 0.0, "compile": 0.0, "run": 0.0}
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Generator[None, None, None]:
+        """Times a block."""
+        began, compiled = time.perf_counter(), _Compiled.seconds
+        try:
+            yield
+        finally:
+            compiling = _Compiled.seconds - compiled
+            self.seconds["compile"] += compiling
+            self.seconds[name] += max(time.perf_counter() - began - compiling, 0.0)
