@@ -167,7 +167,7 @@ def solve(
     if json == STANDARD_OUTPUT:
         warn(constant)
     else:
-        notes = [constant, f"{solution.message}.", *written(json=json, strategies=save)]
+        notes = [constant, f"{solution.message}.", *written(results=json, strategies=save)]
         show(tables.solution_table(solution, seconds), notes)
 
 
@@ -257,7 +257,7 @@ def _finish_refine(
         notes = tables.refinement_notes(refinement, seconds)
         show(
             tables.refinement_table(refinement, every_row=rows),
-            [*notes, *written(json=json, picture=plot, strategies=save)],
+            [*notes, *written(results=json, picture=plot, strategies=save)],
         )
 
 

@@ -157,11 +157,10 @@ def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame
     That Forfeit pays 1 is inferred: the blueprint of the paper's Fig. 2, Heads 1/2, Tails 1/4,
     Forfeit 1/4, gives Play 0 after Heads and 1/2 after Tails.
     """
-    tree = _coin_toss((sell_heads, sell_tails), lambda guess: guess)
-    name = f"coin_toss(sell_heads={sell_heads},sell_tails={sell_tails})"
-    return _game(
-        "coin_toss" if (sell_heads, sell_tails) == (0.5, -0.5) else name, _COIN_TOSS, tree, 1, "play"
-    )
+    prices = {"sell_heads": (float(sell_heads), 0.5), "sell_tails": (float(sell_tails), -0.5)}
+    changed = ",".join(f"{key}={price}" for key, (price, default) in prices.items() if price != default)
+    tree = _coin_toss((float(sell_heads), float(sell_tails)), lambda guess: guess)
+    return _game(f"coin_toss({changed})" if changed else "coin_toss", _COIN_TOSS, tree, 1, "play")
 
 
 def coin_toss_two_subgames() -> StepwiseGame:

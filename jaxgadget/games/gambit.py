@@ -15,10 +15,9 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, CutRule, Move
-from jaxgadget.games.stepwise import Branch, Node, PerStateGame
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, PROBABILITY_TOLERANCE, TERMINAL, CutRule, Move
+from jaxgadget.games.per_state import Branch, Node, PerStateGame
 
-PROBABILITY_TOLERANCE = Fraction(1, 10**9)
 _CHANCE_PLAYER = -1
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{},]|[^\s{},"]+|"', re.DOTALL)
 _KINDS = {"c": "chance", "p": "player", "t": "terminal"}
@@ -58,7 +57,7 @@ class GambitGame(PerStateGame):
       title: the title in the file.
 
     Raises:
-      ValueError: if the file is malformed, or not a game of two players; with the line.
+      ValueError: if the file cannot be read, is malformed (with the line), or not a game of two players.
     """
 
     def __init__(self, path: str | os.PathLike[str]):
@@ -132,6 +131,10 @@ class GambitGame(PerStateGame):
 def _read(path: str) -> str:
     try:
         return pathlib.Path(path).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ValueError(
+            f"{path}: cannot be read: {error.strerror or error}; expected the path of a Gambit file"
+        ) from error
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: not a text file in UTF-8 ({error.reason} at byte {error.start})"
@@ -329,8 +332,10 @@ class _Parser:
     def _number(self, what: str) -> Fraction:
         token = self._take(what)
         try:
-            return Fraction(token)
-        except (ValueError, ZeroDivisionError):
+            value = Fraction(token)
+            float(value)
+            return value
+        except (ValueError, ZeroDivisionError, OverflowError):
             raise self._error(f"expected {what}, such as 2, -0.5 or 1/3, got {token!r}") from None
 
     def _error(self, problem: str, back: int = 1) -> ValueError:

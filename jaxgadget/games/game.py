@@ -23,6 +23,9 @@ Move: TypeAlias = int | tuple[int, int]
 
 DEFAULT_MAX_HISTORIES = 5_000_000
 
+PROBABILITY_TOLERANCE = 1e-9
+"""How far the probabilities of a chance node may be from summing to 1."""
+
 TERMINAL = 0
 PLAYER_0 = 1
 PLAYER_1 = 2
@@ -34,6 +37,8 @@ ACTOR_BIT = (PLAYER_0, PLAYER_1)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Level:
     """All histories of one length. `n` histories on the last axis of every field.
+
+    They are in the order of their parents, then of player 0's, player 1's and chance's moves.
 
     Attributes:
       parent: `[n]` row of the parent in the previous level; the first level has one row, parent 0.
@@ -152,16 +157,6 @@ class Budget:
             )
 
 
-def expand(legal: BoolArray, budget: Budget) -> tuple[IntArray, IntArray]:
-    """Lists the children of a level: `legal[n, num_actions]` → `(parent, action)`, both `[m]`.
-
-    Children are ordered by parent, then by action.
-    """
-    budget.claim(int(np.count_nonzero(legal)))
-    parent, action = np.nonzero(legal)
-    return parent.astype(np.int32), action.astype(np.int32)
-
-
 class Refiner:
     """Infostate ids from observations, level by level.
 
@@ -237,10 +232,22 @@ def dense_ids(key: IntArray) -> tuple[IntArray, int]:
         return key.astype(np.int64), 0
     low = int(key.min())
     size = int(key.max()) - low + 1
+    key = np.subtract(key, low, dtype=np.int64)
     if size <= 8 * len(key) + 1024:  # a table is faster than a sort
         present = np.zeros(size, np.bool_)
-        present[key - low] = True
-        number = np.cumsum(present, dtype=np.int64) - 1
-        return number[key - low], int(number[-1]) + 1
-    values, inverse = np.unique(key, return_inverse=True)
-    return inverse.astype(np.int64), len(values)
+        present[key] = True
+        values = np.nonzero(present)[0]
+        number = np.empty(size, np.int64)
+        number[values] = np.arange(len(values))
+        return number[key], len(values)
+    bits = len(key).bit_length()
+    if size.bit_length() + bits >= 64:
+        values, inverse = np.unique(key, return_inverse=True)
+        return inverse.astype(np.int64), len(values)
+    # Key and place in one integer: sorting these is faster than finding the order of the keys.
+    packed = (key << bits) | np.arange(len(key))
+    packed.sort()
+    place, values = packed & ((1 << bits) - 1), packed >> bits
+    ids = np.empty(len(key), np.int64)
+    ids[place] = np.cumsum(np.append(False, values[1:] != values[:-1]))
+    return ids, int(ids[place[-1]]) + 1

@@ -29,7 +29,13 @@ from jaxgadget.games.game import (
     Move,
     Refiner,
 )
-from jaxgadget.games.kuhn import canonical_name, check_choice, check_flag, check_integer, check_two_players
+from jaxgadget.games.parameters import (
+    canonical_name,
+    check_choice,
+    check_flag,
+    check_integer,
+    check_two_players,
+)
 
 _POINTS_ORDERS = ("random", "descending", "ascending")
 _RETURNS_TYPES = ("win_loss", "point_difference")

@@ -1,14 +1,10 @@
-"""Kuhn poker for two: three cards, one bet.
-
-Being the smallest game, this file also holds what every built-in game does with its
-parameters: check them, and write them down in the game's name.
-"""
+"""Kuhn poker for two: three cards, one bet."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,9 +19,7 @@ from jaxgadget.games.game import (
     Level,
     Move,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+from jaxgadget.games.parameters import canonical_name, check_two_players
 
 _NUM_CARDS = 3
 # What was passed (p) and bet (b) so far: one tuple a length, in the order of the histories.
@@ -127,45 +121,3 @@ def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> 
         infostate=first_id + deals[:, deal] * len(lines) + line,
         public=first_id + line,
     )
-
-
-def check_integer(game: str, parameter: str, value: object, low: int, high: int | None = None) -> None:
-    """Raises ValueError unless `value` is an integer of `low` … `high`."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        if low <= value and (high is None or value <= high):
-            return
-    what = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
-    raise ValueError(f"{game}: {parameter}={value!r}: expected {what}; choose such a value")
-
-
-def check_flag(game: str, parameter: str, value: object) -> None:
-    """Raises ValueError unless `value` is a bool."""
-    if not isinstance(value, bool):
-        raise ValueError(f"{game}: {parameter}={value!r}: expected True or False; write one of the two")
-
-
-def check_choice(game: str, parameter: str, value: object, choices: Sequence[str]) -> None:
-    """Raises ValueError unless `value` is one of the strings `choices`."""
-    if value not in choices:
-        raise ValueError(
-            f"{game}: {parameter}={value!r}: expected one of {', '.join(choices)}; write one of them"
-        )
-
-
-def check_two_players(game: str, players: object) -> None:
-    """Raises ValueError unless `players` is 2."""
-    if isinstance(players, bool) or players != 2 or not isinstance(players, int):
-        raise ValueError(
-            f"{game}: players={players!r}: expected 2, as only two-player games are solved here; "
-            "leave the parameter out"
-        )
-
-
-def canonical_name(short_name: str, game: DataclassInstance) -> str:
-    """`short_name(key=value,…)` with the parameters that differ from their defaults, sorted."""
-    changed = [
-        f"{field.name}={getattr(game, field.name)}"
-        for field in dataclasses.fields(game)
-        if getattr(game, field.name) != field.default
-    ]
-    return f"{short_name}({','.join(sorted(changed))})" if changed else short_name

@@ -28,7 +28,7 @@ from jaxgadget.games.game import (
     Move,
     dense_ids,
 )
-from jaxgadget.games.kuhn import canonical_name, check_choice, check_integer, check_two_players
+from jaxgadget.games.parameters import canonical_name, check_choice, check_integer, check_two_players
 
 _BIDDING_RULES = ("reset-face", "reset-quantity")
 

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, CutRule, Move
-from jaxgadget.games.stepwise import Branch, Node, PerStateGame
+from jaxgadget.games.per_state import Branch, Node, PerStateGame
 
 PREFIX = "openspiel:"
 
@@ -36,7 +36,7 @@ class OpenSpielGame(PerStateGame):
     """
 
     def __init__(self, spec: str):
-        pyspiel = _import_pyspiel()
+        pyspiel, spec = _import_pyspiel(), spec.strip()
         self._game = _load(pyspiel, spec)
         self._error: type[Exception] = pyspiel.SpielError
         _check_type(self._game, spec)
@@ -165,7 +165,7 @@ def _import_pyspiel() -> Any:
 
 
 def _load(pyspiel: Any, spec: str) -> Any:
-    short_name = spec.partition("(")[0].strip()
+    short_name = spec.partition("(")[0]
     known: list[str] = list(pyspiel.registered_names())
     if short_name not in known:
         near = difflib.get_close_matches(short_name, known, n=3) or ["kuhn_poker", "leduc_poker"]
@@ -209,4 +209,4 @@ def _canonical(pyspiel: Any, game: Any, spec: str) -> str:
     """The game's own string, unless OpenSpiel cannot read it back (restricted_nash_response)."""
     own = str(game)
     is_known = own.partition("(")[0] in pyspiel.registered_names()
-    return own if is_known else spec.strip()
+    return own if is_known else spec

@@ -52,9 +52,9 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any]) -> Game:
         or a game, which is returned.
 
     Raises:
-      ValueError: if the name or a parameter is unknown, refused or malformed.
+      ValueError: if the name or a parameter is unknown, refused or malformed, or the file
+        cannot be read.
       ImportError: if a game of OpenSpiel's is asked for and OpenSpiel is missing.
-      FileNotFoundError: if there is no such file.
     """
     if isinstance(spec, Rules):
         return StepwiseGame(spec)

@@ -133,9 +133,9 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
 
 def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row, a section for every blueprint."""
-    numbers = ("ε", "blueprint\nexploitability", "refined\nexploitability", "its\nbound")
-    numbers = (*numbers, "gadget values\n(sum)", "largest\ngap")
-    shown = _table("blueprint", "gadget", "prior", *numbers, right=numbers)
+    numbers = ("ε", "before", "refined", "bound", "largest\ngap")
+    shown = _table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
+    shown.title = "Exploitability"
     previous = None
     for row in table.to_dict("records"):
         if previous not in (None, row["blueprint"]):
@@ -146,7 +146,6 @@ def rows_table(table: pd.DataFrame) -> Table:
             *_setting(row),
             *(_number(row[name]) for name in ("blueprint_exploitability", "refined_exploitability")),
             _number(row["exploitability_bound"]),
-            _number(row["gadget_value_sum"]),
             _number(row["gap_max"], 2),
         )
     return shown
@@ -191,17 +190,11 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
     """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
     found = summary(table, noise=noise)
-    numbers = ("ε", "exploitability\nmean", "exploitability\nmedian", "improved", "worse")
-    numbers = (*numbers, "mean bound on\nexploitability", "largest\ngap")
-    shown = _table("gadget", "prior", *numbers, right=numbers)
+    numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", "largest\ngap")
+    shown = _table("gadget", "prior", *numbers, right=numbers, fold="")
+    shown.title = f"Exploitability, over {found['blueprints'].max()} blueprints"
     first = found.iloc[0]
-    shown.add_row(
-        f"blueprints ({first['blueprints']})",
-        "",
-        "",
-        _number(first["blueprint_mean"]),
-        _number(first["blueprint_median"]),
-    )
+    shown.add_row("blueprint", "", "", *(_number(first[f"blueprint_{name}"]) for name in ("mean", "median")))
     shown.add_section()
     for row in found.to_dict("records"):
         shown.add_row(
@@ -268,17 +261,20 @@ def _setting(row: Mapping[Any, Any]) -> tuple[str, str, str]:
     return str(row["gadget"]), str(row["prior"]), f"{epsilon:g}"
 
 
-def _number(value: float, digits: int = 6) -> str:
+def _number(value: float, digits: int = 5) -> str:
     if not math.isfinite(value):
         return "–"
-    if digits < 6:
+    if digits < 5:
         return f"{value:.{digits}g}"
-    return f"{round(value, 6) + 0.0:.6f}" if abs(value) < 1e5 else f"{value:.9g}"
+    return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.9g}"
 
 
-def _table(*columns: str, right: Iterable[str] = ()) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+def _table(*columns: str, right: Iterable[str] = (), fold: str | None = None) -> Table:
+    table = Table(
+        box=box.SIMPLE_HEAD, header_style="bold", title_style="bold", pad_edge=False, collapse_padding=True
+    )
     numbers = set(right)
     for name in columns:
-        table.add_column(Text(name), justify="right" if name in numbers else "left")
+        side = "right" if name in numbers else "left"
+        table.add_column(Text(name), justify=side, no_wrap=fold is not None and name != fold)
     return table

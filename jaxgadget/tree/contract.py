@@ -10,10 +10,16 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray, Move
-
-PROBABILITY_TOLERANCE = 1e-9
-"""How far the probabilities of a chance node may be from summing to 1."""
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    PROBABILITY_TOLERANCE,
+    TERMINAL,
+    FloatArray,
+    IntArray,
+    Move,
+    dense_ids,
+)
 
 CONSTANT_SUM_TOLERANCE = 1e-9
 """How far both players' returns may be from a constant sum, relative to the largest return."""
@@ -21,27 +27,60 @@ CONSTANT_SUM_TOLERANCE = 1e-9
 Describe = Callable[[int], tuple[Move, ...]]
 
 
-def check_chance(
-    game: str, parent: IntArray, actor: IntArray, chance: FloatArray, describe: Describe
+def check_moves(
+    game: str, offset: IntArray, parent: IntArray, actor: IntArray, action: IntArray, describe: Describe
 ) -> None:
-    """Chance probabilities are in [0, 1] and sum to 1 at every chance node; nothing else has any."""
-    bad = ~((chance >= 0) & (chance <= 1 + PROBABILITY_TOLERANCE))
-    if bad.any():
-        h = int(np.argmax(bad))
+    """Whoever acts moves and nobody else; a level is in the order of parents, then moves, none twice."""
+    above = actor[parent]
+    for mover, bit, what in (
+        (0, ACTOR_BIT[0], "player 0"),
+        (1, ACTOR_BIT[1], "player 1"),
+        (2, CHANCE, "chance"),
+    ):
+        wrong = (action[mover] >= 0) != ((above & bit) > 0)
+        wrong[0] = False
+        if wrong.any():
+            h = int(np.argmax(wrong))
+            acts, moved = ("acts", "does nothing") if above[h] & bit else ("does not act", "moves")
+            raise ValueError(
+                f"{game}: {what} {acts} after history {describe(int(parent[h]))} but {moved} on the way to "
+                f"{describe(h)}; correct the level's actor or action"
+            )
+    ascends = action[2, 1:] > action[2, :-1]
+    for column in (action[1], action[0], parent):
+        ascends = (column[1:] > column[:-1]) | ((column[1:] == column[:-1]) & ascends)
+    ascends[offset[1:-1] - 1] = True  # the first history of a level has none before it
+    if not ascends.all():
+        h = 1 + int(np.argmin(ascends))
         raise ValueError(
-            f"{game}: chance probability {chance[h]} of history {describe(h)} is not in [0, 1]; "
+            f"{game}: history {describe(h)} follows {describe(h - 1)}, below {describe(int(parent[h]))} and "
+            f"{describe(int(parent[h - 1]))}; list the histories of a level in the order of their parents, "
+            "then of their moves, each once"
+        )
+
+
+def check_chance(
+    game: str, parent: IntArray, actor: IntArray, action: IntArray, chance: FloatArray, describe: Describe
+) -> None:
+    """Chance probabilities are in [0, 1] and sum to 1 at every chance node; elsewhere they are 1."""
+    wrong = chance != 1
+    rows = np.nonzero(action[2] >= 0)[0]
+    wrong[rows] = ~((chance[rows] >= 0) & (chance[rows] <= 1 + PROBABILITY_TOLERANCE))
+    if wrong.any():
+        h = int(np.argmax(wrong))
+        expected = "in [0, 1]" if action[2, h] >= 0 else "1, though chance did not lead there"
+        raise ValueError(
+            f"{game}: chance probability {chance[h]} of history {describe(h)} is not {expected}; "
             "correct the game's chance outcomes"
         )
-    is_chance = (actor & CHANCE) > 0
-    below_chance = is_chance[parent]
-    below_chance[0] = False
-    total = np.bincount(parent[below_chance], chance[below_chance], minlength=len(parent))
-    bad = is_chance & (np.abs(total - 1) > PROBABILITY_TOLERANCE)
-    if bad.any():
-        h = int(np.argmax(bad))
+    nodes = np.nonzero(actor & CHANCE)[0]
+    total = np.bincount(parent[rows], chance[rows], minlength=int(nodes.max(initial=-1)) + 1)[nodes]
+    wrong = np.abs(total - 1) > PROBABILITY_TOLERANCE
+    if wrong.any():
+        node = int(np.argmax(wrong))
         raise ValueError(
-            f"{game}: chance probabilities after history {describe(h)} sum to {total[h]:.12g}, "
-            "expected 1; correct the game's chance outcomes"
+            f"{game}: chance probabilities after history {describe(int(nodes[node]))} sum to "
+            f"{total[node]:.12g}, expected 1; correct the game's chance outcomes"
         )
 
 
@@ -61,8 +100,8 @@ def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe
     if total[high] - total[low] > CONSTANT_SUM_TOLERANCE * scale:
         a, b = int(terminals[low]), int(terminals[high])
         raise ValueError(
-            f"{game} is not zero-sum or constant-sum: the returns of both players sum to {total[low]:.12g} at "
-            f"history {describe(a)} and to {total[high]:.12g} at history {describe(b)}; only two-player "
+            f"{game} is not zero-sum or constant-sum: the returns of both players sum to {total[low]:.12g} "
+            f"at history {describe(a)} and to {total[high]:.12g} at history {describe(b)}; only two-player "
             "constant-sum games can be solved here"
         )
     constant = float(total[0])
@@ -73,37 +112,38 @@ def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe
     return constant, payoff
 
 
-def check_same(
+def check_infostates(
     game: str,
-    rule: str,
     player: int,
-    group: IntArray,
-    label: IntArray,
-    histories: IntArray,
+    infostate: IntArray,
+    sequence: IntArray,
+    public: IntArray | None,
     describe: Describe,
-) -> IntArray:
-    """Every group has one label; returns `[num_groups]` the first history of each.
+) -> None:
+    """Every infostate has one last own sequence, the player's perfect recall, and one public state.
 
     Args:
       game: the game's name, for the message.
-      rule: what it means if a group has two labels.
       player: whose information it is, for the message.
-      group: `[m]` group of each history, 0 … num_groups − 1.
-      label: `[m]` label of each history.
-      histories: `[m]` the histories.
+      infostate: `[n]` the player's infostate at every history, whether it acts there or not.
+      sequence: `[n]` the player's last sequence.
+      public: `[n]` public state, None if the game names none.
       describe: turns a history into its moves.
     """
-    first = np.empty(int(group.max(initial=-1)) + 1, np.int64)
+    group, count = dense_ids(infostate)
+    first = np.empty(count, np.int64)
     first[group[::-1]] = np.arange(len(group) - 1, -1, -1)
-    differs = label != label[first[group]]
-    if differs.any():
-        row = int(np.argmax(differs))
-        a, b = int(histories[first[group[row]]]), int(histories[row])
-        raise ValueError(
-            f"{game} breaks a rule for player {player}: {rule}. Histories {describe(a)} and {describe(b)} "
-            "show it; correct what the player observes"
-        )
-    return histories[first]
+    first = first[group]
+    recall = "perfect recall, an infoset joins histories in which the player did different things before"
+    finer = "a public state is finer than common knowledge, one infostate lies in two of them"
+    for rule, label in ((recall, sequence), (finer, public)):
+        differs = np.zeros(0, np.bool_) if label is None else label != label[first]
+        if differs.any():
+            h = int(np.argmax(differs))
+            raise ValueError(
+                f"{game} breaks a rule for player {player}: {rule}. Histories {describe(int(first[h]))} and "
+                f"{describe(h)} show it; correct what the player observes"
+            )
 
 
 def check_children(

@@ -10,9 +10,10 @@ import dataclasses
 import itertools
 import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
@@ -43,15 +44,20 @@ class Cut:
 
     @property
     def num_subgames(self) -> int:
+        """Connected components of the roots."""
         return int(self.subgame.max()) + 1
 
-    def only(self, infostate: str) -> Cut:
-        """The cut that keeps only the subgame in which an infostate lies.
+    def only(self, infostate: str, player: int | None = None) -> Cut:
+        """The cut that keeps only the subgame in which an infoset lies.
+
+        Args:
+          infostate: one of the tree's `infoset_names`.
+          player: whose; needed only where both players have an infoset of that name.
 
         Raises:
-          ValueError: if the infostate is unknown or lies in no subgame.
+          ValueError: if the infoset is unknown, is of both players, or lies in no subgame.
         """
-        player, infoset = self.tree.find_infoset(infostate)
+        player, infoset = self.tree.find_infoset(infostate, player)
         root = self.root[self.tree.infosets[player].history[infoset]]
         if root < 0:
             raise ValueError(
@@ -104,20 +110,24 @@ def _find_roots(tree: HistoryTree, spec: CutSpec) -> tuple[str, IntArray]:
                 f"cut={spec!r} is unknown for {tree.game.name}; expected 'depth:D' with a whole number D "
                 f">= 0, or {_names(tree)}"
             )
-        return spec, np.nonzero(named[spec](tree))[0]
+        return spec, _listed(tree, spec, np.asarray(named[spec](tree)))
     if not callable(spec):
         raise ValueError(f"cut={spec!r}: expected 'depth:D', a name, a function of the tree, or a Cut")
-    found = np.asarray(spec(tree))
     name = getattr(spec, "__name__", "predicate")
+    return name, _listed(tree, name, np.asarray(spec(tree)))
+
+
+def _listed(tree: HistoryTree, name: str, found: npt.NDArray[Any]) -> IntArray:
+    """What a predicate returned, booleans or histories, as ascending histories."""
     if found.dtype == np.bool_:
         if found.shape != (tree.num_histories,):
             raise ValueError(f"cut {name!r} returned shape {found.shape}, expected ({tree.num_histories},)")
-        return name, np.nonzero(found)[0]
+        return np.nonzero(found)[0]
     if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
         raise ValueError(f"cut {name!r} returned {found.dtype} {found.shape}; expected booleans or histories")
     if found.size and not (0 <= found.min() and found.max() < tree.num_histories):
         raise ValueError(f"cut {name!r} returned histories outside 0 … {tree.num_histories - 1}")
-    return name, np.unique(found.astype(np.int64))
+    return np.unique(found.astype(np.int64))
 
 
 def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:

@@ -63,10 +63,12 @@ class Forest:
 
     @property
     def tree(self) -> HistoryTree:
+        """The game's histories."""
         return self.cut.tree
 
     @property
     def num_subgames(self) -> int:
+        """Subgames below the cut."""
         return self.cut.num_subgames
 
     def infosets(self, player: int) -> IntArray:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import (
-    ACTOR_BIT,
     DEFAULT_MAX_HISTORIES,
     TERMINAL,
     Budget,
@@ -23,43 +23,9 @@ from jaxgadget.games.game import (
     IntArray,
     Level,
     Move,
-    dense_ids,
 )
 from jaxgadget.tree import contract
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Infosets:
-    """One player's infosets (where it acts), sorted by (depth, number of legal actions).
-
-    A sequence is an (infoset, action) pair; sequence 0 is the empty one. The sequences of
-    infoset `j` are `first_sequence[j] + k` for its k-th legal action, and those of
-    infosets 0, 1, … follow one another.
-
-    Attributes:
-      depth: `[I]` number of the player's own earlier decisions.
-      num_actions: `[I]` number of legal actions.
-      first_sequence: `[I]` its first sequence.
-      parent: `[I]` the sequence that leads to it.
-      history: `[I]` one of its histories.
-      action: `[num_sequences]` action id of each sequence, ascending in an infoset; -1 for the empty one.
-      infoset: `[num_sequences]` the infoset of each sequence; -1 for the empty one.
-    """
-
-    depth: IntArray
-    num_actions: IntArray
-    first_sequence: IntArray
-    parent: IntArray
-    history: IntArray
-    action: IntArray
-    infoset: IntArray
-
-    def __len__(self) -> int:
-        return len(self.depth)
-
-    @property
-    def num_sequences(self) -> int:
-        return len(self.action)
+from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,14 +68,17 @@ class HistoryTree:
 
     @property
     def num_histories(self) -> int:
+        """Histories, the root and the terminal ones included."""
         return len(self.parent)
 
     @functools.cached_property
     def terminals(self) -> IntArray:
+        """`[num_terminals]` the terminal histories, ascending."""
         return np.nonzero(self.actor == TERMINAL)[0]
 
     @property
     def num_terminals(self) -> int:
+        """Terminal histories."""
         return len(self.terminals)
 
     @property
@@ -123,25 +92,63 @@ class HistoryTree:
         return _moves(self.parent, self.action, history)
 
     @functools.cached_property
+    def infostate_strings(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The game's own infostate strings, in the order of `infosets`; several infosets may share one."""
+        first, second = (
+            tuple(self.game.infostate_string(player, self.moves(h)) for h in infosets.history.tolist())
+            for player, infosets in enumerate(self.infosets)
+        )
+        return first, second
+
+    @functools.cached_property
     def infoset_names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Both players' infostate strings, in the order of `infosets`."""
-        return self._names(0), self._names(1)
+        """Both players' infosets by name, in the order of `infosets`; unique within a player.
 
-    def _names(self, player: int) -> tuple[str, ...]:
-        histories = self.infosets[player].history.tolist()
-        return tuple(self.game.infostate_string(player, self.moves(h)) for h in histories)
+        A name is the game's own infostate string. Only where several infosets of a player share
+        one, because the string forgets what the player did (OpenSpiel's do in Leduc with
+        `action_mapping` and in Goofspiel without `imp_info`), ` | own actions 0 2 1` follows, the
+        player's own action ids on the way; and if that does not tell them apart, as the string
+        forgets what the player saw, ` | history …`, the first history of the infoset.
+        """
+        first, second = (
+            distinct_names(strings, infosets, self.moves)
+            for strings, infosets in zip(self.infostate_strings, self.infosets, strict=True)
+        )
+        return first, second
 
-    def find_infoset(self, name: str) -> tuple[int, int]:
-        """`(player, infoset)` of an infostate string; ValueError if the game has none or both."""
-        found = [(p, names.index(name)) for p, names in enumerate(self.infoset_names) if name in names]
-        if len(found) != 1:
-            some = ", ".join(repr(n) for n in (self.infoset_names[0] + self.infoset_names[1])[:3])
-            which = "no infoset" if not found else "an infoset of both players"
+    @functools.cached_property
+    def _infoset_by_name(self) -> tuple[Mapping[str, int], Mapping[str, int]]:
+        first, second = ({name: j for j, name in enumerate(names)} for names in self.infoset_names)
+        return first, second
+
+    def find_infoset(self, name: str, player: int | None = None) -> tuple[int, int]:
+        """`(player, infoset)` of one of `infoset_names`.
+
+        Args:
+          name: the infoset's name.
+          player: whose infoset; needed only where both players have one of that name.
+
+        Raises:
+          ValueError: if there is no such infoset, or both players have one and `player` is not given.
+        """
+        if player not in (None, 0, 1):
+            raise ValueError(f"player={player!r}: expected 0, 1 or None for whoever has the infoset")
+        players = (0, 1) if player is None else (player,)
+        found = [(p, self._infoset_by_name[p][name]) for p in players if name in self._infoset_by_name[p]]
+        if len(found) == 1:
+            return found[0]
+        if found:
             raise ValueError(
-                f"infostate {name!r} is {which} of {self.game.name}; expected one string of "
-                f"tree.infoset_names, such as {some}"
+                f"infostate {name!r} is an infoset of both players of {self.game.name}; give the player "
+                "too, 0 or 1"
             )
-        return found[0]
+        names = [n for p in players for n in self.infoset_names[p]]
+        some = [n for n in names if n.startswith(f"{name} | ")] or names
+        of = "" if player is None else f" of player {player}"
+        raise ValueError(
+            f"infostate {name!r} is no infoset{of} of {self.game.name}; expected one string of "
+            f"tree.infoset_names, such as {', '.join(map(repr, some[:3]))}"
+        )
 
 
 def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) -> HistoryTree:
@@ -159,37 +166,25 @@ def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) ->
     """
     levels = list(game.levels(Budget(game.name, max_histories)))
     sizes = [len(level.parent) for level in levels]
-    offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    above = np.concatenate([[0], offset[:-2]]) if len(sizes) > 1 else np.zeros(1, np.int64)
-    parent = _join(levels, "parent") + np.repeat(above, sizes)
+    offset = np.append(0, np.cumsum(sizes))
+    parent = _join(levels, "parent") + np.repeat(np.append(0, offset[:-2]), sizes)
     actor, action, infostate = (_join(levels, name) for name in ("actor", "action", "infostate"))
-
-    def describe(history: int) -> tuple[Move, ...]:
-        return _moves(parent, action, history)
-
-    chance = _join(levels, "chance")
-    contract.check_chance(game.name, parent, actor, chance, describe)
+    public = None if levels[0].public is None else _join(levels, "public")
+    describe = functools.partial(_moves, parent, action)
+    contract.check_moves(game.name, offset, parent, actor, action, describe)
+    own_chance = _join(levels, "chance")
+    contract.check_chance(game.name, parent, actor, action, own_chance, describe)
     constant, payoff = contract.zero_sum(game.name, actor, _join(levels, "returns"), describe)
-    num_moves = ((action[0] >= 0) | (action[1] >= 0)).astype(np.int32)
-    for begin, end in _below_root(offset):
-        chance[begin:end] *= chance[parent[begin:end]]
-        num_moves[begin:end] += num_moves[parent[begin:end]]
+    num_moves, chance = _accumulate(offset, parent, action, own_chance)
     found = [
-        _find_infosets(game, player, offset, parent, actor, action, infostate[player], describe)
-        for player in (0, 1)
+        find_infosets(player, offset, parent, actor, action[player], infostate[player]) for player in (0, 1)
     ]
-    infosets = (found[0][0], found[1][0])
-    infoset = np.stack([found[0][1], found[1][1]])
+    infosets, infoset = (found[0][0], found[1][0]), np.stack([found[0][1], found[1][1]])
+    sequence = np.stack([found[0][2], found[1][2]])
+    for player in (0, 1):
+        contract.check_infostates(game.name, player, infostate[player], sequence[player], public, describe)
     num_actions = (infosets[0].num_actions, infosets[1].num_actions)
     contract.check_children(game.name, actor, parent, infoset, num_actions, describe)
-    public = None
-    if levels[0].public is not None:
-        public = _join(levels, "public")
-        for player in (0, 1):
-            group, _ = dense_ids(infostate[player])
-            rule = "a public state is finer than common knowledge, one infostate lies in two of them"
-            every = np.arange(len(parent))
-            contract.check_same(game.name, rule, player, group, public, every, describe)
     return HistoryTree(
         game=game,
         level_offset=offset,
@@ -202,7 +197,7 @@ def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) ->
         constant=constant,
         infostate=infostate,
         infoset=infoset,
-        sequence=np.stack([found[0][2], found[1][2]]),
+        sequence=sequence,
         public=public,
         infosets=infosets,
     )
@@ -221,67 +216,12 @@ def _join(levels: Sequence[Level], field: str) -> npt.NDArray[Any]:
     return np.concatenate([getattr(level, field) for level in levels], axis=-1)
 
 
-def _below_root(offset: IntArray) -> list[tuple[int, int]]:
-    """First and last-plus-one history of every level but the first."""
-    return list(zip(offset[1:-1].tolist(), offset[2:].tolist(), strict=True))
-
-
-def _find_infosets(
-    game: Game,
-    player: int,
-    offset: IntArray,
-    parent: IntArray,
-    actor: IntArray,
-    action: IntArray,
-    infostate: IntArray,
-    describe: contract.Describe,
-) -> tuple[Infosets, IntArray, IntArray]:
-    """One player's infosets, and `[n]` the infoset (-1 elsewhere) and last sequence of every history."""
-    acts = np.nonzero(actor & ACTOR_BIT[player])[0]
-    group, count = dense_ids(infostate[acts])
-    infoset = np.full(len(parent), -1, np.int32)
-    infoset[acts] = group
-    # A provisional sequence code is infoset · width + action + 1; 0 is the empty sequence.
-    own = action[player]
-    width = int(own.max(initial=0)) + 1
-    moved = np.nonzero(own >= 0)[0]
-    code = np.zeros(len(parent), np.int64)
-    code[moved] = infoset[parent[moved]].astype(np.int64) * width + own[moved] + 1
-    taken, num_sequences = dense_ids(code)  # sequences by (provisional infoset, action), 0 stays 0
-    last = np.zeros(len(parent), np.int64)
-    depth = np.zeros(len(parent), np.int32)
-    for begin, end in _below_root(offset):
-        above = parent[begin:end]
-        last[begin:end] = np.where(own[begin:end] >= 0, taken[begin:end], last[above])
-        depth[begin:end] = depth[above] + (own[begin:end] >= 0)
-    rule = "perfect recall, an infoset joins histories in which the player did different things before"
-    history = contract.check_same(game.name, rule, player, group, last[acts], acts, describe)
-    values = np.zeros(num_sequences, np.int64)
-    values[taken] = code
-    of_infoset = (values[1:] - 1) // width
-    num_actions = np.bincount(of_infoset, minlength=count)
-    # Renumber by (depth, number of actions): runs of equal infosets lie side by side.
-    order = np.lexsort((num_actions, depth[history]))
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count)
-    first_sequence = 1 + np.concatenate([[0], np.cumsum(num_actions[order])[:-1]]) if count else order
-    provisional_first = np.concatenate([[0], np.cumsum(num_actions)])[:-1]
-    renumber = np.zeros(num_sequences, np.int64)
-    renumber[1:] = (
-        first_sequence[rank[of_infoset]] + np.arange(num_sequences - 1) - provisional_first[of_infoset]
-    )
-    actions = np.full(num_sequences, -1, np.int32)
-    actions[renumber[1:]] = (values[1:] - 1) % width
-    owner = np.full(num_sequences, -1, np.int32)
-    owner[renumber[1:]] = rank[of_infoset]
-    infoset[acts] = rank[group]
-    infosets = Infosets(
-        depth=depth[history][order],
-        num_actions=num_actions[order],
-        first_sequence=first_sequence,
-        parent=renumber[last[history]][order],
-        history=history[order],
-        action=actions,
-        infoset=owner,
-    )
-    return infosets, infoset, renumber[last].astype(np.int32)
+def _accumulate(
+    offset: IntArray, parent: IntArray, action: IntArray, chance: FloatArray
+) -> tuple[IntArray, FloatArray]:
+    """`[n]` moves of the players, and `[n]` the product of chance's probabilities, along every history."""
+    moves, reach = ((action[0] >= 0) | (action[1] >= 0)).astype(np.int32), chance.copy()
+    for begin, end in itertools.pairwise(offset[1:].tolist()):
+        reach[begin:end] *= reach[parent[begin:end]]
+        moves[begin:end] += moves[parent[begin:end]]
+    return moves, reach

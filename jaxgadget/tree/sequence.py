@@ -114,47 +114,58 @@ def build_treeplex(
       The treeplex, and `[m]` the first sequence of every given infoset.
     """
     padded_roots = rounding(num_roots)
-    first_sequence = np.zeros(len(depth), np.int64)
-    next_sequence = padded_roots
+    parent, position, first_sequence = (np.zeros(len(depth), np.int64) for _ in range(3))
+    next_infoset, next_sequence = 0, padded_roots
     levels: list[tuple[Run, ...]] = []
-    columns: list[tuple[IntArray, IntArray, IntArray, IntArray]] = []
     for level in range(int(depth.max(initial=-1)) + 1):
         rows = np.nonzero(depth == level)[0]
         above = parent_infoset[rows]
-        parent = parent_slot[rows] + np.where(above >= 0, first_sequence[above], 0)
-        order = np.lexsort((parent, num_actions[rows]))
-        rows, parent = rows[order], parent[order]
-        widths, starts = np.unique(num_actions[rows], return_index=True)
-        runs: list[Run] = []
-        for width, begin, end in zip(
-            widths.tolist(), starts.tolist(), [*starts[1:].tolist(), len(rows)], strict=True
-        ):
-            size = rounding(end - begin)
-            padding = size - (end - begin)
-            first = next_sequence + width * np.arange(size)
-            first_sequence[rows[begin:end]] = first[: end - begin]
-            next_sequence += width * size
-            runs.append(Run(size, width))
-            columns.append(
-                (
-                    np.pad(parent[begin:end], (0, padding)),
-                    np.pad(infoset[rows[begin:end]], (0, padding), constant_values=-1),
-                    np.full(size, width),
-                    first,
-                )
-            )
-        levels.append(tuple(runs))
-    empty = np.zeros(0, np.int64)
-    joined = [np.concatenate(column) for column in zip(*columns, strict=True)] if columns else [empty] * 4
+        parent[rows] = parent_slot[rows] + np.where(above >= 0, first_sequence[above], 0)
+        rows = rows[np.lexsort((parent[rows], num_actions[rows]))]
+        runs, infosets_before, sequences_before = _lay_out_level(num_actions[rows], rounding)
+        position[rows] = next_infoset + infosets_before
+        first_sequence[rows] = next_sequence + sequences_before
+        next_infoset += sum(run.num_infosets for run in runs)
+        next_sequence += sum(run.num_infosets * run.num_actions for run in runs)
+        levels.append(runs)
+    every_run = [run for runs in levels for run in runs]
+    widths = np.repeat(
+        np.array([run.num_actions for run in every_run], np.int64),
+        [run.num_infosets for run in every_run],
+    )
+    padded_parent, padded_infoset = np.zeros(next_infoset, np.int64), np.full(next_infoset, -1, np.int64)
+    padded_parent[position], padded_infoset[position] = parent, infoset
     treeplex = Treeplex(
         num_roots=padded_roots,
         levels=tuple(levels),
-        parent=joined[0],
-        infoset=joined[1],
-        num_actions=joined[2],
-        first_sequence=joined[3],
+        parent=padded_parent,
+        infoset=padded_infoset,
+        num_actions=widths,
+        first_sequence=padded_roots + np.cumsum(widths) - widths,
     )
     return treeplex, first_sequence
+
+
+def _lay_out_level(widths: IntArray, rounding: Rounding) -> tuple[tuple[Run, ...], IntArray, IntArray]:
+    """The runs of a level.
+
+    Args:
+      widths: `[k]` actions of the level's infosets, ascending.
+      rounding: how sizes are rounded up.
+
+    Returns:
+      The runs, and `[k]` how many infosets and how many sequences of the level, padding included,
+      lie before each infoset.
+    """
+    values, starts = np.unique(widths, return_index=True)
+    counts = np.diff(starts, append=len(widths))
+    sizes = np.array([rounding(count) for count in counts.tolist()], np.int64)
+    run = np.repeat(np.arange(len(values)), counts)
+    nth = np.arange(len(widths)) - starts[run]
+    infosets_before = (np.cumsum(sizes) - sizes)[run] + nth
+    sequences_before = (np.cumsum(sizes * values) - sizes * values)[run] + widths * nth
+    runs = tuple(map(Run, sizes.tolist(), values.tolist()))
+    return runs, infosets_before, sequences_before
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -178,7 +189,7 @@ def merge_entries(row: IntArray, column: IntArray, value: FloatArray, shape: tup
     """Sums entries of the same pair; entries that are exactly zero are left out."""
     key = row.astype(np.int64) * shape[1] + column
     pair, count = dense_ids(key)
-    total = np.bincount(pair, value, minlength=count)
+    total = np.asarray(np.bincount(pair, value, minlength=count), np.float64)
     keys = np.empty(count, np.int64)
     keys[pair] = key
     kept = total != 0
@@ -238,32 +249,32 @@ def build_sequence_form(
       rounding: how sizes are rounded up.
     """
     below = tree.terminals[root[tree.terminals] >= 0]
+    root_below = root[below]
     treeplexes: list[Treeplex] = []
     columns: list[IntArray] = []
     for player in (0, 1):
         infosets = tree.infosets[player]
-        inside = root[infosets.history] >= 0
-        rows = np.nonzero(inside)[0]
+        rows = np.nonzero(root[infosets.history] >= 0)[0]
         row_of = np.full(len(infosets) + 1, -1, np.int64)  # the last one is infoset -1, above all
         row_of[rows] = np.arange(len(rows))
+        slot = np.arange(infosets.num_sequences)
+        slot[1:] -= infosets.first_sequence[infosets.infoset[1:]]
         parent = infosets.parent[rows]
         parent_infoset = row_of[infosets.infoset[parent]]
         under_root = root_index[player][root[infosets.history[rows]]]
-        action_slot = parent - infosets.first_sequence[infosets.infoset[parent]] if len(rows) else parent
         treeplex, first = build_treeplex(
             num_roots=num_roots[player],
             depth=_depth_below(infosets.depth[rows], parent_infoset),
             num_actions=infosets.num_actions[rows],
             parent_infoset=parent_infoset,
-            parent_slot=np.where(parent_infoset >= 0, action_slot, under_root),
+            parent_slot=np.where(parent_infoset >= 0, slot[parent], under_root),
             infoset=rows,
             rounding=rounding,
         )
-        last = tree.sequence[player, below]
-        row = row_of[infosets.infoset[last]]
-        slot = last - infosets.first_sequence[infosets.infoset[last]] if len(infosets) else last
-        top = root_index[player][root[below]]
-        columns.append(np.where(row >= 0, first[row] + slot, top) if len(rows) else top)
+        row = row_of[infosets.infoset]
+        renumber = np.where(row >= 0, np.append(first, 0)[row] + slot, -1)  # of the tree's sequences
+        column = renumber[tree.sequence[player, below]]
+        columns.append(np.where(column >= 0, column, root_index[player][root_below]))
         treeplexes.append(treeplex)
     payoff = merge_entries(
         columns[0],

@@ -45,7 +45,9 @@ BUILT_IN = [
     LiarsDice(dice_sides=3, bidding_rule="reset-quantity"),
     LiarsDice(numdice=2, dice_sides=2),
 ]
-EXAMPLES = [entry.name for entry in list_games() if not isinstance(load(entry.name), tuple(map(type, BUILT_IN)))]
+EXAMPLES = [
+    entry.name for entry in list_games() if not isinstance(load(entry.name), tuple(map(type, BUILT_IN)))
+]
 OPENSPIEL = [
     "kuhn_poker",
     "liars_dice(numdice=1,dice_sides=3)",
@@ -59,7 +61,7 @@ OPENSPIEL = [
 ]
 EFG = """EFG 2 R "hidden" { "Ann" "Bob" }
 c "" 1 "" { "red" 1/3 "green" 2/3 } 0
-p "" 1 1 "" { "up" "down" } 1 "" { -1, 2 }
+p "" 1 1 "" { "up" "down" } 1 "" { -1, 1 }
   p "" 2 1 "" { "l" "r" } 0 t "" 2 "" { 3 -2 } t "" 3 "" { 1 0 }
   p "" 1 2 "" { "a" "b" } 0 t "" 2 t "" 4 "" { 0 1 }
 p "" 2 1 0 t "" 2 t "" 3
@@ -311,13 +313,13 @@ def test_random_games_keep_the_contract(shape):
 
 
 class Arrays:
-    """A game given by its levels; `infostate_string` is of no matter."""
+    """A game given by its levels; its infostates have no names of their own."""
 
     name = "broken"
     num_actions = 4
 
     def __init__(self, *rows):
-        """Each level is a list of `(parent, actor, actions of 0, 1 and chance, probability, returns, states)`."""
+        """Levels of `(parent, actor, actions of 0, 1 and chance, probability, returns, infostates)`."""
         self._rows = rows
 
     def levels(self, budget):
@@ -335,7 +337,7 @@ class Arrays:
             )
 
     def infostate_string(self, player, history):
-        return f"{player}{history}"
+        return str(player)
 
     def action_string(self, player, action):
         return str(action)
@@ -372,7 +374,8 @@ def recall(player, second=(0, 1), actions=((0, 1), (0, 1)), own=True):
     If not `own`, the first move is the other player's: then it may be forgotten.
     """
     first = player if own else 1 - player
-    states = [(1 + s, 0) if player == 0 else (0, 1 + s) for s in second]
+    others = [0, 0] if own else [1, 2]
+    states = [(1 + s, other)[:: 1 - 2 * player] for s, other in zip(second, others, strict=True)]
     bit = (PLAYER_0, PLAYER_1)
     ends = [
         (k, TERMINAL, by(player, a), 1, WIN, (9 + 4 * k + a, 9 + 4 * k + a))
@@ -458,7 +461,9 @@ def joint(pairs):
 def test_joint_actions_that_are_missing_are_refused():
     every = list(itertools.product((0, 1), (0, 1)))
     check_contract(joint((every, every)))
-    with pytest.raises(ValueError, match=r"legal actions differ within an infoset of player 0: history \(1,\)"):
+    with pytest.raises(
+        ValueError, match=r"legal actions differ within an infoset of player 0: history \(1,\)"
+    ):
         enumerate_game(joint((every, every[:3])))
 
 
@@ -467,7 +472,9 @@ def test_public_states_finer_than_common_knowledge_are_refused(player):
     blind = [[(0, TERMINAL, (-1, -1, k), 0.5, WIN, (1, 1 + k), k) for k in (0, 1)]]
     if player == 1:
         blind = [[(*row[:5], row[5][::-1], row[6]) for row in blind[0]]]
-    message = rf"broken breaks a rule for player {player}: .*public state.* Histories \(0,\) and \(1,\) show it"
+    message = (
+        rf"broken breaks a rule for player {player}: .*public state.* Histories \(0,\) and \(1,\) show it"
+    )
     with pytest.raises(ValueError, match=message):
         enumerate_game(Arrays([(0, CHANCE, START, 1, ZERO, (0, 0), 7)], *blind))
 
@@ -500,7 +507,9 @@ def test_an_infostate_that_forgets_between_own_moves_is_refused():
         [(0, PLAYER_1, by(0, k), 1, ZERO, (1, 1)) for k in (0, 1)],
         [(k, TERMINAL, by(1, a), 1, WIN, (9 + 2 * k + a, 9 + 2 * k + a)) for k in (0, 1) for a in (0, 1)],
     )
-    with pytest.raises(ValueError, match=r"breaks a rule for player 0: .* Histories \(0,\) and \(1,\) show it"):
+    with pytest.raises(
+        ValueError, match=r"breaks a rule for player 0: .* Histories \(0,\) and \(1,\) show it"
+    ):
         enumerate_game(game)
 
 
@@ -539,7 +548,8 @@ def test_max_histories_is_the_largest_number_allowed(efg_files):
         size = enumerate_game(game).num_histories
         assert enumerate_game(game, max_histories=size).num_histories == size
         message = (
-            rf"has at least {size:,} histories \(reached at level \d+\), more than max_histories={size - 1:,}: "
+            rf"has at least {size:,} histories \(reached at level \d+\), "
+            rf"more than max_histories={size - 1:,}: "
             r"raise max_histories \(--max-histories on the command line\)"
         )
         with pytest.raises(ValueError, match=message) as caught:

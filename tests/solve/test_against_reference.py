@@ -25,7 +25,7 @@ from tests.reference import efg, gadgets
 from tests.reference.efg import Array, Label, Strategy
 from tests.solve import grove
 
-SEED = 0
+SEED = 20
 NUM_BLUEPRINTS = 3
 ITERATIONS = 5
 EPSILON = 0.02

@@ -23,7 +23,7 @@ from tests.reference import efg, gadgets
 from tests.reference.efg import Array, Label
 from tests.solve import grove
 
-SEED = 0
+SEED = 20
 NUM_BLUEPRINTS = 3
 EPSILON = 0.05
 TOLERANCE = 1e-12

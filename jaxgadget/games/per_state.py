@@ -1,0 +1,109 @@
+"""The walk through a game that is given one state at a time: its histories as levels.
+
+What a user's `Rules`, OpenSpiel's games and Gambit's files share.
+"""
+
+from __future__ import annotations
+
+import abc
+import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from jaxgadget.games.game import TERMINAL, Budget, Level, Move
+
+
+class Branch(NamedTuple):
+    """A move that can be made: what player 0, player 1 and chance do, -1 for nothing."""
+
+    action: tuple[int, int, int]
+    chance: float = 1.0
+
+    @property
+    def move(self) -> Move:
+        """The move as histories list it."""
+        first, second, _ = self.action
+        return (first, second) if first >= 0 and second >= 0 else max(self.action)
+
+
+class Node(NamedTuple):
+    """A history: what `game.Level` says of it (returns: the sum so far), and its state."""
+
+    state: Any
+    actor: int
+    infostate: tuple[int, int]
+    returns: tuple[float, float] = (0.0, 0.0)
+    public: int = 0
+
+
+class PerStateGame(abc.ABC):
+    """A game that is enumerated one state at a time, keeping the states of one level only."""
+
+    name: str
+    says_public: ClassVar[bool] = False
+    """Whether `Node.public` means something."""
+
+    @abc.abstractmethod
+    def root(self) -> Node:
+        """The first history."""
+
+    @abc.abstractmethod
+    def branches(self, node: Node) -> list[Branch]:
+        """All moves from a history that is not terminal, in ascending order."""
+
+    @abc.abstractmethod
+    def child(self, node: Node, branch: Branch) -> Node:
+        """The history after a move."""
+
+    def levels(self, budget: Budget) -> Iterator[Level]:
+        """Yields the levels of `game.Game`."""
+        budget.claim(1)
+        arrivals: Iterable[tuple[int, Branch, Node]] = [(0, Branch((-1, -1, -1)), self.root())]
+        while True:
+            integers, reals = array.array("q"), array.array("d")
+            decisions: list[tuple[int, Node]] = []  # of a terminal history only the numbers are kept
+            for row, (parent, branch, node) in enumerate(arrivals):
+                is_terminal = node.actor == TERMINAL
+                integers.extend((parent, node.actor, *branch.action, *node.infostate, node.public))
+                reals.extend((branch.chance, *(node.returns if is_terminal else (0.0, 0.0))))
+                if not is_terminal:
+                    decisions.append((row, node))
+            yield _level(integers, reals, self.says_public)
+            if not decisions:
+                return
+            branches = [self.branches(node) for _, node in decisions]
+            budget.claim(sum(map(len, branches)))
+            arrivals = (
+                (row, branch, self.child(node, branch))
+                for (row, node), moves in zip(decisions, branches, strict=True)
+                for branch in moves
+            )
+
+    def replay(self, history: Sequence[Move]) -> Node:
+        """The node after a history; ValueError if the game has no such history."""
+        node = self.root()
+        for length, move in enumerate(history):
+            found = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
+            if not found:
+                raise ValueError(
+                    f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
+                    f"move after {tuple(history[:length])!r}; take histories from the game's tree"
+                )
+            node = self.child(node, found[0])
+        return node
+
+
+def _level(integers: array.array[int], reals: array.array[float], says_public: bool) -> Level:
+    columns = np.ascontiguousarray(np.array(integers, np.int64).reshape(-1, 8).T)
+    numbers = np.ascontiguousarray(np.array(reals, np.float64).reshape(-1, 3).T)
+    return Level(
+        parent=columns[0],
+        actor=columns[1].astype(np.uint8),
+        action=columns[2:5],
+        chance=numbers[0],
+        returns=numbers[1:],
+        infostate=columns[5:7],
+        public=columns[7] if says_public else None,
+    )

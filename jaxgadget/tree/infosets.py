@@ -1,0 +1,170 @@
+"""One player's infosets and sequences, found in the histories; and a name for each infoset."""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, IntArray, Move, dense_ids
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Infosets:
+    """One player's infosets (where it acts), sorted by (depth, number of legal actions).
+
+    A sequence is an (infoset, action) pair; sequence 0 is the empty one. The sequences of
+    infoset `j` are `first_sequence[j] + k` for its k-th legal action, and those of
+    infosets 0, 1, … follow one another.
+
+    Attributes:
+      depth: `[I]` number of the player's own earlier decisions.
+      num_actions: `[I]` number of legal actions.
+      first_sequence: `[I]` its first sequence.
+      parent: `[I]` the sequence that leads to it.
+      history: `[I]` the first of its histories.
+      action: `[num_sequences]` action id of each sequence, ascending in an infoset; -1 for the empty one.
+      infoset: `[num_sequences]` the infoset of each sequence; -1 for the empty one.
+    """
+
+    depth: IntArray
+    num_actions: IntArray
+    first_sequence: IntArray
+    parent: IntArray
+    history: IntArray
+    action: IntArray
+    infoset: IntArray
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    @property
+    def num_sequences(self) -> int:
+        """Actions of all infosets, and the empty sequence."""
+        return len(self.action)
+
+    def own_actions(self, infoset: int) -> tuple[int, ...]:
+        """The player's own action ids on the way to an infoset."""
+        done: list[int] = []
+        sequence = int(self.parent[infoset])
+        while sequence:
+            done.append(int(self.action[sequence]))
+            sequence = int(self.parent[self.infoset[sequence]])
+        return tuple(reversed(done))
+
+
+def find_infosets(
+    player: int,
+    offset: IntArray,
+    parent: IntArray,
+    actor: IntArray,
+    action: IntArray,
+    infostate: IntArray,
+) -> tuple[Infosets, IntArray, IntArray]:
+    """One player's infosets and sequences.
+
+    Args:
+      player: 0 or 1.
+      offset: `[num_levels + 1]` first history of each level.
+      parent: `[n]` the parent history.
+      actor: `[n]` bits as in `games.game.Level`.
+      action: `[n]` what the player did at the parent, -1 for nothing.
+      infostate: `[n]` the player's infostate.
+
+    Returns:
+      The infosets, `[n]` the infoset (-1 where the player does not act), and `[n]` the player's
+      last sequence. Only with perfect recall do they fit together; `contract` checks it.
+    """
+    acts = np.nonzero(actor & ACTOR_BIT[player])[0]
+    group, count = dense_ids(infostate[acts])
+    infoset = np.full(len(parent), -1, np.int32)
+    infoset[acts] = group
+    history = np.empty(count, np.int64)
+    history[group[::-1]] = acts[::-1]  # the first one stays
+    # Provisional numbers: infosets by infostate, sequences by (infoset, action) from 1.
+    moved = np.nonzero(action >= 0)[0]
+    taken = action[moved].astype(np.int64)
+    width = int(taken.max(initial=0)) + 1
+    code = infoset[parent[moved]].astype(np.int64) * width + taken
+    number, num_taken = dense_ids(code)
+    last = _last_sequence(offset, parent, moved, number + 1)
+    values = np.empty(num_taken, np.int64)
+    values[number] = code
+    owner, taken = values // width, values % width
+    num_actions = np.bincount(owner, minlength=count)
+    depth = _depth(np.append(-1, owner)[last[history]])
+    # Final numbers, by (depth, number of actions): runs of equal infosets lie side by side.
+    order = np.lexsort((num_actions, depth))
+    rank = np.empty(count, np.int64)
+    rank[order] = np.arange(count)
+    first_sequence = 1 + np.cumsum(num_actions[order]) - num_actions[order]
+    nth = np.arange(num_taken) - (np.cumsum(num_actions) - num_actions)[owner]
+    renumber = np.zeros(1 + num_taken, np.int64)
+    renumber[1:] = first_sequence[rank[owner]] + nth
+    sequence_action = np.full(1 + num_taken, -1, np.int32)
+    sequence_action[renumber[1:]] = taken
+    sequence_infoset = np.full(1 + num_taken, -1, np.int32)
+    sequence_infoset[renumber[1:]] = rank[owner]
+    infosets = Infosets(
+        depth=depth[order],
+        num_actions=num_actions[order],
+        first_sequence=first_sequence,
+        parent=renumber[last[history]][order],
+        history=history[order],
+        action=sequence_action,
+        infoset=sequence_infoset,
+    )
+    infoset[acts] = rank[group]
+    return infosets, infoset, renumber.astype(np.int32)[last]
+
+
+def _last_sequence(offset: IntArray, parent: IntArray, moved: IntArray, sequence: IntArray) -> IntArray:
+    """`[n]` the last sequence of every history, given those that `[m]` histories end with."""
+    last = np.zeros(len(parent), np.int32)
+    last[moved] = sequence
+    bounds = np.searchsorted(moved, offset).tolist()
+    ends = offset.tolist()
+    for level in range(1, len(ends) - 1):
+        begin, end = ends[level], ends[level + 1]
+        num_moved = bounds[level + 1] - bounds[level]
+        if num_moved < end - begin:
+            above = last[parent[begin:end]]
+            here = last[begin:end]
+            last[begin:end] = np.where(here > 0, here, above) if num_moved else above
+    return last
+
+
+def _depth(parent: IntArray) -> IntArray:
+    """`[I]` number of infosets above each one, given the next one above (-1 for none)."""
+    above = np.append(parent, -1)  # what lies above -1
+    depth = np.zeros(len(parent), np.int32)
+    ancestor = parent
+    while (found := ancestor >= 0).any():
+        depth += found
+        ancestor = above[ancestor]
+    return depth
+
+
+def distinct_names(
+    names: Sequence[str], infosets: Infosets, moves: Callable[[int], tuple[Move, ...]]
+) -> tuple[str, ...]:
+    """`[I]` names of a player's infosets, told apart where several share one.
+
+    Such a name gets ` | own actions 0 2 1`, the player's own action ids on the way. Where these
+    are the same too, ` | history …` follows, the moves of the infoset's first history.
+    """
+    result = list(names)
+    for infoset in _shared(result):
+        own = " ".join(map(str, infosets.own_actions(infoset)))
+        result[infoset] += f" | own actions {own or 'none'}"
+    for infoset in _shared(result):
+        result[infoset] += f" | history {moves(int(infosets.history[infoset]))}"
+    return tuple(result)
+
+
+def _shared(names: Sequence[str]) -> list[int]:
+    """Where the names stand that occur more than once."""
+    count = collections.Counter(names)
+    return [k for k, name in enumerate(names) if count[name] > 1]

@@ -1,0 +1,160 @@
+import io
+import json
+import math
+import types
+
+import numpy as np
+import pandas as pd
+import pytest
+from rich.console import Console, RenderableType
+
+from jaxgadget import enumerate_game, list_games, load, solve
+from jaxgadget.report.tables import (
+    by_blueprint,
+    constant_note,
+    games_table,
+    refinement_notes,
+    refinement_record,
+    refinement_table,
+    rows_table,
+    solution_record,
+    solution_table,
+    summary,
+    summary_table,
+    to_json,
+)
+from tests.report.test_plots import ALL, results
+
+
+def printed(table: RenderableType, width: int = 160) -> str:
+    console = Console(file=io.StringIO(), width=width)
+    console.print(table)
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+def full(before: list[float]) -> pd.DataFrame:
+    table = results(before)
+    return table.assign(
+        exploitability_bound=table["blueprint_exploitability"].where(table["gadget"] != "unsafe"),
+        gadget_value_sum=-1.0,
+        gap_max=[1.23e-5 * (i + 1) for i in range(len(table))],
+    )
+
+
+class Refined(types.SimpleNamespace):
+    """As much of a Refinement as a table looks at: lanes go by setting, then blueprint."""
+
+    def __init__(self, before: list[float]):
+        tree = types.SimpleNamespace(
+            game=types.SimpleNamespace(name="leduc"), payoff_range=26.0, constant=1.0
+        )
+        super().__init__(
+            table=full(before),
+            blueprint=types.SimpleNamespace(num_lanes=len(before)),
+            forest=types.SimpleNamespace(tree=tree, cut=types.SimpleNamespace(name="flop")),
+            num_subgames=30,
+            player=1,
+            algorithm="cfr+",
+            iterations=np.full(7 * len(before), 100),
+            game_value=(-0.5, -0.25),
+            seconds={"build": 1.0, "compile": 2.0, "run": 3.0},
+            message="largest gap 0.1",
+        )
+
+
+def test_json_is_strict():
+    record = {"a": math.nan, "b": [np.float64(-math.inf), -0.0], "c": np.int64(3), "d": {"e": (True, "é")}}
+    text = to_json(record)
+    assert json.loads(text) == {"a": None, "b": [None, 0.0], "c": 3, "d": {"e": [True, "é"]}}
+    assert "-0.0" not in text
+    assert text.isascii(), "it can be written to any terminal"
+    assert text.endswith("}\n")
+
+
+def test_rows_go_by_blueprint():
+    table = by_blueprint(Refined([0.3, 0.2]))
+    assert list(table["blueprint"]) == ["cfr:0"] * 7 + ["cfr:1"] * 7
+    assert list(zip(table["gadget"], table["prior"], strict=True)) == ALL * 2
+
+
+def test_refinement_record_takes_other_seconds():
+    record = refinement_record(Refined([0.3]), {"build": 9.0})
+    assert record["seconds"] == {"build": 9.0}
+    assert (record["game_value"], record["iterations"]) == ([-0.5, -0.25], 100)
+
+
+def test_summary_adds_up():
+    table = full([0.1, 0.2, 0.9])
+    worse = (table["gadget"] == "unsafe") & (table["blueprint"] == "cfr:0")
+    table.loc[worse, "refined_exploitability"] = 0.5
+    found = summary(table).set_index(["gadget", "prior"])
+    assert list(found.index) == ALL
+    unsafe, uniform = found.loc["unsafe", "none"], found.loc["resolving", "uniform"]
+    assert (unsafe["blueprints"], unsafe["improved"], unsafe["worse"]) == (3, 0, 1)
+    assert math.isnan(unsafe["bound_mean"]), "unsafe has no bound"
+    assert (uniform["improved"], uniform["worse"]) == (3, 0)
+    assert uniform["blueprint_mean"] == pytest.approx(0.4)
+    assert uniform["blueprint_median"] == pytest.approx(0.2)
+    assert uniform["refined_mean"] == pytest.approx(0.4 / 3)
+    assert uniform["refined_median"] == pytest.approx(0.2 / 3)
+    assert uniform["bound_mean"] == pytest.approx(0.4)
+    assert uniform["gap_max"] == pytest.approx(9 * 1.23e-5)
+
+
+def test_summary_forgives_rounding():
+    table = full([0.1]).query("gadget == 'unsafe'").assign(refined_exploitability=0.1 + 1e-12)
+    assert summary(table)[["improved", "worse"]].to_numpy().tolist() == [[0, 0]]
+
+
+def test_tables_show_numbers_and_dashes_for_none():
+    rows = printed(rows_table(full([0.25, 0.5]).sort_values("blueprint")))
+    assert rows.count("cfr:0") == 1, "a blueprint is named once"
+    assert all(text in rows for text in ("0.25000", "0.12500", "max-margin", "0.001", "–"))
+    shown = printed(summary_table(full([0.25, 0.5])))
+    assert all(text in shown for text in ("over 2 blueprints", "0.37500", "fell", "largest"))
+    assert "nan" not in rows + shown
+
+
+def test_tables_fit_a_narrow_terminal():
+    table = full([0.25, 0.5]).replace({"blueprint": {"cfr:1": "file:" + "long/" * 20}})
+    for shown in (printed(rows_table(table), 80), printed(summary_table(table), 80)):
+        assert "…" not in shown, "nothing is cut off"
+
+
+@pytest.mark.parametrize(("count", "every_row", "expected"), [(4, False, 28), (5, False, 0), (5, True, 35)])
+def test_many_rows_are_summed_up(count: int, every_row: bool, expected: int):
+    refinement = Refined([0.1] * count)
+    table = refinement_table(refinement, every_row=every_row)
+    assert table.row_count == (expected or 1 + len(ALL))
+
+
+def test_notes_say_how_sure_and_which_exploitability():
+    notes = " ".join(refinement_notes(Refined([0.1])))
+    assert "between -0.5 and -0.25, a bracket of width 0.25" in notes
+    assert "v* − value against a best response" in notes
+    assert "half of NashConv" in notes
+    assert "player 1" in notes
+    assert "payoffs sum to 1; half of that, 0.5, is subtracted" in notes
+    assert "30 subgames" in notes
+    assert "largest gap 0.1" in notes
+
+
+def test_solution():
+    tree = enumerate_game(load("kuhn_poker"))
+    solution = solve(tree, iterations=10)
+    record = solution_record(solution)
+    assert (record["num_histories"], record["num_terminals"], record["num_infosets"]) == (58, 30, [6, 6])
+    assert record["seconds"] == solution.seconds
+    shown = printed(solution_table(solution))
+    assert "NashConv" in shown
+    assert f"{solution.nash_conv:.6g}" in shown
+    assert "OpenSpiel's exploitability" in shown
+    assert f"{solution.nash_conv / 2:.6g}" in shown
+    assert constant_note(tree) == ""
+
+
+def test_games():
+    shown = printed(games_table(list_games()))
+    assert all(entry.name in shown for entry in list_games())
+    assert "num_cards=13" in shown

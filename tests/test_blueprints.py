@@ -1,0 +1,117 @@
+import pathlib
+
+import numpy as np
+import pytest
+
+from jaxgadget import HistoryTree, Policy, cfr_checkpoints, enumerate_game, load
+from jaxgadget.blueprints import DEMO_SPECS, FORMS, make_blueprints, parse_blueprint
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> HistoryTree:
+    return enumerate_game(load("kuhn_poker"))
+
+
+def assert_same(a: Policy, b: Policy):
+    for first, second in zip(a.probabilities, b.probabilities, strict=True):
+        np.testing.assert_array_equal(first, second)
+
+
+def test_each_form(kuhn: HistoryTree):
+    specs = ["geometric:0.50", "uniform", "dirichlet:7", "dirichlet:7:2.5"]
+    made = make_blueprints(kuhn, specs)
+    expected = [
+        Policy.geometric(kuhn, 0.5),
+        Policy.uniform(kuhn),
+        Policy.dirichlet(kuhn, 7),
+        Policy.dirichlet(kuhn, 7, 2.5),
+    ]
+    assert made.labels == tuple(specs), "lanes are called what the user called them"
+    assert_same(made, Policy.stack(expected))
+
+
+def test_checkpoints_come_from_one_run_an_algorithm(kuhn: HistoryTree, monkeypatch: pytest.MonkeyPatch):
+    calls: list[tuple[str, list[int]]] = []
+
+    def record(tree: HistoryTree, counts: list[int], *, algorithm: str, progress: bool | None) -> Policy:
+        calls.append((algorithm, counts))
+        return cfr_checkpoints(tree, counts, algorithm=algorithm, progress=progress)
+
+    monkeypatch.setattr("jaxgadget.solver.cfr_checkpoints", record)
+    made = make_blueprints(kuhn, ["cfr:5", "cfr+:3", "uniform", "cfr:2", "cfr+:4"])
+    assert calls == [("cfr", [5, 2]), ("cfr+", [3, 4])]
+    assert made.labels == ("cfr:5", "cfr+:3", "uniform", "cfr:2", "cfr+:4")
+    for label, algorithm, count in [("cfr:2", "cfr", 2), ("cfr+:4", "cfr+", 4)]:
+        assert_same(made.lane(label), cfr_checkpoints(kuhn, [count], algorithm=algorithm))
+
+
+def test_a_file_gives_all_its_lanes(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    one, two = tmp_path / "one.npz", tmp_path / "two:lanes.npz"
+    Policy.uniform(kuhn).save(one)
+    pair = Policy.stack([Policy.geometric(kuhn, 2), Policy.dirichlet(kuhn, 1)])
+    pair.save(two)
+    made = make_blueprints(kuhn, [f"file:{two}", f"file:{one}"])
+    assert made.labels == (f"file:{two}#geometric:2", f"file:{two}#dirichlet:1", f"file:{one}")
+    assert_same(made, Policy.stack([pair, Policy.uniform(kuhn)]))
+
+
+def test_given_twice_counts_once(kuhn: HistoryTree):
+    assert make_blueprints(kuhn, ["uniform", "cfr:1", "uniform", "cfr:1"]).labels == ("uniform", "cfr:1")
+
+
+def test_demo_has_about_twenty_of_both_kinds():
+    kinds = [parse_blueprint(text).kind for text in DEMO_SPECS]
+    assert len(set(DEMO_SPECS)) == len(DEMO_SPECS) == 20
+    assert set(kinds) == {"cfr", "dirichlet"}
+    assert {"cfr:1", "cfr:1000"} <= set(DEMO_SPECS)
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ("", FORMS),
+        ("steep", FORMS),
+        ("uniform:3", FORMS),
+        ("cfr", FORMS),
+        ("dcfr:10", FORMS),
+        ("geometric", FORMS),
+        ("file:", FORMS),
+        ("cfr:0", "N is '0'"),
+        ("cfr:-1", "N is '-1'"),
+        ("cfr+:1.5", "N is '1.5'"),
+        ("cfr:99999999999", "from 1 to 2147483647"),
+        ("geometric:0", "R is '0'"),
+        ("geometric:inf", "R is 'inf'"),
+        ("geometric:x", "R is 'x'"),
+        ("dirichlet:-1", "SEED is '-1'"),
+        ("dirichlet:", "SEED is ''"),
+        ("dirichlet:1:0", "ALPHA is '0'"),
+        ("dirichlet:1:nan", "ALPHA is 'nan'"),
+        ("dirichlet:1:", "ALPHA is ''"),
+    ],
+)
+def test_malformed(spec: str, complaint: str):
+    with pytest.raises(ValueError) as error:
+        parse_blueprint(spec)
+    assert f"blueprint {spec!r}" in str(error.value)
+    assert complaint in str(error.value)
+
+
+def test_bad_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    text, other = tmp_path / "text.npz", tmp_path / "other.npz"
+    text.write_text("no policy")
+    tree = enumerate_game(load("goofspiel(num_cards=3,imp_info=True)"))
+    Policy.uniform(tree).save(other)
+    for path, complaint in [
+        (tmp_path / "missing.npz", "does not exist"),
+        (text, "not a policy file"),
+        (other, "not of 'kuhn_poker'"),
+    ]:
+        with pytest.raises(ValueError, match=complaint) as error:
+            make_blueprints(kuhn, ["uniform", f"file:{path}"])
+        assert f"file:{path}" in str(error.value)
+
+
+def test_none_at_all(kuhn: HistoryTree):
+    with pytest.raises(ValueError, match="none is given"):
+        make_blueprints(kuhn, [])

@@ -1,0 +1,296 @@
+"""Cuts: where they root, which roots belong together, and what is refused; against the definitions."""
+
+import re
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL
+from jaxgadget.games.registry import load
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.history import enumerate_game
+from tests.games.test_contract import LOSS, START, WIN, ZERO, Arrays, by
+from tests.reference import cuts, efg
+from tests.reference.random_games import SHAPES
+from tests.tree.test_history import make
+
+GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
+LIARS_DICE = "liars_dice(numdice=1,dice_sides=4)"
+
+
+def at(tree, *moves):
+    """The history after some moves."""
+    return next(h for h in range(tree.num_histories) if tree.moves(h) == moves)
+
+
+def groups(found):
+    """Root histories of every subgame, by first root."""
+    return [found.roots[found.subgame == k].tolist() for k in range(found.num_subgames)]
+
+
+# Where a cut roots
+
+
+@pytest.mark.parametrize(
+    ("name", "depth"),
+    [
+        ("kuhn_poker", 0),
+        ("kuhn_poker", 1),
+        ("kuhn_poker", 2),
+        ("three_state_figure5", 1),
+        ("coin_toss_two_subgames", 1),
+        (GOOFSPIEL, 1),
+        (GOOFSPIEL, 2),
+        ("goofspiel(imp_info=True,num_cards=3)", 1),
+        ("liars_dice(numdice=1,dice_sides=3)", 1),
+        *((f"random {shape}", int(SHAPES[shape].cut[-1])) for shape in SHAPES),
+    ],
+)
+def test_depth_cuts_are_the_definitions(name, depth):
+    tree = make(name)
+    game = efg.from_tree(tree)
+    roots = cuts.depth_roots(game, depth)
+    expected = cuts.components(game, roots)
+    found = cut(tree, f"depth:{depth}")
+    assert len(roots) > 0 and found.roots.tolist() == roots
+    assert groups(found) == expected
+    assert found.num_subgames == len(expected)
+    assert (found.name, found.tree) == (f"depth:{depth}", tree)
+    if name.startswith("random "):
+        assert len(expected) == SHAPES[name.removeprefix("random ")].subgames
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "subgames"),
+    [
+        ("leduc_poker", "flop", 30),
+        ("leduc_poker", "before-flop", 5),
+        (GOOFSPIEL, "depth:1", 6),
+        (GOOFSPIEL, "depth:2", 32),
+        (LIARS_DICE, "depth:1", 8),
+        ("coin_toss_two_subgames", "play", 2),
+    ],
+)
+def test_numbers_of_subgames_that_the_papers_have(name, spec, subgames):
+    assert cut(make(name), spec).num_subgames == subgames
+
+
+def test_every_history_knows_its_root():
+    tree = make("leduc_poker")
+    found = cut(tree, "flop")
+    roots = set(found.roots.tolist())
+    expected = []
+    for h in range(tree.num_histories):
+        above = expected[tree.parent[h]] if h else -1
+        assert not (h in roots and above >= 0)
+        expected.append(h if h in roots else above)
+    assert found.root.tolist() == expected
+
+
+def test_a_simultaneous_move_is_one_and_chance_is_none():
+    goofspiel = make("goofspiel(imp_info=True,num_cards=3)")  # a card is turned up before every bid
+    assert goofspiel.actor[0] == CHANCE
+    found = cut(goofspiel, "depth:1")
+    assert (goofspiel.actor[found.roots] == SIMULTANEOUS).all()
+    assert {len(goofspiel.moves(h)) for h in found.roots.tolist()} == {3}  # card, bids, card
+    kuhn = make("kuhn_poker")
+    assert cut(kuhn, "depth:0").roots.tolist() == list(range(4, 10))  # past both deals
+    assert cut(kuhn, "depth:0").num_subgames == 1
+
+
+def test_depth_cuts_go_past_chance_that_comes_late():
+    """In `delays` a chance move follows one of the actions only; roots lie at different lengths."""
+    tree = make("random delays")
+    found = cut(tree, "depth:1")
+    assert {len(tree.moves(h)) for h in found.roots.tolist()} == {2, 3}
+    assert not (tree.actor[found.roots] & CHANCE).any()
+    assert (tree.actor[tree.parent[found.roots]] & CHANCE).any()
+
+
+def test_depth_cuts_have_no_terminal_roots():
+    tree = make("kuhn_poker")
+    found = cut(tree, "depth:2")
+    assert TERMINAL not in tree.actor[found.roots]
+    assert {tree.moves(h)[2:] for h in found.roots.tolist()} == {(0, 1)}
+
+
+def test_named_cuts_may_root_at_chance_nodes():
+    tree = make("leduc_poker")
+    before, flop = cut(tree, "before-flop"), cut(tree, "flop")
+    assert (tree.actor[before.roots] == CHANCE).all()
+    assert sorted(set(tree.parent[flop.roots].tolist())) == before.roots.tolist()
+    assert {len(group) for group in groups(before)} == {30}  # all deals of two cards out of six
+    assert {len(group) for group in groups(flop)} == {20}  # the public card is known
+    game = efg.from_tree(tree)
+    assert groups(before) == cuts.components(game, before.roots.tolist())
+    assert groups(flop) == cuts.components(game, flop.roots.tolist())
+
+
+def test_predicates_mark_or_list_histories():
+    tree = make("kuhn_poker")
+    expected = cut(tree, "depth:1")
+
+    def after_one_move(given):
+        assert given is tree
+        return (given.num_moves == 1) & (given.actor > 0)
+
+    for predicate in (
+        after_one_move,
+        lambda given: np.nonzero(after_one_move(given))[0],
+        lambda given: np.nonzero(after_one_move(given))[0][::-1],
+        lambda given: [*np.nonzero(after_one_move(given))[0].tolist()] * 2,
+    ):
+        found = cut(tree, predicate)
+        assert found.roots.tolist() == expected.roots.tolist()
+        assert found.subgame.tolist() == expected.subgame.tolist()
+        assert found.name == predicate.__name__
+    assert cut(tree, expected) is expected
+
+
+def test_common_knowledge_is_finer_than_what_is_public():
+    """A draw tells both players both bids, so the public win sequence shows too little."""
+    tree = make(GOOFSPIEL)
+    found = cut(tree, "depth:1")
+    assert len(set(tree.public[found.roots].tolist())) == 3
+    sizes = sorted(map(len, groups(found)))
+    assert sizes == [1, 1, 1, 1, 6, 6]
+
+
+# Only one subgame
+
+
+@pytest.mark.parametrize(("name", "spec"), [("kuhn_poker", "depth:1"), ("coin_toss_two_subgames", "play")])
+def test_only_keeps_the_subgame_of_an_infostate(name, spec):
+    tree = make(name)
+    whole = cut(tree, spec)
+    inside = 0
+    for player, names in enumerate(tree.infoset_names):
+        for j, infostate in enumerate(names):
+            histories = np.nonzero(tree.infoset[player] == j)[0]
+            number = {whole.subgame[whole.roots == r].tolist()[0] for r in whole.root[histories] if r >= 0}
+            if not number:
+                message = rf"{re.escape(infostate)}' of player {player} lies above the cut '{spec}'"
+                with pytest.raises(ValueError, match=message):
+                    whole.only(infostate)
+                continue
+            inside += 1
+            one = whole.only(infostate)
+            assert isinstance(one, Cut) and one.num_subgames == 1
+            assert one.roots.tolist() == groups(whole)[number.pop()]
+            expected = np.where(np.isin(whole.root, one.roots), whole.root, -1)
+            assert one.root.tolist() == expected.tolist()
+    assert inside > 1
+
+
+def test_only_knows_the_infostates_of_the_game():
+    with pytest.raises(ValueError, match=r"infostate 'nowhere' is no infoset of kuhn_poker"):
+        cut(make("kuhn_poker"), "depth:1").only("nowhere")
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    "spec", ["depth:99", "depth:3", lambda tree: [], lambda tree: tree.num_moves > 9], ids=range(4)
+)
+def test_an_empty_cut_is_refused(spec):
+    with pytest.raises(ValueError, match=r"cut '.*' of kuhn_poker is empty: .* a depth below 3"):
+        cut(make("kuhn_poker"), spec)
+
+
+@pytest.mark.parametrize("spec", ["flop", "depth", "depth:", "depth:-1", "depth:1.5", "depth:x", ""])
+def test_an_unknown_cut_is_refused(spec):
+    message = rf"cut={spec!r} is unknown for kuhn_poker; expected 'depth:D' .* a predicate"
+    with pytest.raises(ValueError, match=message):
+        cut(make("kuhn_poker"), spec)
+
+
+def test_an_unknown_cut_names_the_known_ones():
+    with pytest.raises(ValueError, match=r"cut='turn' is unknown for leduc_poker; .*'flop'"):
+        cut(make("leduc_poker"), "turn")
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        (7, r"cut=7: expected 'depth:D', a name, a function of the tree, or a Cut"),
+        (lambda tree: tree.actor[:5] > 0, r"returned shape \(5,\), expected \(58,\)"),
+        (lambda tree: np.ones(3), r"returned float64 \(3,\); expected booleans or histories"),
+        (lambda tree: np.array([[4, 5]]), r"returned int64 \(1, 2\); expected booleans or histories"),
+        (lambda tree: [4, 58], r"returned histories outside 0 … 57"),
+        (lambda tree: [-1], r"returned histories outside 0 … 57"),
+        (lambda tree: [0, 4], r"root \(0, 1\) lies below root \(\); expected roots of which none follows"),
+        (lambda tree: [5, 4, 10], r"root \(0, 1, 0\) lies below root \(0, 1\)"),
+        (lambda tree: tree.terminals[:1], r"root \(0, 1, 0, 0\) is a terminal history"),
+        (lambda tree: [*range(4, 10), 57], r"root .* is a terminal history"),
+    ],
+    ids=range(10),
+)
+def test_bad_predicates_are_refused(spec, message):
+    with pytest.raises(ValueError, match=message):
+        cut(make("kuhn_poker"), spec)
+
+
+def test_a_cut_of_another_tree_is_refused():
+    with pytest.raises(ValueError, match=r"this cut was made for another tree"):
+        cut(make("kuhn_poker"), cut(make("kuhn_poker"), "depth:1"))
+
+
+def test_a_cut_through_an_infoset_is_refused():
+    tree = make("kuhn_poker")
+    half = [at(tree, 0, 1)]  # player 0 cannot tell it from (0, 2)
+    message = r"crosses an infoset: '0' of player 0 lies on both sides of the cut \(histories .* and .*\)"
+    with pytest.raises(ValueError, match=message):
+        cut(tree, lambda _: half)
+
+
+def test_a_cut_through_an_infoset_further_down_is_refused():
+    """The roots are cut cleanly, but player 0's next infoset also lies beside the subgame."""
+    tree = make("kuhn_poker")
+    passed = [h for h in range(tree.num_histories) if tree.moves(h)[2:] == (0,)]
+    assert cut(tree, lambda _: passed).num_subgames == 1
+    known = [h for h in passed if tree.moves(h)[1] == 0]  # player 1 holds the jack
+    with pytest.raises(
+        ValueError, match=r"'0pb' of player 0 lies .*|'[12]pb' of player 0 lies on both sides"
+    ):
+        cut(tree, lambda _: known)
+
+
+def merging(first, second):
+    """Two roots of player 1's with such infostates; player 0, who acts next, forgets which one it was."""
+    return enumerate_game(
+        Arrays(
+            [(0, CHANCE, START, 1, ZERO, (0, 0))],
+            [(0, PLAYER_1, (-1, -1, k), 0.5, ZERO, (first[k], second[k])) for k in (0, 1)],
+            [(k, PLAYER_0, by(1, 0), 1, ZERO, (5, 10 + second[k])) for k in (0, 1)],
+            [
+                (k, TERMINAL, by(0, a), 1, WIN if a else LOSS, (20 + a, 10 + second[k]))
+                for k in (0, 1)
+                for a in (0, 1)
+            ],
+        )
+    )
+
+
+def test_an_infoset_in_two_subgames_is_refused():
+    message = r"crosses an infoset: .* of player 0 lies in two subgames \(histories \(0, 0\) and \(1, 0\)\)"
+    with pytest.raises(ValueError, match=message):
+        cut(merging((1, 2), (1, 2)), "depth:0")
+
+
+def test_an_infoset_below_two_root_infostates_of_its_player_is_refused():
+    message = (
+        r"of player 0 lies below two root infostates of its own player \(histories \(0, 0\) and \(1, 0\)\)"
+    )
+    with pytest.raises(ValueError, match=message):
+        cut(merging((1, 2), (1, 1)), "depth:0")
+    assert cut(merging((1, 1), (1, 2)), "depth:0").num_subgames == 1
+
+
+def test_a_crossing_cut_of_a_game_with_hidden_moves_is_refused():
+    """In Phantom Tic-Tac-Toe infostates span histories of different length, so depth cuts cross them."""
+    pytest.importorskip("pyspiel")
+    tree = enumerate_game(load("openspiel:start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())"))
+    with pytest.raises(ValueError, match=r"crosses an infoset: .* lies on both sides of the cut"):
+        cut(tree, "depth:2")
+    assert cut(tree, "depth:0").num_subgames == 1
