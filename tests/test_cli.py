@@ -62,7 +62,9 @@ t "" 4 "" { 2, 2 }
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments], prog_name="jaxgadget")
+    return CliRunner(env={"COLUMNS": "120"}).invoke(
+        app, [str(argument) for argument in arguments], prog_name="jaxgadget"
+    )
 
 
 def strict(text: str) -> dict[str, Any]:
@@ -440,6 +442,3 @@ def test_as_a_program_of_its_own():
     done = run_program("games")
     assert (done.returncode, done.stderr) == (0, "")
     assert "leduc_poker" in done.stdout
-    done = run_program("solve", "kuhn_poker", "--iterations", "0", "--json", "-")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--iterations" in done.stderr

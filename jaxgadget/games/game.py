@@ -117,7 +117,10 @@ class Game(Protocol):
         ...
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """Names the player's infostate after `history`, where it acts; OpenSpiel's string if it has one."""
+        """Names the player's infostate after `history`, where it acts; OpenSpiel's string if it has one.
+
+        Several infosets may share a string, as OpenSpiel's do where they forget own actions.
+        """
         ...
 
     def action_string(self, player: int, action: int) -> str:

@@ -6,7 +6,8 @@ other's bid.
 
 Without `imp_info` OpenSpiel's infostate string shows both hands but not the order in which
 the cards went; here the players remember it (perfect recall), so from four cards on several
-infostates share such a string. `egocentric` only changes OpenSpiel's tensors.
+infostates share such a string (`HistoryTree.infoset_names` tells them apart). `egocentric`
+only changes OpenSpiel's tensors.
 """
 
 from __future__ import annotations
@@ -57,7 +58,6 @@ class Goofspiel:
     """
 
     short_name: ClassVar[str] = "goofspiel"
-    refused: ClassVar[Mapping[str, str]] = {}
 
     players: int = 2
     num_cards: int = 13

@@ -33,7 +33,6 @@ class KuhnPoker:
     """Kuhn poker; actions are 0 pass and 1 bet, chance outcomes the cards 0, 1, 2."""
 
     short_name: ClassVar[str] = "kuhn_poker"
-    refused: ClassVar[Mapping[str, str]] = {}
 
     players: int = 2
 

@@ -4,7 +4,8 @@ OpenSpiel's game and parameters, and beyond them any number of ranks, suits and 
 
 `action_mapping` makes all three actions legal and plays a pointless fold or raise as a
 call. OpenSpiel's infostate string then forgets which of them the player chose; here the
-player remembers (perfect recall), so several infostates share such a string.
+player remembers (perfect recall), so several infostates share such a string
+(`HistoryTree.infoset_names` tells them apart).
 """
 
 from __future__ import annotations
@@ -45,7 +46,6 @@ class LeducPoker:
     """
 
     short_name: ClassVar[str] = "leduc_poker"
-    refused: ClassVar[Mapping[str, str]] = {}
 
     players: int = 2
     suit_isomorphism: bool = False

@@ -46,7 +46,6 @@ class LiarsDice:
     """
 
     short_name: ClassVar[str] = "liars_dice"
-    refused: ClassVar[Mapping[str, str]] = {}
 
     players: int = 2
     numdice: int = 1

@@ -5,7 +5,8 @@ acts, its infostate is its `information_state_string`. Elsewhere (the other's tu
 end) it is the player's last own infostate and action with the string that the game gives there,
 if any. An equal string with an equal own past is the same infostate, so one may span histories
 of different length. Two own pasts under one string of an acting player are imperfect recall,
-which `tree.enumerate_game` refuses.
+which `tree.enumerate_game` refuses: so `openspiel:leduc_poker(action_mapping=True)` and
+`openspiel:goofspiel(imp_info=False)` from four cards on, where the built-in games remember.
 """
 
 from __future__ import annotations

@@ -131,11 +131,8 @@ def _make(spec: str) -> Game:
         )
     maker = _maker(name)
     defaults = _defaults(maker)
-    refused: Mapping[str, str] = getattr(maker, "refused", {})
     values: dict[str, object] = {}
     for key, text in texts.items():
-        if key in refused:
-            raise ValueError(f"{name}: parameter {key}={text} is refused: {refused[key]}")
         if key not in defaults:
             accepted = ", ".join(f"{k}={v}" for k, v in defaults.items()) or "none"
             raise ValueError(

@@ -142,7 +142,8 @@ def check_infostates(
             h = int(np.argmax(differs))
             raise ValueError(
                 f"{game} breaks a rule for player {player}: {rule}. Histories {describe(int(first[h]))} and "
-                f"{describe(h)} show it; correct what the player observes"
+                f"{describe(h)} show it; correct what the player observes, or choose a game in which it "
+                "remembers what it did"
             )
 
 

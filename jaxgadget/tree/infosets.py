@@ -11,7 +11,7 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, IntArray, Move, dense_ids
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Infosets:
     """One player's infosets (where it acts), sorted by (depth, number of legal actions).
 
@@ -95,14 +95,7 @@ def find_infosets(
     owner, taken = values // width, values % width
     num_actions = np.bincount(owner, minlength=count)
     depth = _depth(np.append(-1, owner)[last[history]])
-    # Final numbers, by (depth, number of actions): runs of equal infosets lie side by side.
-    order = np.lexsort((num_actions, depth))
-    rank = np.empty(count, np.int64)
-    rank[order] = np.arange(count)
-    first_sequence = 1 + np.cumsum(num_actions[order]) - num_actions[order]
-    nth = np.arange(num_taken) - (np.cumsum(num_actions) - num_actions)[owner]
-    renumber = np.zeros(1 + num_taken, np.int64)
-    renumber[1:] = first_sequence[rank[owner]] + nth
+    order, rank, renumber = _final_numbers(depth, num_actions, owner)
     sequence_action = np.full(1 + num_taken, -1, np.int32)
     sequence_action[renumber[1:]] = taken
     sequence_infoset = np.full(1 + num_taken, -1, np.int32)
@@ -110,7 +103,7 @@ def find_infosets(
     infosets = Infosets(
         depth=depth[order],
         num_actions=num_actions[order],
-        first_sequence=first_sequence,
+        first_sequence=1 + np.cumsum(num_actions[order]) - num_actions[order],
         parent=renumber[last[history]][order],
         history=history[order],
         action=sequence_action,
@@ -145,6 +138,28 @@ def _depth(parent: IntArray) -> IntArray:
         depth += found
         ancestor = above[ancestor]
     return depth
+
+
+def _final_numbers(
+    depth: IntArray, num_actions: IntArray, owner: IntArray
+) -> tuple[IntArray, IntArray, IntArray]:
+    """Numbers by (depth, number of actions), so that runs of equal infosets lie side by side.
+
+    Args:
+      depth: `[I]` depth of each infoset.
+      num_actions: `[I]` its number of actions.
+      owner: `[Q]` the infoset of each sequence but the empty one, ascending.
+
+    Returns:
+      `[I]` the infosets in their new order, `[I]` the new number of each infoset, and `[1 + Q]`
+      that of each sequence.
+    """
+    order = np.lexsort((num_actions, depth))
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    before = np.cumsum(num_actions[order]) - num_actions[order]
+    nth = np.arange(len(owner)) - (np.cumsum(num_actions) - num_actions)[owner]
+    return order, rank, np.append(0, 1 + before[rank[owner]] + nth)
 
 
 def distinct_names(

@@ -528,6 +528,46 @@ def test_the_same_action_twice_is_refused():
         enumerate_game(game)
 
 
+@pytest.mark.parametrize(
+    ("order", "message"),
+    [
+        ((1, 0), r"broken: history \(0,\) follows \(1,\), below \(\) and \(\); list the histories"),
+        ((0, 0), r"broken: history \(0,\) follows \(0,\), below \(\) and \(\)"),
+    ],
+)
+def test_moves_out_of_order_are_refused(order, message):
+    rows = [(0, TERMINAL, by(1, a), 1, WIN, (0, 1 + a)) for a in order]
+    with pytest.raises(ValueError, match=message):
+        enumerate_game(Arrays([(0, PLAYER_1, START, 1, ZERO, (0, 0))], rows))
+
+
+def test_histories_out_of_their_parents_order_are_refused():
+    ends = [(k, TERMINAL, by(0, 0), 1, WIN, (0, 0)) for k in (1, 0)]
+    game = Arrays(
+        [(0, CHANCE, START, 1, ZERO, (0, 0))],
+        [(0, PLAYER_0, (-1, -1, k), 0.5, ZERO, (0, 0)) for k in (0, 1)],
+        ends,
+    )
+    with pytest.raises(ValueError, match=r"history \(0, 0\) follows \(1, 0\), below \(0,\) and \(1,\); list"):
+        enumerate_game(game)
+
+
+@pytest.mark.parametrize(
+    ("actor", "action", "message"),
+    [
+        (PLAYER_0, (-1, 0, -1), r"player 0 acts after history \(\) but does nothing on the way to \(0,\)"),
+        (CHANCE, (0, -1, 0), r"player 0 does not act after history \(\) but moves on the way to \(0,\)"),
+        (PLAYER_1, (-1, 0, 0), r"chance does not act after history \(\) but moves on the way to \(0,\)"),
+        (SIMULTANEOUS, (0, -1, -1), r"player 1 acts after history \(\) but does nothing"),
+        (CHANCE, (-1, -1, -1), r"chance acts after history \(\) but does nothing"),
+    ],
+)
+def test_moves_of_somebody_else_are_refused(actor, action, message):
+    game = Arrays([(0, actor, START, 1, ZERO, (0, 0))], [(0, TERMINAL, action, 1, WIN, (1, 1))])
+    with pytest.raises(ValueError, match=rf"^broken: {message}"):
+        enumerate_game(game)
+
+
 # How large
 
 

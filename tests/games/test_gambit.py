@@ -152,6 +152,7 @@ MALFORMED = [
     (COIN + P + 't "" -1', 3, "expected the outcome's number, an integer of at least 0, got '-1'"),
     (COIN + P + 't "" 1 "" { 1 }', 3, "outcome 1 has 1 payoffs; expected 2"),
     (COIN + P + 't "" 1 "" { 1/0 0 }', 3, "expected a payoff, such as 2, -0.5 or 1/3, got '1/0'"),
+    (COIN + P + 't "" 1 "" { 1e999 0 }', 3, "expected a payoff, such as 2, -0.5 or 1/3, got '1e999'"),
     (COIN + P + 't "" 1 "" { nan 0 }', 3, "expected a payoff, .* got 'nan'"),
     (COIN + P + 't "" 1 "" { 1 -1 }\nt "" 1 "" { 2 -2 }', 4, "outcome 1 has other payoffs than before"),
     (COIN + P + 't "" 0 "" { 2 -2 }', 3, r"outcome 0 has other payoffs .*\(outcome 0 pays nothing\)"),
@@ -181,5 +182,13 @@ def test_a_byte_order_mark_is_no_part_of_the_file(tmp_path):
 
 
 def test_a_missing_file(tmp_path):
-    with pytest.raises(FileNotFoundError, match=r"nowhere\.efg"):
+    with pytest.raises(
+        ValueError, match=r"nowhere\.efg: cannot be read: No such file or directory; expected the path"
+    ):
         load(str(tmp_path / "nowhere.efg"))
+
+
+def test_a_folder_is_no_file(tmp_path):
+    (tmp_path / "folder.efg").mkdir()
+    with pytest.raises(ValueError, match=r"folder\.efg: cannot be read: .*; expected the path"):
+        load(tmp_path / "folder.efg")

@@ -172,6 +172,10 @@ def test_names_are_canonical_and_load_again():
     assert load(unreadable).name == unreadable
 
 
+def test_spaces_around_a_name_do_not_matter():
+    assert load("openspiel: kuhn_poker ").name == load("openspiel:kuhn_poker").name
+
+
 def test_action_names_come_from_the_game_or_its_states():
     blotto = load("openspiel:blotto(coins=3,fields=2)")
     assert blotto.action_string(0, 1) == "[1,2]"

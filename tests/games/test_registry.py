@@ -1,8 +1,7 @@
 """Game strings, the list of games, and everything that `load` takes."""
 
-import dataclasses
+import re
 import sys
-from typing import ClassVar
 
 import pytest
 
@@ -90,16 +89,53 @@ def test_unknown_and_bad_values(spec, message):
         load(spec)
 
 
-def test_refused_parameters_give_the_reason(monkeypatch):
-    @dataclasses.dataclass(frozen=True)
-    class Picky(KuhnPoker):
-        refused: ClassVar[dict[str, str]] = {"bluff": "nobody bluffs here; leave it out"}
+# Every parameter that OpenSpiel lists: values that are accepted, and refused values with the reason.
+PARAMETERS = {
+    ("kuhn_poker", "players"): (["2"], {"3": "2, as only two-player games", "two": "an integer"}),
+    ("leduc_poker", "players"): (["2"], {"3": "2, as only two-player games"}),
+    ("leduc_poker", "action_mapping"): (["True", "False"], {"2": "True or False"}),
+    ("leduc_poker", "suit_isomorphism"): (["True", "False"], {"yes": "True or False"}),
+    ("leduc_poker", "starting_player"): (["0", "1"], {"2": "from 0 to 1", "-1": "from 0 to 1"}),
+    ("goofspiel", "players"): (["2"], {"3": "2, as only two-player games"}),
+    ("goofspiel", "num_cards"): (["1", "4", "20"], {"0": "at least 1", "4.0": "an integer"}),
+    ("goofspiel", "num_turns"): (
+        ["-1", "1", "11", "13"],
+        {"12": "never ends", "0": "never ends", "14": "from -1 to 13", "-2": "from -1 to 13"},
+    ),
+    ("goofspiel", "points_order"): (["random", "descending", "ascending"], {"up": "one of random, "}),
+    ("goofspiel", "imp_info"): (["True", "False"], {"perhaps": "True or False"}),
+    ("goofspiel", "egocentric"): (["True", "False"], {"none": "True or False"}),
+    ("goofspiel", "returns_type"): (
+        ["win_loss", "point_difference"],
+        {"total_points": "neither zero-sum nor constant-sum", "points": "one of win_loss, "},
+    ),
+    ("liars_dice", "players"): (["2"], {"1": "2, as only two-player games"}),
+    ("liars_dice", "numdice"): (["1", "3"], {"0": "at least 1", "one": "an integer"}),
+    ("liars_dice", "dice_sides"): (["1", "6"], {"0": "at least 1"}),
+    ("liars_dice", "bidding_rule"): (["reset-face", "reset-quantity"], {"reset": "one of reset-face, "}),
+}
 
-    monkeypatch.setattr("jaxgadget.games.kuhn.KuhnPoker", Picky)
-    with pytest.raises(
-        ValueError, match=r"kuhn_poker: parameter bluff=True is refused: nobody bluffs here; leave it out"
-    ):
-        load("kuhn_poker(bluff=True)")
+
+def test_every_parameter_of_openspiels_is_tried():
+    pyspiel = pytest.importorskip("pyspiel")
+    names = {name for name, _ in PARAMETERS}
+    theirs = {kind.short_name: kind for kind in pyspiel.registered_games() if kind.short_name in names}
+    listed = {(name, key) for name in names for key in theirs[name].parameter_specification}
+    assert set(PARAMETERS) == listed and len(names) == 4
+
+
+@pytest.mark.parametrize(("name", "key"), PARAMETERS)
+def test_every_parameter_of_openspiels_is_accepted_or_refused_by_name(name, key):
+    pyspiel = pytest.importorskip("pyspiel")
+    accepted, refused = PARAMETERS[name, key]
+    for text in accepted:
+        game = load(f"{name}({key}={text})")
+        theirs = pyspiel.load_game(f"{name}({key}={text})").get_parameters()
+        assert {k: getattr(game, k) for k in theirs} == theirs and str(theirs[key]) == text
+        assert load(game.name) == game
+    for text, reason in refused.items():
+        with pytest.raises(ValueError, match=rf"^{name}: {key}='?{re.escape(text)}'?: expected .*{reason}"):
+            load(f"{name}({key}={text})")
 
 
 def test_every_listed_game_loads_and_its_name_loads_it_again():
@@ -112,6 +148,11 @@ def test_every_listed_game_loads_and_its_name_loads_it_again():
         for key, default in entry.parameters.items():
             if isinstance(default, int | float | str):
                 load(f"{entry.name}({key}={default})")
+
+
+def test_names_have_the_parameters_that_are_not_the_defaults():
+    assert load("coin_toss(sell_heads=1)").name == coin_toss(1, -0.5).name == "coin_toss(sell_heads=1.0)"
+    assert load("coin_toss(sell_heads=0.5,sell_tails=-0.5)").name == "coin_toss"
 
 
 def test_names_with_parameters_load_again():

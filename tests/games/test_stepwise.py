@@ -296,6 +296,17 @@ def test_chance_without_outcomes_says_what_to_write():
         enumerate_game(StepwiseGame(NoChance(actors_of={0: (CHANCE,)})))
 
 
+def test_a_cut_of_the_rules_must_mark_every_history():
+    class Cutting(Toy):
+        def cuts(self):
+            return {"second": lambda tree: tree.num_moves == 1, "short": lambda tree: tree.num_moves[:3] > 0}
+
+    tree = enumerate_game(StepwiseGame(Cutting()))
+    assert cut(tree, "second").roots.tolist() == [1, 2]
+    with pytest.raises(ValueError, match=r"cut 'short' returned shape \(3,\), expected \(7,\)"):
+        cut(tree, "short")
+
+
 def test_histories_that_are_none_are_refused():
     game = StepwiseGame(Toy())
     for history in ((0, 2), (0, 0, 0), ((0, 0),)):

@@ -187,6 +187,16 @@ def test_only_knows_the_infostates_of_the_game():
         cut(make("kuhn_poker"), "depth:1").only("nowhere")
 
 
+def test_only_may_need_the_player():
+    tree = make("goofspiel(num_cards=3,points_order=descending)")
+    whole = cut(tree, "depth:1")
+    (name,) = {tree.infoset_names[0][1]} & set(tree.infoset_names[1])
+    with pytest.raises(ValueError, match=r"is an infoset of both players"):
+        whole.only(name)
+    assert whole.only(name, 0).roots.tolist() == whole.only(name, 1).roots.tolist()
+    assert whole.only(name, player=1).num_subgames == 1
+
+
 # What is refused
 
 

@@ -139,10 +139,16 @@ def test_sequences_follow_one_another(tree, player):
 
 def test_infosets_are_found_by_name():
     tree = make("kuhn_poker")
+    assert tree.infoset_names == tree.infostate_strings
     for player, names in enumerate(tree.infoset_names):
-        assert [tree.find_infoset(name) for name in names] == [(player, j) for j in range(len(names))]
+        for given in (None, player):
+            assert [tree.find_infoset(name, given) for name in names] == [(player, j) for j in range(6)]
+        with pytest.raises(ValueError, match=rf"is no infoset of player {1 - player} of kuhn_poker"):
+            tree.find_infoset(names[0], 1 - player)
     with pytest.raises(ValueError, match=r"infostate '2pp' is no infoset of kuhn_poker; .* such as '0'"):
         tree.find_infoset("2pp")
+    with pytest.raises(ValueError, match=r"player=2: expected 0, 1 or None"):
+        tree.find_infoset("0", 2)
 
 
 def test_a_name_of_both_players_is_ambiguous():
@@ -151,15 +157,31 @@ def test_a_name_of_both_players_is_ambiguous():
     (name,) = set(tree.infoset_names[0][:1]) & set(tree.infoset_names[1])
     with pytest.raises(ValueError, match=r"is an infoset of both players of goofspiel\(num_cards=3\)"):
         tree.find_infoset(name)
+    assert [tree.find_infoset(name, player)[0] for player in (0, 1)] == [0, 1]
 
 
-def test_a_name_of_two_infosets_is_ambiguous():
-    """With action_mapping OpenSpiel's strings forget what a player did; our infosets do not."""
-    tree = make("leduc_poker(action_mapping=True)")
-    names = tree.infoset_names[0]
-    twice = next(name for name in names if names.count(name) > 1)
-    with pytest.raises(ValueError, match=r"infostate .* of leduc_poker\(action_mapping=True\)"):
-        tree.find_infoset(twice)
+@pytest.mark.parametrize(
+    ("name", "some"),
+    [
+        ("leduc_poker(action_mapping=True)", " | own actions 1 2 2"),
+        ("goofspiel(num_cards=4,points_order=descending)", " | own actions 3 2"),
+    ],
+)
+def test_names_tell_infosets_apart_that_share_a_string(name, some):
+    """There OpenSpiel's strings forget what a player did; our infosets do not."""
+    tree = make(name)
+    seen = set()
+    for player, (names, strings) in enumerate(zip(tree.infoset_names, tree.infostate_strings, strict=True)):
+        assert len(set(names)) == len(names) > len(set(strings))
+        for j, (full, string) in enumerate(zip(names, strings, strict=True)):
+            suffix = full.removeprefix(string)
+            assert bool(suffix) == (strings.count(string) > 1)
+            assert tree.find_infoset(full, player) == (player, j)
+            seen.add(suffix)
+        shared = next(string for string in strings if strings.count(string) > 1)
+        with pytest.raises(ValueError, match=r"is no infoset .* such as .* \| own actions"):
+            tree.find_infoset(shared, player)
+    assert some in seen
 
 
 def test_half_of_a_constant_sum_is_taken_from_each_player(tmp_path):
