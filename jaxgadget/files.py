@@ -50,6 +50,16 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         raise ValueError(f"cannot write {str(target)!r}: {error.strerror}; choose another folder") from error
 
 
+def make_folder(path: str | os.PathLike[str]) -> None:
+    """Makes a folder if it is not there; ValueError if that is impossible."""
+    try:
+        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(
+            f"cannot use {os.fspath(path)!r} as a folder: {error.strerror}; choose another one"
+        ) from error
+
+
 def _umask() -> int:
     mask = os.umask(0)
     os.umask(mask)

@@ -17,6 +17,7 @@ import pandas as pd
 
 from jaxgadget.files import atomic_writer
 from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.tabular import read_row, write_table
 from jaxgadget.tree.history import HistoryTree
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 FORMAT = "jaxgadget policy"
 FORMAT_VERSION = 1
+NOT_OURS = "is not a policy file of jaxgadget; expected one that Policy.save wrote"
+
 ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
 
@@ -120,22 +123,12 @@ class Policy:
     def from_openspiel(tree: HistoryTree, policy: TabularPolicy, label: str = "openspiel") -> Policy:
         """Reads an OpenSpiel `TabularPolicy` of the same game.
 
+        Infosets that share an infostate string in OpenSpiel get the same row.
+
         Raises:
           ValueError: if an infoset of this game is missing there.
         """
-
-        def row(player: int, infoset: int, k: int) -> FloatArray:
-            name = tree.infoset_names[player][infoset]
-            if name not in policy.state_lookup:
-                raise ValueError(
-                    f"OpenSpiel policy has no state {name!r} of player {player}; expected a policy of "
-                    f"{tree.game.name}"
-                )
-            first = tree.infosets[player].first_sequence[infoset]
-            table = policy.action_probability_array[policy.state_lookup[name]]
-            return np.asarray(table, np.float64)[tree.infosets[player].action[first : first + k]]
-
-        return Policy.from_function(tree, row, label)
+        return Policy.from_function(tree, lambda p, i, k: read_row(tree, policy, p, i, k), label)
 
     @staticmethod
     def stack(policies: Sequence[Policy]) -> Policy:
@@ -174,6 +167,8 @@ class Policy:
 
     def lane(self, lane: int | str) -> Policy:
         """One lane, by number or label."""
+        if isinstance(lane, str) and lane not in self.labels:
+            raise ValueError(f"lane={lane!r} is unknown; expected a number or one of {list(self.labels)}")
         index = self.labels.index(lane) if isinstance(lane, str) else range(self.num_lanes)[lane]
         first, second = (rows[:, [index]] for rows in self.probabilities)
         return Policy(self.tree, (first, second), (self.labels[index],))
@@ -233,25 +228,9 @@ class Policy:
 
         Raises:
           ImportError: if OpenSpiel is not installed.
-          ValueError: if OpenSpiel has no such game.
+          ValueError: if OpenSpiel has no such game, or one string of it stands for several infosets.
         """
-        table = _openspiel_table(self.tree.game.name)
-        rows = table.action_probability_array
-        for player in (0, 1):
-            infosets = self.tree.infosets[player]
-            for infoset, name in enumerate(self.tree.infoset_names[player]):
-                if name not in table.state_lookup:
-                    raise ValueError(
-                        f"OpenSpiel's {self.tree.game.name} has no state {name!r} of player {player}; "
-                        "it cannot hold this policy"
-                    )
-                first, count = infosets.first_sequence[infoset], infosets.num_actions[infoset]
-                row = table.state_lookup[name]
-                rows[row] = 0
-                rows[row, infosets.action[first : first + count]] = self.probabilities[player][
-                    first - 1 : first - 1 + count, lane
-                ]
-        return table
+        return write_table(self.tree, self.probabilities, lane)
 
     # --- files ------------------------------------------------------------------------
 
@@ -286,19 +265,8 @@ class Policy:
         Raises:
           ValueError: if the file is not a policy, of another version, or of another game.
         """
-        try:
-            with np.load(path, allow_pickle=False) as archive:
-                header = json.loads(str(archive["header"]))
-                arrays = {name: archive[name] for name in archive.files}
-        except FileNotFoundError:
-            raise ValueError(f"policy file {os.fspath(path)!r} does not exist") from None
-        except Exception as error:
-            raise ValueError(f"{os.fspath(path)!r} is not a policy file of jaxgadget: {error}") from error
-        if header.get("format") != FORMAT or header.get("version") != FORMAT_VERSION:
-            raise ValueError(
-                f"{os.fspath(path)!r} is {header.get('format')!r} version {header.get('version')!r}; "
-                f"expected {FORMAT!r} version {FORMAT_VERSION}"
-            )
+        where = f"policy file {os.fspath(path)!r}"
+        header, arrays = _read(path, where)
         probabilities: list[FloatArray] = []
         for player in (0, 1):
             order, rows = _file_order(tree, player)
@@ -311,27 +279,47 @@ class Policy:
             )
             if not same:
                 raise ValueError(
-                    f"{os.fspath(path)!r} is a policy of {header['game']!r}, not of {tree.game.name!r}; "
+                    f"{where} is a policy of {header['game']!r}, not of {tree.game.name!r}; "
                     "load it with the game that it was made for"
                 )
-            values = np.empty_like(arrays[f"probabilities_{player}"])
-            values[rows] = arrays[f"probabilities_{player}"]
+            stored = arrays[f"probabilities_{player}"]
+            if stored.shape != (len(rows), len(header["labels"])):
+                raise ValueError(
+                    f"{where} is damaged: probabilities of player {player} have shape {stored.shape}, "
+                    f"expected {(len(rows), len(header['labels']))}; write it again"
+                )
+            values = np.empty(stored.shape)
+            values[rows] = stored
             probabilities.append(values)
         return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
 
 
-def _openspiel_table(name: str) -> TabularPolicy:
+def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and arrays of a policy file, checked as far as no game is needed."""
     try:
-        import pyspiel
-        from open_spiel.python.policy import TabularPolicy as Table
-    except ImportError as error:
-        raise ImportError(
-            'OpenSpiel is not installed; install it with: pip install "jaxgadget[openspiel]"'
-        ) from error
-    try:
-        return Table(pyspiel.load_game(name.removeprefix("openspiel:")))
-    except pyspiel.SpielError as error:
-        raise ValueError(f"OpenSpiel does not know {name!r}: {error}") from error
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            header: Any = json.loads(str(archive["header"]))
+            arrays = {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise ValueError(f"{where} does not exist") from None
+    except OSError as error:
+        raise ValueError(f"{where} cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise ValueError(f"{where} {NOT_OURS}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"{where} {NOT_OURS}")
+    found: dict[str, Any] = {str(key): value for key, value in header.items()}
+    if found.get("format") != FORMAT or found.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{where} is {found.get('format')!r} version {found.get('version')!r}; expected {FORMAT!r} "
+            f"version {FORMAT_VERSION}"
+        )
+    labels = found.get("labels")
+    parts = [f"{name}_{player}" for name in ("infostates", "actions", "probabilities") for player in (0, 1)]
+    missing = [part for part in parts if part not in arrays]
+    if not isinstance(found.get("game"), str) or not isinstance(labels, list) or missing:
+        raise ValueError(f"{where} is damaged: it lacks {missing or 'game or labels'}; write it again")
+    return found, arrays
 
 
 def _file_order(tree: HistoryTree, player: int) -> tuple[IntArray, IntArray]:

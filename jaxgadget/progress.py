@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Generator
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 PATIENCE = 2.0
 """Seconds before a bar appears."""
@@ -30,13 +30,13 @@ def progress_bar(label: str, total: int, show: bool | None = None) -> Generator[
     began = time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with contextlib.ExitStack() as stack:
-        shown: list[tuple[Progress, object]] = []
+        shown: list[tuple[Progress, TaskID]] = []
 
         def report(done: int) -> None:
             if not shown and time.perf_counter() - began > PATIENCE and done < total:
                 bar = stack.enter_context(Progress(*columns, console=console, transient=True))
                 shown.append((bar, bar.add_task(label, total=total)))
             for bar, task in shown:
-                bar.update(task, completed=done)  # pyright: ignore[reportArgumentType]
+                bar.update(task, completed=done)
 
         yield report

@@ -19,12 +19,13 @@ import pandas as pd
 from jax.typing import DTypeLike
 
 from jaxgadget.evaluate import check_player, exploitability, game_value, normalise_rows
+from jaxgadget.files import make_folder
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve import forest as on_device
 from jaxgadget.solve.clock import Stopwatch
-from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
+from jaxgadget.solve.drive import check_dtype, check_limits, drive, precision
 from jaxgadget.solve.gadget import Gadget, MaxMargin, Resolving, Unsafe
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solve.problem import Parts
@@ -145,65 +146,56 @@ def refine(
 ) -> Refinement:
     """Re-solves every subgame below a cut, for every blueprint and gadget, in one batch.
 
-    CFR on gadget games (Kubíček, Lisý and Sandholm 2026, §7.2): the opponent's entry uses
-    regret matching perturbed towards the gadget's prior, and moves first in an iteration.
+    CFR on gadget games, perturbed towards the gadget's prior (Kubíček et al. 2026, §7.2).
 
     Args:
       tree: the game's histories.
       where: the cut; see `jaxgadget.cut`.
-      blueprint: profiles, a lane each; the opponent's half gives the blueprint prior and the
-        unsafe range.
-      gadgets: what to solve; by default unsafe, and resolving and max-margin with every prior.
+      blueprint: profiles, a lane each; the opponent's half gives its prior and unsafe range.
+      gadgets: by default unsafe, and resolving and max-margin with every prior.
       player: who re-solves, 0 or 1.
-      infostate: re-solve only the subgame in which this infostate string lies.
+      infostate: re-solve only the subgame in which this infostate lies.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, or a `Rule`.
       iterations: at most that many; an iteration updates both players.
-      target_gap: stop when no gadget game of a kind of gadget has a larger gap.
+      target_gap: stop when no gadget game of a kind has a larger gap.
       check_every: iterations between two looks at the gap.
       dtype: `float32` or `float64`, of the solve; certificates are always in float64.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
-      padded: round the forest's sizes up, so that similar forests share compiled programs.
+      padded: round the forest's sizes up, so that similar forests share programs.
       checkpoint: a folder to resume from and to save to, a file a kind of gadget.
-      progress: show a bar; by default if it takes over two seconds and somebody watches.
-
-    Returns:
-      Policies, exploitabilities and certificates; see `Refinement`.
+      progress: show a bar; by default if it takes two seconds and somebody watches.
 
     Raises:
-      ValueError: if the blueprint is of another game, the cut or infostate is unknown or
-        crosses an infoset, or a number is out of range.
+      ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
+        an infoset, or a number out of range.
     """
     check_player(player)
-    rule, precise = find_rule(algorithm), check_dtype(dtype)
-    check_iterations(iterations)
-    profiles = blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))
-    profiles = profiles.on(tree)
-    asked = _listed(gadgets)
-    watch = Stopwatch()
+    check_limits(iterations, target_gap, check_every)
+    folder = None if checkpoint is None else pathlib.Path(checkpoint)
+    settings = _Settings(
+        find_rule(algorithm), check_dtype(dtype), iterations, target_gap, check_every, folder
+    )
+    profiles = (blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))).on(tree)
+    asked, watch = _listed(gadgets), Stopwatch()
     with watch.phase("build"):
         spot = cut(tree, where)
         forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
-        solver = _Solver(forest, player, profiles, rule, precise, watch)
-    folder = None if checkpoint is None else pathlib.Path(checkpoint)
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-    kinds = list(dict.fromkeys(type(gadget) for gadget in asked))
-    with progress_bar("refining", iterations * len(kinds), progress) as report:
-        for number, kind in enumerate(kinds):
-            mine = [i for i, gadget in enumerate(asked) if type(gadget) is kind]
-            file = None if folder is None else folder / f"{asked[mine[0]].name}.npz"
-            solver.solve(
-                [asked[i] for i in mine],
-                mine,
-                iterations=iterations,
-                target_gap=target_gap,
-                check_every=check_every,
-                checkpoint=file,
-                report=lambda done, before=number * iterations: report(before + done),
-            )
+        solver = _Solver(forest, player, profiles, settings, watch)
+    solver.solve_all(asked, progress)
     with watch.phase("run"):
-        bracket = game_value(tree, progress=progress) if value is None else value
-        return solver.finish(asked, bracket)
+        return solver.finish(asked, game_value(tree, progress=progress) if value is None else value)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Settings:
+    """How every kind of gadget is solved."""
+
+    rule: Rule
+    dtype: np.dtype[Any]
+    iterations: int
+    target_gap: float | None
+    check_every: int
+    folder: pathlib.Path | None
 
 
 def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
@@ -228,12 +220,13 @@ class _Solver:
         forest: Forest,
         player: int,
         blueprint: Policy,
-        rule: Rule,
-        dtype: np.dtype[Any],
+        settings: _Settings,
         watch: Stopwatch,
     ):
         self.forest, self.player, self.blueprint = forest, player, blueprint
-        self.rule, self.dtype, self.watch = rule, dtype, watch
+        self.settings, self.watch = settings, watch
+        if settings.folder is not None:
+            make_folder(settings.folder)
         with precision(np.float64):
             self.structure = on_device.build_structure(forest, player, np.float64)
             self.strategy = self._below_cut()
@@ -260,29 +253,33 @@ class _Solver:
             reaches.append(jax.device_put(rows))
         return reaches[0], reaches[1]
 
-    def solve(
-        self,
-        gadgets: Sequence[Gadget],
-        places: Sequence[int],
-        *,
-        iterations: int,
-        target_gap: float | None,
-        check_every: int,
-        checkpoint: pathlib.Path | None,
-        report: Callable[[int], None],
-    ) -> None:
+    def solve_all(self, gadgets: tuple[Gadget, ...], progress: bool | None) -> None:
+        """Solves one kind of gadget after the other."""
+        kinds = list(dict.fromkeys(type(gadget) for gadget in gadgets))
+        iterations = self.settings.iterations
+        with progress_bar("refining", iterations * len(kinds), progress) as report:
+            for number, kind in enumerate(kinds):
+                places = [i for i, gadget in enumerate(gadgets) if type(gadget) is kind]
+
+                def told(done: int, before: int = number * iterations) -> None:
+                    report(before + done)
+
+                self._solve([gadgets[i] for i in places], places, told)
+
+    def _solve(self, gadgets: Sequence[Gadget], places: Sequence[int], report: Callable[[int], None]) -> None:
         """Solves one kind of gadget; `places` says which of the gadgets asked for these are."""
+        how = self.settings
         with self.watch.phase("build"), precision(np.float64):
             games = on_device.build_games(self.forest, self.structure, self.ranges, gadgets, np.float64)
-            problem = on_device.in_precision(games, self.dtype)
-        with self.watch.phase("run"), precision(self.dtype):
+            problem = on_device.in_precision(games, how.dtype)
+        with self.watch.phase("run"), precision(how.dtype):
             state = drive(
                 problem,
-                self.rule,
-                iterations=iterations,
-                target_gap=target_gap,
-                check_every=check_every,
-                checkpoint=checkpoint,
+                how.rule,
+                iterations=how.iterations,
+                target_gap=how.target_gap,
+                check_every=how.check_every,
+                checkpoint=None if how.folder is None else how.folder / f"{gadgets[0].name}.npz",
                 report=report,
             )
         with self.watch.phase("run"), precision(np.float64):
@@ -325,7 +322,7 @@ class _Solver:
             gap=np.concatenate([lane.gap for lane in lanes], axis=1),
             live=np.concatenate([lane.live for lane in lanes], axis=1),
             game_value=value,
-            algorithm=self.rule.name,
+            algorithm=self.settings.rule.name,
             iterations=np.concatenate([lane.iterations for lane in lanes]),
             seconds=self.watch.seconds,
         )

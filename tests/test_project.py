@@ -24,15 +24,18 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 
 # A module imports from its own name and from lines above it, nothing else of ours.
 ORDER = (
-    ("games", "files"),
+    ("games", "files", "progress"),
     ("tree",),
     ("solve",),
+    ("tabular",),
     ("policy",),
     ("evaluate",),
-    ("refine",),
+    ("solver",),
+    ("blueprints", "refine"),
     ("sweep",),
     ("bench",),
     ("report",),
+    ("options",),
     ("cli",),
     ("__init__", "__main__"),
 )

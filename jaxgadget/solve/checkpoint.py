@@ -43,7 +43,7 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) ->
     if not pathlib.Path(path).exists():
         return None
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
             header = json.loads(str(archive["header"]))
             leaves = [archive[f"leaf_{i}"] for i in range(len(archive.files) - 1)]
     except Exception as error:

@@ -21,6 +21,9 @@ from jaxgadget.solve.checkpoint import fingerprint, load_checkpoint, save_checkp
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule
 
+MOST_ITERATIONS = 2**31 - 1
+"""What the device's counter holds."""
+
 CHUNK_SECONDS = 0.5
 """How often the host hears of a solve."""
 
@@ -36,23 +39,22 @@ def precision(dtype: DTypeLike) -> contextlib.AbstractContextManager[Any]:
     return jax.enable_x64(np.dtype(dtype) == np.float64)
 
 
-def check_dtype(dtype: DTypeLike) -> np.dtype[Any]:
+def check_dtype(dtype: object) -> np.dtype[Any]:
     """float32 or float64; ValueError otherwise."""
-    try:
-        found = np.dtype(dtype)
-    except TypeError:
-        found = None
-    if found not in (np.dtype(np.float32), np.dtype(np.float64)):
-        raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
-    assert found is not None
-    return found
+    for name in ("float32", "float64"):
+        if dtype == name or dtype is getattr(np, name) or dtype == np.dtype(name):
+            return np.dtype(name)
+    raise ValueError(f"dtype={dtype!r}: expected 'float32' or 'float64'")
 
 
-def check_iterations(iterations: object) -> int:
-    """A whole number above 0; ValueError otherwise."""
-    if isinstance(iterations, bool) or not isinstance(iterations, int | np.integer) or iterations < 1:
-        raise ValueError(f"iterations={iterations!r}: expected a whole number >= 1")
-    return int(iterations)
+def check_iterations(iterations: object, name: str = "iterations") -> int:
+    """A whole number from 1 to what the device counts to; ValueError otherwise."""
+    count = int(iterations) if isinstance(iterations, int | np.integer) else 0
+    if isinstance(iterations, bool):
+        count = 0
+    if not 1 <= count <= MOST_ITERATIONS:
+        raise ValueError(f"{name}={iterations!r}: expected a whole number >= 1, at most {MOST_ITERATIONS}")
+    return count
 
 
 def drive(
@@ -83,12 +85,17 @@ def drive(
       ValueError: if a number is out of range, or the checkpoint is of another problem or rule,
         or cannot be written.
     """
-    _check(iterations, target_gap, check_every)
+    check_limits(iterations, target_gap, check_every)
     key = ""
     if checkpoint is not None:
         check_writable(checkpoint)
         key = fingerprint(problem, rule)
         state = load_checkpoint(checkpoint, key, problem)
+        if state is not None and int(state.iteration) > iterations:
+            raise ValueError(
+                f"iterations={iterations}: checkpoint {os.fspath(checkpoint)!r} has {int(state.iteration)} "
+                "already; ask for at least as many, or choose another file"
+            )
     loop = _Loop(problem, rule, iterations, target_gap, check_every, state)
     saved = time.perf_counter()
     for done in loop.chunks():
@@ -102,12 +109,12 @@ def drive(
     return loop.state
 
 
-def _check(iterations: int, target_gap: float | None, check_every: int) -> None:
+def check_limits(iterations: object, target_gap: object, check_every: object) -> None:
+    """ValueError unless all three are in range."""
     check_iterations(iterations)
-    if target_gap is not None and not target_gap >= 0:
+    check_iterations(check_every, "check_every")
+    if target_gap is not None and not (isinstance(target_gap, float | int) and target_gap >= 0):
         raise ValueError(f"target_gap={target_gap!r}: expected a number >= 0, in units of the payoff")
-    if isinstance(check_every, bool) or check_every < 1:
-        raise ValueError(f"check_every={check_every!r}: expected a whole number >= 1")
 
 
 class _Loop:

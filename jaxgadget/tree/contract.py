@@ -136,14 +136,13 @@ def check_infostates(
     first = first[group]
     recall = "perfect recall, an infoset joins histories in which the player did different things before"
     finer = "a public state is finer than common knowledge, one infostate lies in two of them"
-    for rule, label in ((recall, sequence), (finer, public)):
+    for rule, who, label in ((recall, "player remembers and", sequence), (finer, "public", public)):
         differs = np.zeros(0, np.bool_) if label is None else label != label[first]
         if differs.any():
             h = int(np.argmax(differs))
             raise ValueError(
                 f"{game} breaks a rule for player {player}: {rule}. Histories {describe(int(first[h]))} and "
-                f"{describe(h)} show it; correct what the player observes, or choose a game in which it "
-                "remembers what it did"
+                f"{describe(h)} show it; correct what the {who} observes"
             )
 
 

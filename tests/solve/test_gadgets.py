@@ -254,31 +254,71 @@ def test_live_says_whether_there_is_anything_to_solve(kind: str, player: int) ->
 evaluate = jax.jit(response.evaluate)
 
 
+def entry_rows(
+    kind: str, player: int, lane: int, subgame: gadgets.Subgame, gadget: gadgets.Gadget
+) -> tuple[dict[Label, Array], Array]:
+    """A strategy of the entry within its floors: explicit rows, and `[Q]` for production (one subgame's)."""
+    side, _ = opponent(kind, player)
+    row, found = root_of(player), np.zeros(side.entry.num_actions)
+    action = actions(side, len(row))
+    rows: dict[Label, Array] = {}
+    for label, node in efg.infosets(gadget.root).items():
+        if label not in blueprint_of(lane):
+            rng = np.random.default_rng(len(rows) + lane)
+            rows[label] = efg.with_floor(rng.dirichlet(np.ones(len(node.actions))), gadget.floors.get(label))
+            if kind == "resolving":
+                s = next(s for s in subgame.states if gadgets.entry_label(s) == label)
+                found[[action[row[s]], action[row[s]] + 1]] = rows[label]
+            else:
+                found[[action[row[s]] for s in gadgets.max_margin_states(subgame)]] = rows[label]
+    return rows, found
+
+
+def blueprint_of(lane: int) -> dict[Label, Array]:
+    return grove.blueprints(SEED)[lane % NUM_BLUEPRINTS]
+
+
 @players
 @kinds
-def test_what_the_blueprint_guarantees(kind: str, player: int) -> None:
-    """The objective of the linear program at the blueprint, where `V = V̄`: `Σ P_-i·V̄`, `Σ V̄`, 0."""
-    here = prepared(player)
+def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
+    """The blueprint below the roots and a random entry: value, NashConv, and what the resolver guarantees.
+
+    That is the linear program's objective where `V = V̄`: `Σ P_-i·V̄`, `Σ V̄`, 0.
+    """
+    here, other = prepared(player), 1 - player
     problem = built(kind, player).problem
     copies = problem.num_lanes // NUM_BLUEPRINTS
+    entry = np.zeros((problem.sides[other].entry.num_actions, problem.num_lanes))
+    explicit: dict[tuple[int, int], tuple[gadgets.Gadget, dict[Label, Array]]] = {}
+    for lane, prior, parts in lanes(kind, player):
+        for number, subgame in enumerate(parts):
+            gadget = gadgets.build(kind, subgame, prior, EPSILON)
+            rows, ours = entry_rows(kind, player, lane, subgame, gadget)
+            entry[:, lane] += ours
+            explicit[number, lane] = gadget, {**blueprint_of(lane), **rows}
     with precision(np.float64):
         pair = []
         for p in (0, 1):
-            entry = jnp.zeros((problem.sides[p].entry.num_actions, problem.num_lanes))
-            pair.append(Parts(entry, jnp.tile(here.strategy[p].body, (1, copies))))
-        found = evaluate(problem, (pair[0], pair[1]))
-    guaranteed = np.asarray(found.guaranteed[player])
+            above = jnp.asarray(entry if p == other else np.zeros((0, problem.num_lanes)))
+            pair.append(Parts(above, jnp.tile(here.strategy[p].body, (1, copies))))
+        found = jax.tree.map(np.asarray, evaluate(problem, (pair[0], pair[1])))
     for lane, prior, parts in lanes(kind, player):
-        blueprint = grove.blueprints(SEED)[lane % NUM_BLUEPRINTS]
         for number, subgame in enumerate(parts):
-            expected = gadgets.objective(kind, subgame, blueprint, prior, EPSILON)
-            assert guaranteed[number, lane] == pytest.approx(expected, abs=TOLERANCE)
+            gadget, strategies = explicit[number, lane]
+            ours = found.value[number, lane], found.gap[number, lane]
+            value = efg.value(gadget.root, strategies)
+            gap = efg.nash_conv(gadget.root, strategies, gadget.floors)
+            assert ours == pytest.approx((value, gap), abs=TOLERANCE)
+            guaranteed = gadgets.objective(kind, subgame, blueprint_of(lane), prior, EPSILON)
+            assert found.guaranteed[player][number, lane] == pytest.approx(guaranteed, abs=TOLERANCE)
             if kind == "max-margin":
-                assert guaranteed[number, lane] == pytest.approx(0, abs=TOLERANCE)
-    below = -np.asarray(found.below[player])
+                assert guaranteed == pytest.approx(0, abs=TOLERANCE)
+    below = -found.below[player]
     np.testing.assert_allclose(below, np.tile(here.ranges.cbv, (1, copies)), rtol=0, atol=TOLERANCE)
     # Padding is worth nothing.
-    assert not guaranteed[grove.NUM_SUBGAMES :].any() and len(guaranteed) > grove.NUM_SUBGAMES
+    padding = slice(grove.NUM_SUBGAMES, None)
+    assert len(found.gap) > grove.NUM_SUBGAMES
+    assert not found.guaranteed[player][padding].any() and not found.gap[padding].any()
 
 
 # Corner cases
