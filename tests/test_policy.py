@@ -329,9 +329,7 @@ def test_garbage_is_refused(trees, tmp_path):
 def test_headers_without_a_policy_are_refused(trees, tmp_path, header):
     path = tmp_path / "policy.npz"
     np.savez(path, header=np.asarray(json.dumps(header)))
-    with pytest.raises(
-        ValueError, match=r"'.*policy\.npz' (is not a policy file of jaxgadget|is damaged: it lacks)"
-    ):
+    with pytest.raises(ValueError, match=r"policy\.npz' is (not a policy file|damaged: it lacks)"):
         Policy.load(path, trees["kuhn_poker"])
 
 
