@@ -19,7 +19,7 @@ from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve import response
 from jaxgadget.solve.cfr import average
-from jaxgadget.solve.drive import drive, precision
+from jaxgadget.solve.drive import check_iterations, drive, precision
 from jaxgadget.solve.problem import Parts, Problem, follow, payoff_reach, values_up, whole_game
 from jaxgadget.solve.regret import RULES
 from jaxgadget.tree.history import HistoryTree
@@ -213,7 +213,7 @@ def game_value(
     """
     form = sequence_form(tree)
     size = tree.num_terminals + sum(treeplex.num_sequences for treeplex in form.treeplex)
-    limit = max(200, int(VALUE_WORK / size)) if iterations is None else iterations
+    limit = max(200, int(VALUE_WORK / size)) if iterations is None else check_iterations(iterations)
     key = ("game value", tolerance, limit)
     if key not in tree.cache:
         with progress_bar("value of the game", limit, progress) as report:
@@ -250,6 +250,7 @@ def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | 
       value: bracket of player 0's game value, else `game_value(policy.tree)`; its middle is used.
     """
     check_player(player)
+    check_value(value)
     low, high = game_value(policy.tree) if value is None else value
     middle = (low + high) / 2 * (1 if player == 0 else -1)
     return middle + evaluate_policy(policy).best_response_values[player]
@@ -257,5 +258,18 @@ def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | 
 
 def check_player(player: int) -> None:
     """ValueError unless 0 or 1."""
-    if player not in (0, 1):
+    if isinstance(player, bool) or player not in (0, 1):
         raise ValueError(f"player={player!r}: expected 0 or 1")
+
+
+def check_value(value: tuple[float, float] | None) -> None:
+    """ValueError unless None or a bracket: two finite numbers, the lower one first."""
+    if value is None:
+        return
+    try:
+        low, high = (float(bound) for bound in value)
+        good = np.isfinite(low) and np.isfinite(high) and low <= high
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")

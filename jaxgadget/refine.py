@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.evaluate import check_player, exploitability, game_value, normalise_rows
+from jaxgadget.evaluate import check_player, check_value, exploitability, game_value, normalise_rows
 from jaxgadget.files import make_folder
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy
@@ -26,7 +26,7 @@ from jaxgadget.progress import progress_bar
 from jaxgadget.solve import forest as on_device
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_limits, drive, precision
-from jaxgadget.solve.gadget import Gadget, MaxMargin, Resolving, Unsafe
+from jaxgadget.solve.gadget import DEFAULT_EPSILON, Gadget, MaxMargin, Resolving, Unsafe
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solve.problem import Parts
 from jaxgadget.solve.regret import Rule, find_rule
@@ -35,7 +35,7 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 
 
-def default_gadgets(epsilon: float = 1e-3) -> tuple[Gadget, ...]:
+def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
     """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
     priors = (NoPrior(), UniformPrior(), BlueprintPrior())
     kinds = (Resolving, MaxMargin)
@@ -171,6 +171,7 @@ def refine(
     """
     check_player(player)
     check_limits(iterations, target_gap, check_every)
+    check_value(value)
     folder = None if checkpoint is None else pathlib.Path(checkpoint)
     settings = _Settings(
         find_rule(algorithm), check_dtype(dtype), iterations, target_gap, check_every, folder
@@ -203,7 +204,7 @@ def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
         return default_gadgets()
     several = tuple(gadgets) if isinstance(gadgets, Sequence) else (gadgets,)
     for gadget in several:
-        if not hasattr(gadget, "layout"):
+        if isinstance(gadget, type) or not hasattr(gadget, "layout"):
             raise ValueError(
                 f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving() or MaxMargin()"
             )
@@ -291,6 +292,7 @@ class _Solver:
         strategy, value, gap, live = (
             np.asarray(x) for x in (found.strategy, found.value, found.gap, games.live)
         )
+        _check_finite(gadgets, self.blueprint, value[:trees], gap[:trees], how.dtype)
         for number, place in enumerate(places):
             mine = slice(number * count, (number + 1) * count)
             self.lanes[place] = _Lanes(
@@ -348,6 +350,21 @@ class _Lanes:
     live: BoolArray
     bound: FloatArray
     iterations: npt.NDArray[np.int64]
+
+
+def _check_finite(
+    gadgets: Sequence[Gadget], blueprint: Policy, value: FloatArray, gap: FloatArray, dtype: np.dtype[Any]
+) -> None:
+    bad = ~(np.isfinite(value) & np.isfinite(gap))
+    if bad.any():
+        subgame, lane = np.argwhere(bad)[0].tolist()
+        number, label = divmod(lane, blueprint.num_lanes)
+        remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
+        raise ValueError(
+            f"{_label(gadgets[number])} after blueprint {blueprint.labels[label]!r}: the solve of subgame "
+            f"{subgame} overflowed in {dtype}, because the blueprint reaches it with a probability near 0; "
+            f"{remedy}"
+        )
 
 
 def _label(gadget: Gadget) -> str:

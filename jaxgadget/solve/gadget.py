@@ -114,8 +114,12 @@ class Gadget(Protocol):
         ...
 
 
-def _check_epsilon(epsilon: float) -> None:
-    if not 0 <= epsilon < 1:
+def _check_epsilon(epsilon: object) -> None:
+    if (
+        isinstance(epsilon, bool)
+        or not isinstance(epsilon, float | int | np.floating)
+        or not 0 <= epsilon < 1
+    ):
         raise ValueError(f"epsilon={epsilon}: expected a number in [0, 1), for example {DEFAULT_EPSILON}")
 
 
@@ -133,6 +137,8 @@ class _Perturbed:
 
     def __post_init__(self) -> None:
         _check_epsilon(self.epsilon)
+        if isinstance(self.prior, type) or not hasattr(self.prior, "follow"):
+            raise ValueError(f"prior={self.prior!r} is no prior; expected NoPrior(), UniformPrior(), …")
         if isinstance(self.prior, NoPrior):
             object.__setattr__(self, "epsilon", 0.0)
 

@@ -95,6 +95,10 @@ class BlueprintPrior:
     clip: float = PRIOR_CLIP
     name: ClassVar[str] = "blueprint"
 
+    def __post_init__(self) -> None:
+        if not 0 < self.clip <= 1:
+            raise ValueError(f"clip={self.clip!r}: expected a number in (0, 1], such as {PRIOR_CLIP}")
+
     def follow(self, ranges: Ranges) -> jax.Array:
         """See `Prior`."""
         return _clipped_reach(ranges, self.clip, 0.5)

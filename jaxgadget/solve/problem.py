@@ -213,7 +213,7 @@ def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
       magnitude: the payoff operator with absolute values and player 1's sign turned.
     """
     bound = tuple(
-        jnp.abs(terms.scale).at[side.root_of].get(mode="promise_in_bounds")
+        _least_scale(side, terms).at[side.root_of].get(mode="promise_in_bounds")
         for side, terms in zip(problem.sides, problem.terms, strict=True)
     )
     tolerance = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
@@ -225,6 +225,19 @@ def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
         values = values_up(side, free, most, best=True)
         zero.append(Parts(tolerance * values.infosets.entry, tolerance * values.infosets.body))
     return dataclasses.replace(problem, zero=(zero[0], zero[1]))
+
+
+def _least_scale(side: Side, terms: Terms) -> jax.Array:
+    """`[R, lanes]` the least positive scale of a root's subgame.
+
+    Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
+    hardly ever entered must not make the regrets of all others look like rounding.
+    """
+    subgame = side.subgame_of.at[side.link].get(mode="promise_in_bounds")
+    some = jnp.where(terms.scale > 0, terms.scale, jnp.inf)
+    least = jax.ops.segment_min(some, subgame, num_segments=side.entry.num_roots)
+    least = jnp.where(jnp.isfinite(least), least, 0)
+    return least.at[subgame].get(mode="promise_in_bounds")
 
 
 def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:

@@ -48,7 +48,7 @@ class RowSums:
         return self._in_order(parts, x)
 
     def largest(self, x: jax.Array) -> jax.Array:
-        """The largest `x` of every row instead of the sum, 0 for rows without entries."""
+        """The largest `x` of every row instead of the sum; every row must have an entry."""
         parts = [
             jnp.where(weight[:, :, None] != 0, x.at[index].get(mode="promise_in_bounds"), -jnp.inf).max(
                 axis=0

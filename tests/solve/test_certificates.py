@@ -23,6 +23,7 @@ from jaxgadget import (
     Refinement,
     Resolving,
     UniformPrior,
+    Unsafe,
     refine,
 )
 from jaxgadget.solve.gadget import Gadget
@@ -211,8 +212,6 @@ def test_values_and_gaps_bracket_the_linear_program(player: int) -> None:
 
 @players
 def test_unsafe_values_bracket_the_program_and_have_no_bound(player: int) -> None:
-    from jaxgadget import Unsafe
-
     seed = 2
     rows = [drawn_blueprints(seed, 0, 0.0)[0], drawn_blueprints(seed, 0, 0.35)[0]]
     result = solved(seed, player, rows, [Unsafe()], 50)

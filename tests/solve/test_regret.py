@@ -42,8 +42,8 @@ def test_rules_by_hand() -> None:
     assert set(expected) == set(RULES)
     for name, rule in RULES.items():
         np.testing.assert_allclose(rule.accumulate(before, regret, t), expected[name], rtol=1e-6)
-        last = [regret if rule.predictive else 0 * regret][0]
-        np.testing.assert_allclose(rule.basis(before, regret), before + last, rtol=1e-6)
+        expected_basis = before + regret if rule.predictive else before
+        np.testing.assert_allclose(rule.basis(before, regret), expected_basis, rtol=1e-6)
     weights = {name: float(rule.weight(jnp.array(3.0))) for name, rule in RULES.items()}
     assert weights == {"cfr": 1, "cfr+": 3, "linear-cfr": 3, "dcfr": 9, "pcfr+": 9}
     assert [name for name, rule in RULES.items() if rule.predictive] == ["pcfr+"]
