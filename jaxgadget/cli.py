@@ -205,13 +205,12 @@ def refine(
     gadgets = _make_gadgets(gadget or list(options.GadgetName), prior or list(options.PriorName), epsilon)
     tree, build = _enumerate(game, max_histories)
     where = _find_cut(tree, cut, infostate)
-    from jaxgadget.evaluate import game_value
     from jaxgadget.refine import refine as refine_subgames
+    from jaxgadget.solve.clock import Stopwatch
 
-    with stopwatch() as blueprint_seconds:
+    watch = Stopwatch()
+    with watch.phase("build"):
         profiles = make_blueprints(tree, specs)
-    with working("bracketing the game's value"), stopwatch() as value_seconds:
-        value = game_value(tree)
     refinement = refine_subgames(
         tree,
         where,
@@ -222,12 +221,10 @@ def refine(
         iterations=iterations,
         target_gap=target_gap,
         dtype=dtype.value,
-        value=value,
         checkpoint=checkpoint,
     )
-    seconds = dict(refinement.seconds)
-    seconds["build"] += build + blueprint_seconds()
-    seconds["run"] += value_seconds()
+    seconds = {name: spent + watch.seconds[name] for name, spent in refinement.seconds.items()}
+    seconds["build"] += build
     _finish_refine(refinement, seconds, json=json, plot=plot, save=save, rows=rows)
 
 
