@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxgadget.policy import Policy
+from jaxgadget.solve.drive import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree
 
 FORMS = "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N or file:PATH"
@@ -18,9 +19,6 @@ FORMS = "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N or file:PAT
 
 ALGORITHMS = ("cfr", "cfr+")
 """Whose average policies can be asked for as `ALGORITHM:N`."""
-
-MAX_ITERATIONS = 2**31 - 1
-"""What the solvers' counter holds."""
 
 DEMO_SPECS = (
     *(f"cfr:{n}" for n in (1, 2, 4, 7, 12, 23, 43, 81, 152, 285, 534, 1000)),
@@ -68,7 +66,7 @@ def parse_blueprint(text: str) -> BlueprintSpec:
         numbers = (_whole(text, "SEED", seed, 0), _positive(text, "ALPHA", alpha) if second else 1.0)
         return BlueprintSpec(text, kind, numbers)
     if kind in ALGORITHMS and colon:
-        return BlueprintSpec(text, kind, (_whole(text, "N", rest, 1, MAX_ITERATIONS),))
+        return BlueprintSpec(text, kind, (_whole(text, "N", rest, 1, MOST_ITERATIONS),))
     raise ValueError(f"blueprint {text!r} is unknown; expected {FORMS}")
 
 

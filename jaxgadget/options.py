@@ -14,9 +14,6 @@ from typing import Annotated
 
 import typer
 
-MOST_ITERATIONS = 2**31 - 1
-"""What the solvers' counter holds."""
-
 
 class AlgorithmName(enum.StrEnum):
     """CFR's variants."""
@@ -87,7 +84,7 @@ Iterations = Annotated[
     typer.Option(
         "--iterations",
         metavar="N",
-        callback=_within(1, MOST_ITERATIONS),
+        callback=_within(1),
         help="How many at most; one updates both players.",
     ),
 ]

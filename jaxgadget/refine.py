@@ -18,7 +18,14 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.evaluate import check_player, check_value, exploitability, game_value, normalise_rows
+from jaxgadget.evaluate import (
+    check_player,
+    check_value,
+    exploitability,
+    game_value,
+    normalise_rows,
+    to_parts,
+)
 from jaxgadget.files import make_folder
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy
@@ -28,7 +35,6 @@ from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_limits, drive, precision
 from jaxgadget.solve.gadget import DEFAULT_EPSILON, Gadget, MaxMargin, Resolving, Unsafe
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
-from jaxgadget.solve.problem import Parts
 from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
@@ -230,19 +236,9 @@ class _Solver:
             make_folder(settings.folder)
         with precision(np.float64):
             self.structure = on_device.build_structure(forest, player, np.float64)
-            self.strategy = self._below_cut()
+            self.strategy = to_parts(forest.form, blueprint, np.float64)
             self.ranges = on_device.blueprint_ranges(self.structure, self.strategy, self._root_reach())
         self.lanes: dict[int, _Lanes] = {}
-
-    def _below_cut(self) -> tuple[Parts, Parts]:
-        """The blueprint in the forest's bodies."""
-        empty = jax.device_put(np.zeros((0, self.blueprint.num_lanes)))
-        parts: list[Parts] = []
-        for player in (0, 1):
-            sequence = self.forest.form.action_sequences(player)
-            rows = self.blueprint.probabilities[player][sequence - 1]
-            parts.append(Parts(empty, jax.device_put(np.where(sequence[:, None] >= 0, rows, 0))))
-        return parts[0], parts[1]
 
     def _root_reach(self) -> tuple[Any, Any]:
         """Both players' own reach of their roots, `[R, lanes]`, 0 for padding."""
@@ -369,4 +365,6 @@ def _check_finite(
 
 def _label(gadget: Gadget) -> str:
     prior = getattr(gadget.prior, "name", type(gadget.prior).__name__)
-    return gadget.name if gadget.epsilon == 0 else f"{gadget.name}, {prior} prior, epsilon {gadget.epsilon:g}"
+    if isinstance(gadget.prior, NoPrior):
+        return gadget.name
+    return f"{gadget.name}, {prior} prior, epsilon {gadget.epsilon:g}"

@@ -278,7 +278,7 @@ def test_subgames_with_nothing_to_solve_keep_the_blueprint() -> None:
     subgame = build_forest(tree, CUT).infoset_subgame(0)[tree.infosets[0].infoset[1:]]
     before = np.tile(blueprints().probabilities[0], (1, len(ASKED)))
     dead = np.argwhere(~result.live)
-    assert {ASKED[lane // 3].name for lane in dead[:, 1].tolist()} == {"unsafe", "max-margin"}
+    assert {ASKED[lane // 3].name for lane in dead[:, 1].tolist()} == {"unsafe", "resolving", "max-margin"}
     for number, lane in dead.tolist():
         rows = subgame == number
         assert result.gadget_value[number, lane] == result.gap[number, lane] == 0
@@ -499,6 +499,10 @@ def test_defaults() -> None:
         ({"check_every": 0, "target_gap": 1.0}, r"check_every=0"),
         ({"infostate": "nowhere"}, r"infostate 'nowhere' is no infoset"),
         ({"lanes": []}, r"no policies to stack"),
+        ({"value": (1.0, 0.0)}, r"value=\(1\.0, 0\.0\): expected \(low, high\)"),
+        ({"value": 0.5}, r"value=0\.5: expected \(low, high\)"),
+        ({"value": (float("nan"), 1.0)}, r"value=\(nan, 1\.0\)"),
+        ({"asked": (MaxMargin,)}, r"is no gadget; expected Unsafe\(\)"),
     ],
 )
 def test_bad_arguments(options: dict[str, Any], match: str) -> None:

@@ -158,6 +158,7 @@ class Unsafe:
                 f"prior={getattr(self.prior, 'name', self.prior)!r} for the unsafe gadget: it has no "
                 "decision to perturb; expected 'none'"
             )
+        _check_epsilon(self.epsilon)
         object.__setattr__(self, "epsilon", 0.0)
 
     def mistakes(self, ranges: Ranges) -> jax.Array:
@@ -192,7 +193,7 @@ class Unsafe:
     @staticmethod
     def live(ranges: Ranges) -> jax.Array:
         """See `Gadget`."""
-        return ranges.per_subgame(ranges.opponent) > 0
+        return (ranges.per_subgame(ranges.opponent) > 0) & (ranges.per_subgame(ranges.mass) > 0)
 
     @staticmethod
     def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
@@ -243,7 +244,7 @@ class Resolving(_Perturbed):
     @staticmethod
     def live(ranges: Ranges) -> jax.Array:
         """See `Gadget`."""
-        return jnp.ones((ranges.num_subgames, ranges.cbv.shape[1]), jnp.bool_)
+        return ranges.per_subgame(ranges.mass) > 0
 
     @staticmethod
     def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:

@@ -123,10 +123,11 @@ class ArrayPrior:
       values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
         order of `Forest.roots`: the probability of following for `Resolving`, a weight ≥ 0 for
         `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame).
+      name: what tables and labels call it.
     """
 
     values: npt.NDArray[np.floating]
-    name: ClassVar[str] = "array"
+    name: str = "array"
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values)
@@ -141,11 +142,6 @@ class ArrayPrior:
         values = np.asarray(self.values)
         values = values[:, None] if values.ndim == 1 else values
         rows, lanes = ranges.cbv.shape
-        if values.shape[0] > rows or values.shape[1] not in (1, lanes):
-            raise ValueError(
-                f"ArrayPrior values of shape {values.shape}: expected a row for each of the opponent's "
-                f"root infostates (at most {rows}) and 1 or {lanes} lanes"
-            )
         padded = np.zeros((rows, values.shape[1]))
         padded[: values.shape[0]] = values
         return jnp.broadcast_to(jax.device_put(padded.astype(ranges.cbv.dtype)), (rows, lanes))

@@ -53,14 +53,19 @@ class Rule:
         total = regret_sum + regret
         if self.plus:
             total = jnp.maximum(total, 0)
-        if self.positive_discount is not None and self.negative_discount is not None:
-            up, down = t**self.positive_discount, t**self.negative_discount
-            total = total * jnp.where(total > 0, up / (up + 1), down / (down + 1))
-        return total
+        if self.positive_discount is None and self.negative_discount is None:
+            return total
+        kept = _kept(self.positive_discount, t), _kept(self.negative_discount, t)
+        return total * jnp.where(total > 0, *kept)
 
     def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
         """What the next strategy matches, given the last iteration's regrets."""
         return regret_sum + regret if self.predictive else regret_sum
+
+
+def _kept(exponent: float | None, t: jax.Array) -> jax.Array:
+    """Which share of a regret outlives iteration t."""
+    return jnp.ones_like(t) if exponent is None else t**exponent / (t**exponent + 1)
 
 
 RULES = {

@@ -52,11 +52,19 @@ class Cut:
 
         Args:
           infostate: one of the tree's `infoset_names`.
-          player: whose; needed only where both players have an infoset of that name.
+          player: whose; needed only where both players have an infoset of that name and the two
+            lie in different subgames.
 
         Raises:
           ValueError: if the infoset is unknown, is of both players, or lies in no subgame.
         """
+        both = [p for p in (0, 1) if infostate in self.tree.infoset_names[p]]
+        numbers = [self._subgame_of(infostate, p) for p in both]
+        if player is not None or len(set(numbers)) != 1:
+            numbers = [self._subgame_of(infostate, player)]
+        return _close(self.tree, self.name, self.roots[self.subgame == numbers[0]], crossing=False)
+
+    def _subgame_of(self, infostate: str, player: int | None) -> int:
         player, infoset = self.tree.find_infoset(infostate, player)
         root = self.root[self.tree.infosets[player].history[infoset]]
         if root < 0:
@@ -64,8 +72,7 @@ class Cut:
                 f"infostate {infostate!r} of player {player} lies above the cut {self.name!r} of "
                 f"{self.tree.game.name}; expected one at or below it"
             )
-        number = self.subgame[np.searchsorted(self.roots, root)]
-        return _close(self.tree, self.name, self.roots[self.subgame == number], crossing=False)
+        return int(self.subgame[np.searchsorted(self.roots, root)])
 
 
 def cut(tree: HistoryTree, spec: CutSpec) -> Cut:

@@ -247,8 +247,9 @@ def test_live_says_whether_there_is_anything_to_solve(kind: str, player: int) ->
     for lane, prior, parts in lanes(kind, player):
         for number, subgame in enumerate(parts):
             gadget = gadgets.build(kind, subgame, prior, EPSILON)
-            assert live[number, lane] == (not isinstance(gadget.root, efg.Terminal))
-    assert live.all() == (kind == "resolving")
+            reached = any(subgame.normalizer(s) > 0 for s in subgame.states)
+            assert live[number, lane] == (reached and not isinstance(gadget.root, efg.Terminal))
+    assert not live.all()
 
 
 evaluate = jax.jit(response.evaluate)
@@ -432,6 +433,23 @@ def test_array_priors_that_do_not_fit() -> None:
 def test_epsilon_must_lie_below_1(kind: type[Resolving] | type[MaxMargin], epsilon: float) -> None:
     with pytest.raises(ValueError, match=r"expected a number in \[0, 1\)"):
         kind(UniformPrior(), epsilon)
+
+
+def test_unsafe_checks_epsilon_too() -> None:
+    with pytest.raises(ValueError, match=r"epsilon=5: expected a number in \[0, 1\)"):
+        Unsafe(epsilon=5)
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, 2.0, np.nan])
+def test_clip_is_a_probability(clip: float) -> None:
+    with pytest.raises(ValueError, match=r"clip=.*expected a number in \(0, 1\]"):
+        BlueprintPrior(clip=clip)
+
+
+@pytest.mark.parametrize("kind", [Resolving, MaxMargin])
+def test_a_prior_is_an_instance(kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"is no prior; expected NoPrior\(\)"):
+        kind(UniformPrior)
 
 
 @pytest.mark.parametrize("prior", [UniformPrior(), BlueprintPrior(), ArrayPrior(np.ones(3))])

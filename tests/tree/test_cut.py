@@ -187,14 +187,15 @@ def test_only_knows_the_infostates_of_the_game():
         cut(make("kuhn_poker"), "depth:1").only("nowhere")
 
 
-def test_only_may_need_the_player():
+def test_only_takes_a_name_of_both_players():
     tree = make("goofspiel(num_cards=3,points_order=descending)")
     whole = cut(tree, "depth:1")
     (name,) = {tree.infoset_names[0][1]} & set(tree.infoset_names[1])
     with pytest.raises(ValueError, match=r"is an infoset of both players"):
-        whole.only(name)
-    assert whole.only(name, 0).roots.tolist() == whole.only(name, 1).roots.tolist()
-    assert whole.only(name, player=1).num_subgames == 1
+        tree.find_infoset(name)
+    assert whole.only(name).num_subgames == 1  # both lie in the same subgame
+    for player in (0, 1):
+        assert whole.only(name, player).roots.tolist() == whole.only(name).roots.tolist()
 
 
 # What is refused
