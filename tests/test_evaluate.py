@@ -49,14 +49,19 @@ def test_best_response_values_are_the_references(trees, entry):
     np.testing.assert_allclose(found.nash_conv, expected.sum(axis=0), rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("name", CHEAP)
-def test_game_values_lie_in_their_certified_bracket(trees, name):
+@pytest.mark.parametrize("entry", GAMES, ids=[entry["game"] for entry in GAMES])
+def test_game_values_lie_in_their_certified_bracket(trees, entry):
     """OpenSpiel's rules and HiGHS gave the numbers; CFR+ with its own gap gives the bracket."""
-    tree = trees(name)
-    expected = next(entry["value_player0"] for entry in GAMES if entry["game"] == name)
-    low, high = game_value(tree, tolerance=1e-5)
-    assert 0 <= high - low <= 1e-5 * tree.payoff_range
+    tree, expected = trees(entry["game"]), entry["value_player0"]
+    tolerance = 1e-5 if entry["game"] in CHEAP else 1e-3
+    low, high = game_value(tree, tolerance=tolerance)
+    assert 0 <= high - low <= tolerance * tree.payoff_range
     assert low - 1e-9 <= expected <= high + 1e-9
+
+
+def test_at_least_one_iteration_is_asked_for(trees):
+    with pytest.raises(ValueError, match=r"iterations=0: expected a whole number >= 1"):
+        game_value(trees("kuhn_poker"), iterations=0)
 
 
 def test_brackets_are_tight_by_default(trees):
