@@ -21,30 +21,49 @@ from jaxgadget.evaluate import (
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.policy import Policy
 from jaxgadget.refine import Refinement, refine
-from jaxgadget.solve.gadget import MaxMargin, Resolving, Unsafe
+from jaxgadget.solve.alternative import ArrayValues, BestResponseValues, BlueprintValues
+from jaxgadget.solve.kinds import (
+    Full,
+    MaxMargin,
+    OptimalContinuation,
+    ReachMaxMargin,
+    ReachResolving,
+    Resolving,
+    Unsafe,
+)
 from jaxgadget.solve.prior import ArrayPrior, BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solver import Solution, cfr_checkpoints, solve
 from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 
 __version__ = version("jaxgadget")
 
 __all__ = [
     "ArrayPrior",
+    "ArrayValues",
     "BestResponse",
+    "BestResponseValues",
     "BlueprintPrior",
+    "BlueprintValues",
     "Cut",
+    "Forest",
+    "Full",
     "HistoryTree",
     "MaxMargin",
     "NoPrior",
+    "OptimalContinuation",
     "Policy",
     "ProfileValues",
+    "ReachMaxMargin",
+    "ReachResolving",
     "Refinement",
     "Resolving",
     "Solution",
     "UniformPrior",
     "Unsafe",
     "best_response",
+    "build_forest",
     "cfr_checkpoints",
     "cut",
     "enumerate_game",

@@ -1,4 +1,4 @@
-"""Gadgets: the opponent's way into a subgame, as data.
+"""What a gadget is: the opponent's way into a subgame, as data.
 
 A gadget is an entry treeplex of the opponent above its root infostates, with a constant
 gradient on its sequences, a scale for every root and floors on its actions. Values and
@@ -6,54 +6,128 @@ reaches are those of the game: `V(s)` below the opponent's root infostate `s` is
 by the resolving player's and chance's reach, not the opponent's; `V̄(s)` is the same
 against the blueprint's best response; `N(s)` is that weight itself.
 
-Sources: resolving, Burch, Johanson and Bowling (2014), §4; max-margin, Moravčík et al.
-(2016); priors and gadget game sequential equilibria, Kubíček, Lisý and Sandholm (2026),
-§4–§7. A new gadget is one class that keeps the `Gadget` protocol.
+A new gadget is one class that keeps the `Gadget` protocol; `register` gives it a name on the
+command line. Those that exist are in `entries.py` and `continuation.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.games.game import IntArray
-from jaxgadget.solve.prior import BlueprintPrior, NoPrior, Prior, Ranges
-from jaxgadget.solve.problem import Terms
-from jaxgadget.solve.regret import Bounds
+from jaxgadget.solve.alternative import Alternative, ArrayValues, BestResponseValues
+from jaxgadget.solve.prior import ArrayPrior, BlueprintPrior, NoPrior, Prior
+from jaxgadget.solve.problem import Side, Terms
+from jaxgadget.solve.ranges import Ranges
 from jaxgadget.tree import sequence
-from jaxgadget.tree.sequence import Rounding, build_treeplex
+from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.sequence import Rounding
+from jaxgadget.tree.trunk import Trunk
 
 DEFAULT_EPSILON = 1e-3
 """What the paper's experiments use (Kubíček et al. 2026, §8)."""
 
+AUTO = "auto"
+"""ε as small as it must be; for linear programs only (Kubíček et al. 2026, §7.1)."""
+
+Epsilon = float | Literal["auto"]
+
 
 class Layout(NamedTuple):
-    """Structure of an entry: its decisions, and `[R]` the sequence above each root (-1 for padding)."""
+    """Structure of an entry, on the host.
+
+    Attributes:
+      treeplex: its decisions; each of its roots is a game of its own.
+      link: `[R]` the sequence above each of the opponent's roots, -1 for padding.
+      game: `[S]` the game that each subgame belongs to, padding not included.
+      source: `[E]` for copies of the opponent's trunk: the trunk's sequence, -1 for none.
+      infoset: `[I]` the same for infosets.
+    """
 
     treeplex: sequence.Treeplex
     link: IntArray
+    game: IntArray
+    source: IntArray
+    infoset: IntArray
+
+    @property
+    def num_games(self) -> int:
+        """Games that are solved by themselves, padding not included."""
+        return int(self.game.max(initial=-1)) + 1
+
+
+def layout(treeplex: sequence.Treeplex, link: IntArray, forest: Forest, player: int) -> Layout:
+    """An entry in which every subgame is a game, and nothing copies the trunk.
+
+    Args:
+      treeplex: the entry's decisions.
+      link: `[R]` the sequence above each of the opponent's roots, padding not included.
+      forest: the subgames.
+      player: who re-solves.
+    """
+    padding = forest.form.treeplex[1 - player].num_roots - len(link)
+    return Layout(
+        treeplex=treeplex,
+        link=np.pad(link, (0, padding), constant_values=-1),
+        game=np.arange(forest.num_subgames),
+        source=np.zeros(0, np.int64),
+        infoset=np.zeros(0, np.int64),
+    )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Entry:
+    """An entry on the device.
+
+    Attributes:
+      side: the opponent's entry and body.
+      link: `[R]` entry sequence above each root, `side.entry.num_sequences` for padding.
+      source: `[E]` the trunk's sequence that each one copies; empty where nothing is copied.
+      infoset: `[I]` the trunk's infoset that each one copies, the trunk's number of them for none.
+      parent: `[I]` the entry's sequence above each of its infosets.
+    """
+
+    side: Side
+    link: jax.Array
+    source: jax.Array
+    infoset: jax.Array
+    parent: jax.Array
+
+    @property
+    def num_sequences(self) -> int:
+        """E, of the entry."""
+        return self.side.entry.num_sequences
+
+    @property
+    def num_games(self) -> int:
+        """Roots of the entry, padding included."""
+        return self.side.entry.num_roots
 
 
 BoundRule = Literal["sum", "max"] | None
-"""How the losses of all subgames bound the rise of exploitability; None: no bound is known."""
+"""How the losses of all games bound the rise of exploitability; None: no bound is known."""
 
 
 class Gadget(Protocol):
     """The opponent's way in.
 
-    An instance is a kind of gadget with a prior and an ε. What a kind computes, it computes
-    for many instances at once: priors and ε are arrays with a lane for every instance and
-    blueprint, so that another prior or ε compiles nothing.
+    An instance is a kind of gadget with a prior, an ε and alternative values. What a kind
+    computes, it computes for many instances at once: all these are arrays with a lane for every
+    instance and blueprint, so that another prior or ε compiles nothing.
     """
 
     name: ClassVar[str]
     """The command line's spelling."""
-    bound: ClassVar[BoundRule]
-    """How its certificate bounds exploitability."""
+
+    @property
+    def bound(self) -> BoundRule:
+        """How its certificate bounds exploitability."""
+        ...
 
     @property
     def prior(self) -> Prior:
@@ -61,271 +135,163 @@ class Gadget(Protocol):
         ...
 
     @property
-    def epsilon(self) -> float:
-        """How likely they are, in [0, 1)."""
+    def epsilon(self) -> Epsilon:
+        """How likely they are, in [0, 1), or `auto`."""
+        ...
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """Which optional parts of `Ranges` it reads: `trunk`, `played`."""
+        ...
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What tables say of it besides prior and ε."""
+        ...
+
+    def check(self, num_roots: int, num_lanes: int) -> None:
+        """ValueError unless the user's arrays in it fit the opponent's roots and the blueprints."""
         ...
 
     def mistakes(self, ranges: Ranges) -> jax.Array:
-        """`[R, L]` the prior in the form that `terms` and `tremble` take."""
+        """`[…, L]` the prior in the form that `terms` and `rise` take."""
+        ...
+
+    def alternatives(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` what stands for `V̄(s)`: `terms` and `rise` see it as `ranges.cbv`."""
         ...
 
     @staticmethod
-    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+    def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
         """Builds the entry.
 
         Args:
-          subgame: `[R]` the subgame of every root, padding not included.
-          num_subgames: roots of the entry, padding not included.
-          num_roots: roots of the body, padding included.
+          forest: the subgames.
+          trunk: what lies above them, if the gadget needs it.
+          player: who re-solves.
           rounding: how sizes are rounded up.
         """
         ...
 
     @staticmethod
-    def terms(
-        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
-    ) -> Terms:
+    def terms(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, entry: Entry) -> Terms:
         """The opponent's numbers.
 
         Args:
           ranges: what the blueprint brings.
-          mistakes: `[R, L]` the prior.
+          mistakes: `[…, L]` the prior.
           epsilon: `[L]`.
-          link: `[R]` entry sequence above each root; `num_sequences` or more for padding.
-          num_sequences: of the entry.
+          entry: the entry.
         """
         ...
 
     @staticmethod
     def live(ranges: Ranges) -> jax.Array:
-        """`[S, L]` whether there is anything to solve; elsewhere the blueprint stays."""
+        """`[S, L]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
         ...
 
     @staticmethod
-    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
-        """`[S, L]` how much of the perturbed gadget's value comes from the floors.
+    def rise(
+        ranges: Ranges,
+        mistakes: jax.Array,
+        epsilon: jax.Array,
+        entry: Entry,
+        gap: jax.Array,
+        below: jax.Array,
+    ) -> jax.Array:
+        """`[games, L]` the most that each game's solution may add to exploitability.
 
         Args:
           ranges: what the blueprint brings.
-          mistakes: `[R, L]` the prior.
+          mistakes: `[…, L]` the prior.
           epsilon: `[L]`.
-          value: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
+          entry: the entry.
+          gap: `[games, L]` NashConv of the gadget games.
+          below: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
         """
         ...
 
 
-def _check_epsilon(epsilon: object) -> None:
-    if (
-        isinstance(epsilon, bool)
-        or not isinstance(epsilon, float | int | np.floating)
-        or not 0 <= epsilon < 1
-    ):
-        raise ValueError(f"epsilon={epsilon}: expected a number in [0, 1), for example {DEFAULT_EPSILON}")
+GADGETS: dict[str, type[Any]] = {}
+"""The gadgets by the command line's names."""
+
+Kind = TypeVar("Kind", bound=type[Any])
+
+
+def register(kind: Kind) -> Kind:
+    """Gives a kind of gadget, a class decorator's argument, its place in `GADGETS`."""
+    if kind.name in GADGETS:
+        raise ValueError(f"gadget name {kind.name!r} is taken by {GADGETS[kind.name]!r}; choose another")
+    GADGETS[kind.name] = kind
+    return kind
+
+
+def check_epsilon(epsilon: object) -> None:
+    """ValueError unless a number in [0, 1) or `auto`."""
+    if epsilon == AUTO:
+        return
+    number = float(epsilon) if isinstance(epsilon, float | int | np.floating) else np.nan
+    if isinstance(epsilon, bool) or not 0 <= number < 1:
+        raise ValueError(
+            f"epsilon={epsilon!r}: expected a number in [0, 1), for example {DEFAULT_EPSILON}, or 'auto'"
+        )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Perturbed:
+class Perturbed:
     """What gadgets with a prior share.
 
     Attributes:
       prior: where the opponent's mistakes lead.
-      epsilon: how likely they are, in [0, 1); 0 without a prior.
+      epsilon: how likely they are, in [0, 1); 0 without a prior; `auto` for linear programs.
+      alternative: what the opponent is promised outside the subgame.
     """
 
     prior: Prior = dataclasses.field(default_factory=BlueprintPrior)
-    epsilon: float = DEFAULT_EPSILON
+    epsilon: Epsilon = DEFAULT_EPSILON
+    alternative: Alternative = dataclasses.field(default_factory=BestResponseValues)
 
     def __post_init__(self) -> None:
-        _check_epsilon(self.epsilon)
+        check_epsilon(self.epsilon)
         if isinstance(self.prior, type) or not hasattr(self.prior, "follow"):
             raise ValueError(f"prior={self.prior!r} is no prior; expected NoPrior(), UniformPrior(), …")
+        if isinstance(self.alternative, type) or not hasattr(self.alternative, "exact"):
+            raise ValueError(
+                f"alternative={self.alternative!r}: expected BestResponseValues(), BlueprintValues() or "
+                "ArrayValues(array)"
+            )
         if isinstance(self.prior, NoPrior):
             object.__setattr__(self, "epsilon", 0.0)
 
-
-@dataclasses.dataclass(frozen=True)
-class Unsafe:
-    """The opponent enters as its blueprint does; no guarantee."""
-
-    prior: Prior = dataclasses.field(default_factory=NoPrior)
-    epsilon: float = 0.0
-    name: ClassVar[str] = "unsafe"
-    bound: ClassVar[BoundRule] = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.prior, NoPrior):
-            raise ValueError(
-                f"prior={getattr(self.prior, 'name', self.prior)!r} for the unsafe gadget: it has no "
-                "decision to perturb; expected 'none'"
-            )
-        _check_epsilon(self.epsilon)
-        object.__setattr__(self, "epsilon", 0.0)
-
-    def mistakes(self, ranges: Ranges) -> jax.Array:
-        """See `Gadget`; there is no decision to get wrong."""
-        return jnp.zeros_like(ranges.cbv)
-
-    @staticmethod
-    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
+    @property
+    def needs(self) -> frozenset[str]:
         """See `Gadget`."""
-        none = np.zeros(0, np.int64)
-        return Layout(
-            build_treeplex(
-                num_roots=num_subgames,
-                depth=none,
-                num_actions=none,
-                parent_infoset=none,
-                parent_slot=none,
-                infoset=none,
-                rounding=rounding,
-            )[0],
-            _pad_link(subgame, num_roots),
+        return self.alternative.needs
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """See `Gadget`."""
+        return {"alternative": self.alternative.name}
+
+    def check(self, num_roots: int, num_lanes: int) -> None:
+        """See `Gadget`."""
+        self.check_prior(num_roots, num_lanes)
+        if isinstance(self.alternative, ArrayValues):
+            _check_rows("ArrayValues", np.shape(self.alternative.array), num_roots, num_lanes)
+
+    def check_prior(self, num_roots: int, num_lanes: int) -> None:
+        """The same for the prior alone, if it has a row for each of the opponent's roots."""
+        if isinstance(self.prior, ArrayPrior):
+            _check_rows("ArrayPrior values", np.shape(self.prior.values), num_roots, num_lanes)
+
+    def alternatives(self, ranges: Ranges) -> jax.Array:
+        """See `Gadget`."""
+        return self.alternative.values(ranges)
+
+
+def _check_rows(what: str, shape: tuple[int, ...], num_roots: int, num_lanes: int) -> None:
+    if shape[0] != num_roots or (len(shape) == 2 and shape[1] not in (1, num_lanes)):
+        raise ValueError(
+            f"{what} of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], a row for "
+            "each of the opponent's root infostates (`forest.roots`), a lane for each blueprint"
         )
-
-    @staticmethod
-    def terms(
-        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
-    ) -> Terms:
-        """See `Gadget`."""
-        constant = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
-        return Terms(scale=ranges.opponent, constant=constant)
-
-    @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
-        """See `Gadget`."""
-        return (ranges.per_subgame(ranges.opponent) > 0) & (ranges.per_subgame(ranges.mass) > 0)
-
-    @staticmethod
-    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
-        """See `Gadget`."""
-        return jnp.zeros((ranges.num_subgames, value.shape[1]), value.dtype)
-
-
-@dataclasses.dataclass(frozen=True)
-class Resolving(_Perturbed):
-    """At every root infostate the opponent follows, or terminates for its counterfactual value."""
-
-    name: ClassVar[str] = "resolving"
-    bound: ClassVar[BoundRule] = "sum"
-
-    def mistakes(self, ranges: Ranges) -> jax.Array:
-        """See `Gadget`: the probability of following."""
-        return self.prior.follow(ranges)
-
-    @staticmethod
-    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
-        """See `Gadget`; action 0 is follow, 1 terminate."""
-        count = len(subgame)
-        treeplex, follow = build_treeplex(
-            num_roots=num_subgames,
-            depth=np.zeros(count, np.int64),
-            num_actions=np.full(count, 2),
-            parent_infoset=np.full(count, -1),
-            parent_slot=subgame,
-            infoset=np.arange(count),
-            rounding=rounding,
-        )
-        return Layout(treeplex, _pad_link(follow, num_roots))
-
-    @staticmethod
-    def terms(
-        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
-    ) -> Terms:
-        """See `Gadget`."""
-        nothing = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
-        floor = nothing.at[link].set(epsilon[None, :] * mistakes, mode="drop")
-        floor = floor.at[link + 1].set(epsilon[None, :] * (1 - mistakes), mode="drop")
-        return Terms(
-            scale=jnp.ones_like(ranges.cbv),
-            constant=nothing.at[link + 1].set(-ranges.cbv, mode="drop"),
-            entry=Bounds(floor=floor[ranges.num_subgames :]),
-        )
-
-    @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
-        """See `Gadget`."""
-        return ranges.per_subgame(ranges.mass) > 0
-
-    @staticmethod
-    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
-        """See `Gadget`."""
-        return epsilon[None, :] * ranges.per_subgame(mistakes * (value - ranges.cbv))
-
-
-@dataclasses.dataclass(frozen=True)
-class MaxMargin(_Perturbed):
-    """The opponent picks the root infostate of a subgame where the improvement is smallest.
-
-    Margins are `(V(s) − V̄(s)) / N(s)`; roots with `N(s) = 0` cannot be picked.
-    """
-
-    name: ClassVar[str] = "max-margin"
-    bound: ClassVar[BoundRule] = "max"
-
-    def mistakes(self, ranges: Ranges) -> jax.Array:
-        """See `Gadget`: weights of the roots."""
-        return self.prior.weight(ranges)
-
-    @staticmethod
-    def layout(subgame: IntArray, num_subgames: int, num_roots: int, rounding: Rounding) -> Layout:
-        """See `Gadget`; an action for every root infostate of the subgame, in order."""
-        size = np.bincount(subgame, minlength=num_subgames)
-        order = np.argsort(subgame, kind="stable")
-        slot = np.empty(len(subgame), np.int64)
-        slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
-        treeplex, first = build_treeplex(
-            num_roots=num_subgames,
-            depth=np.zeros(num_subgames, np.int64),
-            num_actions=size,
-            parent_infoset=np.full(num_subgames, -1),
-            parent_slot=np.arange(num_subgames),
-            infoset=np.arange(num_subgames),
-            rounding=rounding,
-        )
-        return Layout(treeplex, _pad_link(first[subgame] + slot, num_roots))
-
-    @staticmethod
-    def terms(
-        ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, link: jax.Array, num_sequences: int
-    ) -> Terms:
-        """See `Gadget`."""
-        nothing = jnp.zeros((num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
-        scale = _inverse(ranges.mass)
-        legal = jnp.zeros(nothing.shape, jnp.bool_).at[link].set(ranges.mass > 0, mode="drop")
-        floor = nothing.at[link].set(epsilon[None, :] * _choice(ranges, mistakes), mode="drop")
-        return Terms(
-            scale=scale,
-            constant=nothing.at[link].set(scale * ranges.cbv, mode="drop"),
-            entry=Bounds(legal=legal[ranges.num_subgames :], floor=floor[ranges.num_subgames :]),
-        )
-
-    @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
-        """See `Gadget`."""
-        return ranges.per_subgame(ranges.mass) > 0
-
-    @staticmethod
-    def tremble(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, value: jax.Array) -> jax.Array:
-        """See `Gadget`."""
-        margin = (value - ranges.cbv) * _inverse(ranges.mass)
-        return epsilon[None, :] * ranges.per_subgame(_choice(ranges, mistakes) * margin)
-
-
-GADGETS: dict[str, type[Unsafe] | type[Resolving] | type[MaxMargin]] = {
-    gadget.name: gadget for gadget in (Unsafe, Resolving, MaxMargin)
-}
-"""The gadgets by the command line's names."""
-
-
-def _choice(ranges: Ranges, weight: jax.Array) -> jax.Array:
-    """`[R, L]` weights as a distribution over the roots of a subgame that can be picked."""
-    weight = jnp.where(ranges.mass > 0, weight, 0)
-    return weight * _inverse(ranges.spread(ranges.per_subgame(weight)))
-
-
-def _inverse(x: jax.Array) -> jax.Array:
-    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
-
-
-def _pad_link(link: IntArray, num_roots: int) -> IntArray:
-    return np.pad(link, (0, num_roots - len(link)), constant_values=-1)

@@ -1,4 +1,4 @@
-"""What a blueprint brings to a cut, and priors: where the opponent's mistakes at a gadget lead.
+"""Priors: where the opponent's mistakes at a gadget lead.
 
 Kubíček, Lisý and Sandholm (2026), §5.
 """
@@ -13,38 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.solve.alternative import on_roots
+from jaxgadget.solve.ranges import Ranges
+
 PRIOR_CLIP = 1e-3
 """Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
-
-
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Ranges:
-    """What a blueprint brings to a cut; everything a gadget may use. `L` lanes, traced.
-
-    Attributes:
-      num_subgames: S, padding included.
-      subgame: `[R]` the subgame of each of the opponent's roots, S for padding.
-      resolver: `[R_i, L]` the resolving player's reach of its own roots.
-      opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
-      mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
-      cbv: `[R, L]` `V̄(s)`, in the resolving player's utility.
-    """
-
-    num_subgames: int = dataclasses.field(metadata={"static": True})
-    subgame: jax.Array
-    resolver: jax.Array
-    opponent: jax.Array
-    mass: jax.Array
-    cbv: jax.Array
-
-    def per_subgame(self, x: jax.Array) -> jax.Array:
-        """Sums over the opponent's roots of every subgame: `[R, L]` → `[S, L]`."""
-        return jax.ops.segment_sum(x, self.subgame, num_segments=self.num_subgames)
-
-    def spread(self, x: jax.Array) -> jax.Array:
-        """Repeats a subgame's number for its roots: `[S, L]` → `[R, L]`, 0 for padding."""
-        return x.at[self.subgame].get(mode="fill", fill_value=0)
 
 
 class Prior(Protocol):
@@ -58,6 +31,10 @@ class Prior(Protocol):
         """`[R, L]` weights ≥ 0 of the roots, where the opponent chooses among those of a subgame."""
         ...
 
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, where its way in is the real one."""
+        ...
+
 
 class _Even:
     """All actions of a gadget infoset alike."""
@@ -69,6 +46,10 @@ class _Even:
     def weight(self, ranges: Ranges) -> jax.Array:
         """See `Prior`."""
         return jnp.ones_like(ranges.cbv)
+
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.ones_like(ranges.above.strategy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -107,6 +88,15 @@ class BlueprintPrior:
         """See `Prior`."""
         return _clipped_reach(ranges, self.clip, 1.0)
 
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _clipped(ranges.above.strategy, self.clip)
+
+
+@jax.jit
+def _clipped(strategy: jax.Array, clip: float) -> jax.Array:
+    return jnp.maximum(strategy, clip)
+
 
 @jax.jit
 def _clipped_reach(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
@@ -122,7 +112,9 @@ class ArrayPrior:
     Attributes:
       values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
         order of `Forest.roots`: the probability of following for `Resolving`, a weight ≥ 0 for
-        `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame).
+        `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame). For `Full` and
+        `OptimalContinuation` `[Q]` or `[Q, L]`, a weight ≥ 0 for each of the opponent's actions
+        above the cut, in the order of `Trunk.form.action_sequences`.
       name: what tables and labels call it.
     """
 
@@ -139,12 +131,7 @@ class ArrayPrior:
 
     def weight(self, ranges: Ranges) -> jax.Array:
         """See `Prior`."""
-        values = np.asarray(self.values)
-        values = values[:, None] if values.ndim == 1 else values
-        rows, lanes = ranges.cbv.shape
-        padded = np.zeros((rows, values.shape[1]))
-        padded[: values.shape[0]] = values
-        return jnp.broadcast_to(jax.device_put(padded.astype(ranges.cbv.dtype)), (rows, lanes))
+        return on_roots(np.asarray(self.values), ranges)
 
     def follow(self, ranges: Ranges) -> jax.Array:
         """See `Prior`; ValueError if a number is above 1."""
@@ -154,6 +141,17 @@ class ArrayPrior:
                 "they must lie in [0, 1]"
             )
         return self.weight(ranges)
+
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`; ValueError if there is not a number for each action."""
+        values, rows = np.asarray(self.values), ranges.above.strategy
+        values = values[:, None] if values.ndim == 1 else values
+        if values.shape[0] != rows.shape[0] or values.shape[1] not in (1, rows.shape[1]):
+            raise ValueError(
+                f"ArrayPrior values of shape {np.shape(self.values)}: expected [{rows.shape[0]}] or "
+                f"[{rows.shape[0]}, {rows.shape[1]}], a row for each of the opponent's actions above the cut"
+            )
+        return jnp.broadcast_to(jax.device_put(values.astype(rows.dtype)), rows.shape)
 
 
 PRIORS: dict[str, type[NoPrior] | type[UniformPrior] | type[BlueprintPrior]] = {

@@ -123,13 +123,26 @@ def build_side(
       dtype: of weights.
       rounding: how sizes are rounded up.
     """
+    below = to_device(body, dtype, rounding), jax.device_put(body.root_of().astype(np.int32))
+    return attach(*below, entry, link, dtype, rounding)
+
+
+def attach(
+    body: Treeplex,
+    root_of: jax.Array,
+    entry: sequence.Treeplex,
+    link: IntArray,
+    dtype: DTypeLike,
+    rounding: Rounding = exact_size,
+) -> Side:
+    """An entry above a body that is on the device already; see `build_side`."""
     roots = np.nonzero(link >= 0)[0]
     return Side(
         entry=to_device(entry, dtype, rounding),
-        body=to_device(body, dtype, rounding),
+        body=body,
         link=jax.device_put(np.maximum(link, 0).astype(np.int32)),
         linked=build_row_sums(link[roots], roots, np.ones(len(roots)), entry.num_sequences, dtype, rounding),
-        root_of=jax.device_put(body.root_of().astype(np.int32)),
+        root_of=root_of,
         subgame_of=jax.device_put(entry.root_of().astype(np.int32)),
     )
 

@@ -7,13 +7,23 @@ that way (reach gadgets), and CFR-D solves the trunk itself.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 
 import numpy as np
 
 from jaxgadget.games.game import BoolArray, IntArray
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import SequenceForm, build_sequence_form, exact_size
+from jaxgadget.tree.sequence import (
+    Entries,
+    Rounding,
+    SequenceForm,
+    Treeplex,
+    build_sequence_form,
+    build_treeplex,
+    exact_size,
+    merge_entries,
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,11 +35,18 @@ class Trunk:
       link: for both players `[R]` the trunk's sequence that leads to each root of the forest.
       terminates: for both players `[num_actions]` whether an action ends the game at once, wherever
         in its infoset it is taken.
+      presence: for both players, chance's reach of the histories of each of its infosets: rows are
+        its infosets (positions in its treeplex), columns the other player's sequences.
     """
 
     form: SequenceForm
     link: tuple[IntArray, IntArray]
     terminates: tuple[BoolArray, BoolArray]
+    presence: tuple[Entries, Entries]
+
+    def sequences(self, player: int) -> IntArray:
+        """`[num_sequences]` the tree's sequence of each of a player's sequences in the trunk."""
+        return np.append(0, self.form.action_sequences(player))
 
 
 def build_trunk(forest: Forest) -> Trunk:
@@ -38,14 +55,32 @@ def build_trunk(forest: Forest) -> Trunk:
     above = np.where(cut.root < 0, 0, -1)
     nowhere = np.zeros(tree.num_histories, np.int64)
     form = build_sequence_form(tree, above, (nowhere, nowhere), (1, 1), exact_size)
-    links: list[IntArray] = []
-    terminates: list[BoolArray] = []
+    numbers: list[IntArray] = []
     for player in (0, 1):
         number = np.zeros(tree.infosets[player].num_sequences, np.int64)
         number[form.action_sequences(player)] = 1 + np.arange(form.treeplex[player].num_sequences - 1)
-        links.append(number[forest.roots[player].sequence])
-        terminates.append(_terminates(cut, form, player))
-    return Trunk(form=form, link=(links[0], links[1]), terminates=(terminates[0], terminates[1]))
+        numbers.append(number)
+    first, second = (numbers[p][forest.roots[p].sequence] for p in (0, 1))
+    return Trunk(
+        form=form,
+        link=(first, second),
+        terminates=(_terminates(cut, form, 0), _terminates(cut, form, 1)),
+        presence=(_presence(cut, form, 0, numbers[1]), _presence(cut, form, 1, numbers[0])),
+    )
+
+
+def _presence(cut: Cut, form: SequenceForm, player: int, number: IntArray) -> Entries:
+    """See `Trunk.presence`; `number` maps the tree's sequences of the other player to the trunk's."""
+    tree, treeplex = cut.tree, form.treeplex[player]
+    row = np.full(len(tree.infosets[player]) + 1, -1, np.int64)
+    row[treeplex.infoset] = np.arange(treeplex.num_infosets)
+    here = np.nonzero((tree.infoset[player] >= 0) & (cut.root < 0))[0]
+    return merge_entries(
+        row[tree.infoset[player, here]],
+        number[tree.sequence[1 - player, here]],
+        tree.chance[here],
+        (treeplex.num_infosets, form.treeplex[1 - player].num_sequences),
+    )
 
 
 def _terminates(cut: Cut, form: SequenceForm, player: int) -> BoolArray:
@@ -55,3 +90,81 @@ def _terminates(cut: Cut, form: SequenceForm, player: int) -> BoolArray:
     goes_on = np.zeros(tree.infosets[player].num_sequences, np.bool_)
     goes_on[tree.sequence[player, moved[tree.actor[moved] != 0]]] = True
     return ~goes_on[form.action_sequences(player)]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Way:
+    """A player's decisions on the way to some games, a copy of the trunk's for each of them.
+
+    Attributes:
+      treeplex: one root a game.
+      link: `[R]` the sequence above each of the player's roots, padding not included.
+      source: `[num_sequences]` the trunk's sequence that each one copies, -1 for padding.
+      infoset: `[I]` position of the trunk's infoset that each one copies, -1 for padding.
+    """
+
+    treeplex: Treeplex
+    link: IntArray
+    source: IntArray
+    infoset: IntArray
+
+
+def build_way(trunk: Trunk, player: int, game: IntArray, rounding: Rounding) -> Way:
+    """A player's decisions on the way to its roots.
+
+    Args:
+      trunk: what lies above the cut.
+      player: whose decisions.
+      game: `[R]` the game that each of the player's roots belongs to; all games 0, 1, … occur.
+      rounding: how sizes are rounded up.
+    """
+    above, link = trunk.form.treeplex[player], trunk.link[player]
+    owner = np.append(-1, above.sequence_infoset)  # `[num_sequences]` the infoset of each sequence
+    pairs = {
+        (int(g), infoset)
+        for g, sequence in zip(game.tolist(), link.tolist(), strict=True)
+        for infoset in _up(above, owner, sequence)
+    }
+    rows = sorted(pairs, key=lambda pair: (pair[1], pair[0]))  # infosets are sorted by level
+    number = {pair: row for row, pair in enumerate(rows)}
+    games, infosets = (np.array([pair[k] for pair in rows], np.int64) for k in (0, 1))
+    parent = above.parent[infosets]
+    slot = parent - np.where(owner[parent] >= 0, above.first_sequence[owner[parent]], 0)
+    depth = np.zeros(len(rows), np.int64)
+    inside = np.full(len(rows), -1, np.int64)
+    for row, (g, sequence) in enumerate(zip(games.tolist(), parent.tolist(), strict=True)):
+        if sequence:
+            inside[row] = number[g, int(owner[sequence])]
+            depth[row] = depth[inside[row]] + 1
+    num_games = int(game.max(initial=-1)) + 1
+    treeplex, first = build_treeplex(
+        num_roots=num_games,
+        depth=depth,
+        num_actions=above.num_actions[infosets],
+        parent_infoset=inside,
+        parent_slot=np.where(inside >= 0, slot, games),
+        infoset=np.arange(len(rows)),
+        rounding=rounding,
+    )
+    source = np.full(treeplex.num_sequences, -1, np.int64)
+    source[:num_games] = 0
+    for row, infoset in enumerate(infosets.tolist()):
+        count = int(above.num_actions[infoset])
+        source[first[row] : first[row] + count] = above.first_sequence[infoset] + np.arange(count)
+    ends = np.array(
+        [
+            first[number[g, int(owner[s])]] + s - above.first_sequence[owner[s]] if s else g
+            for g, s in zip(game.tolist(), link.tolist(), strict=True)
+        ],
+        np.int64,
+    )
+    copied = np.where(treeplex.infoset >= 0, np.append(infosets, -1)[treeplex.infoset], -1)
+    return Way(treeplex=treeplex, link=ends, source=source, infoset=copied)
+
+
+def _up(treeplex: Treeplex, owner: IntArray, sequence: int) -> Iterator[int]:
+    """The infosets above a sequence, from below."""
+    while sequence:
+        infoset = int(owner[sequence])
+        yield infoset
+        sequence = int(treeplex.parent[infoset])
