@@ -20,7 +20,7 @@ from jaxgadget.evaluate import (
 )
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.policy import Policy
-from jaxgadget.refine import Refinement, refine
+from jaxgadget.refine import BothRefined, Refinement, refine, refine_both
 from jaxgadget.solve.alternative import ArrayValues, BestResponseValues, BlueprintValues
 from jaxgadget.solve.kinds import (
     Full,
@@ -46,6 +46,7 @@ __all__ = [
     "BestResponseValues",
     "BlueprintPrior",
     "BlueprintValues",
+    "BothRefined",
     "Cut",
     "Forest",
     "Full",
@@ -74,5 +75,6 @@ __all__ = [
     "load",
     "nash_conv",
     "refine",
+    "refine_both",
     "solve",
 ]

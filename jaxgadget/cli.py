@@ -13,7 +13,7 @@ import pathlib
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -31,8 +31,7 @@ from jaxgadget.report.output import (
 )
 
 if TYPE_CHECKING:
-    from jaxgadget.refine import Refinement
-    from jaxgadget.solve.gadget import Gadget
+    from jaxgadget.refine import BothRefined, Refinement
     from jaxgadget.tree.cut import Cut
     from jaxgadget.tree.history import HistoryTree
 
@@ -70,6 +69,9 @@ Examples:
 `jaxgadget refine leduc_poker --cut flop --player 1 --blueprint cfr:10 --blueprint uniform --gadget resolving`
 
 `jaxgadget refine "goofspiel(num_cards=4,imp_info=True)" --cut depth:1 --blueprint cfr:100 --json -`
+
+`jaxgadget refine leduc_poker --player both --blueprint cfr:100 --gadget resolving --gadget
+optimal-continuation --algorithm lp --epsilon auto`
 """
 
 app = typer.Typer(
@@ -176,11 +178,14 @@ def solve(
 def refine(
     game: options.Game,
     cut: options.Cut = None,
-    player: options.Player = 0,
+    player: options.Player = options.PlayerName.FIRST,
     blueprint: options.Blueprint = None,
     gadget: options.Gadget = None,
     prior: options.Prior = None,
     epsilon: options.Epsilon = None,
+    alternative: options.Alternative = "best-response",
+    gifts: options.Gifts = "lower-bound",
+    scale_gifts: options.ScaleGifts = False,
     algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
     iterations: options.Iterations = 2000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
@@ -200,37 +205,46 @@ def refine(
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
     from jaxgadget.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
+    from jaxgadget.solve.alternative import ALTERNATIVES
+    from jaxgadget.solve.prior import PRIORS
+    from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
-    gadgets = _make_gadgets(gadget or list(options.GadgetName), prior or list(options.PriorName), epsilon)
+    ways = {"alternative": ALTERNATIVES[alternative], "gifts": gifts, "scaled": scale_gifts}
+    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, ways)
     tree, build = _enumerate(game, max_histories)
     where = _find_cut(tree, cut, infostate)
     from jaxgadget.refine import refine as refine_subgames
+    from jaxgadget.refine import refine_both
     from jaxgadget.solve.clock import Stopwatch
 
     watch = Stopwatch()
     with watch.phase("build"):
         profiles = make_blueprints(tree, specs)
-    refinement = refine_subgames(
-        tree,
-        where,
-        profiles,
-        gadgets,
-        player=player,
-        algorithm=algorithm.value,
-        iterations=iterations,
-        target_gap=target_gap,
-        dtype=dtype.value,
-        checkpoint=checkpoint,
-    )
-    seconds = {name: spent + watch.seconds[name] for name, spent in refinement.seconds.items()}
-    seconds["build"] += build
-    _finish_refine(refinement, seconds, json=json, plot=plot, save=save, rows=rows)
+    how: dict[str, Any] = {
+        "algorithm": algorithm.value,
+        "iterations": iterations,
+        "target_gap": target_gap,
+        "dtype": dtype.value,
+        "checkpoint": checkpoint,
+    }
+    spent = watch.seconds | {"build": watch.seconds["build"] + build}
+    if player is options.PlayerName.BOTH:
+        both = refine_both(tree, where, profiles, gadgets, **how)
+        results, policy = list(both.players), both.policy
+    else:
+        both = None
+        results = [refine_subgames(tree, where, profiles, gadgets, player=int(player), **how)]
+        policy = results[0].policy
+    if save is not None:
+        policy.save(save)
+    _finish_refine(results, both, spent, json=json, plot=plot, save=save, rows=rows)
 
 
 def _finish_refine(
-    refinement: Refinement,
-    seconds: Mapping[str, float],
+    results: Sequence[Refinement],
+    both: BothRefined | None,
+    spent: Mapping[str, float],
     *,
     json: str | None,
     plot: pathlib.Path | None,
@@ -240,49 +254,26 @@ def _finish_refine(
     """Writes what was asked for and shows the rest."""
     from jaxgadget.report import plots, tables
 
-    tree, (low, high) = refinement.forest.tree, refinement.game_value
+    tree, (low, high) = results[0].forest.tree, results[0].game_value
     if plot is not None:
-        title = f"{tree.game.name}, {refinement.num_subgames} subgames below {refinement.forest.cut.name}"
-        plots.draw_picture(refinement.table, plot, title=title, resolution=(high - low) / 2)
-    if save is not None:
-        refinement.policy.save(save)
+        title = f"{tree.game.name}, {results[0].num_subgames} subgames below {results[0].forest.cut.name}"
+        table = results[0].table if both is None else both.table
+        plots.draw_picture(table, plot, title=title, resolution=(high - low) / 2)
     if json is not None:
-        write_json(json, tables.refinement_record(refinement, seconds))
+        seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
+        write_json(json, tables.refinement_record(results[0], seconds, both))
     if json == STANDARD_OUTPUT:
         warn(tables.constant_note(tree))
-    else:
-        notes = tables.refinement_notes(refinement, seconds)
-        show(
-            tables.refinement_table(refinement, every_row=rows),
-            [*notes, *written(results=json, picture=plot, strategies=save)],
-        )
-
-
-def _make_gadgets(
-    names: Sequence[options.GadgetName], priors: Sequence[options.PriorName], epsilons: Sequence[float] | None
-) -> list[Gadget]:
-    """The product, each once: `none` has no epsilon, and unsafe has no prior."""
-    from jaxgadget.solve.gadget import DEFAULT_EPSILON, GADGETS, Resolving, Unsafe
-    from jaxgadget.solve.prior import PRIORS
-
-    several = [DEFAULT_EPSILON] if not epsilons else list(epsilons)
-    for epsilon in several:
-        Resolving(epsilon=epsilon)  # complains if out of range
-    if set(names) == {options.GadgetName.UNSAFE} and options.PriorName.NONE not in priors:
-        given = " and ".join(dict.fromkeys(priors))
-        raise ValueError(
-            f"--prior {given} for --gadget unsafe alone: it has no decision to perturb; expected --prior "
-            "none or another gadget beside it"
-        )
-    found: dict[Gadget, None] = {}
-    for name in names:
-        for prior in priors:
-            for epsilon in several:
-                if name is options.GadgetName.UNSAFE:
-                    found[Unsafe()] = None
-                else:
-                    found[GADGETS[name](PRIORS[prior](), epsilon)] = None
-    return list(found)
+        return
+    last = written(results=json, picture=plot, strategies=save)
+    for number, result in enumerate(results):
+        seconds = {
+            name: value + (spent[name] if number == 0 else 0) for name, value in result.seconds.items()
+        }
+        notes = tables.refinement_notes(result, seconds)
+        show(tables.refinement_table(result, every_row=rows), notes if both else [*notes, *last])
+    if both is not None:
+        show(tables.both_table(both), last)
 
 
 def _enumerate(game: str, max_histories: int) -> tuple[HistoryTree, float]:

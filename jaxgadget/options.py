@@ -1,7 +1,6 @@
 """What may be said on the command line: the options, their defaults' names and their help.
 
-Names of algorithms, gadgets and priors are written out here, so that help needs no JAX; a test
-compares them with the registries.
+Gadgets and priors come from their registries; a test compares the algorithms with theirs.
 """
 
 from __future__ import annotations
@@ -9,20 +8,26 @@ from __future__ import annotations
 import enum
 import pathlib
 import sys
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
 
 import typer
 
+from jaxgadget.solve.alternative import ALTERNATIVES, GIFT_RULES
+from jaxgadget.solve.gadget import AUTO
+from jaxgadget.solve.kinds import GADGETS
+from jaxgadget.solve.prior import PRIORS
+
 
 class AlgorithmName(enum.StrEnum):
-    """CFR's variants."""
+    """CFR's variants, and linear programs."""
 
     CFR = "cfr"
     CFR_PLUS = "cfr+"
     LINEAR_CFR = "linear-cfr"
     DCFR = "dcfr"
     PCFR_PLUS = "pcfr+"
+    LP = "lp"
 
 
 class DtypeName(enum.StrEnum):
@@ -32,26 +37,31 @@ class DtypeName(enum.StrEnum):
     FLOAT64 = "float64"
 
 
-class GadgetName(enum.StrEnum):
-    """The opponent's ways into a subgame."""
+class PlayerName(enum.StrEnum):
+    """Who re-solves."""
 
-    UNSAFE = "unsafe"
-    RESOLVING = "resolving"
-    MAX_MARGIN = "max-margin"
-
-
-class PriorName(enum.StrEnum):
-    """Where the opponent's mistakes at a gadget lead."""
-
-    NONE = "none"
-    UNIFORM = "uniform"
-    BLUEPRINT = "blueprint"
+    FIRST = "0"
+    SECOND = "1"
+    BOTH = "both"
 
 
-def _either(names: type[enum.StrEnum]) -> str:
+def _either(names: Iterable[str]) -> str:
     """`a`, `b` or `c`."""
     *most, last = (f"`{name}`" for name in names)
     return f"{', '.join(most)} or {last}"
+
+
+def _one_of(names: Iterable[str]) -> Callable[[Any], Any]:
+    """Refuses other names, alone or in a list."""
+    known = list(names)
+
+    def check(value: Any) -> Any:
+        for name in [value] if isinstance(value, str) else value or []:
+            if name not in known:
+                raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}.")
+        return value
+
+    return check
 
 
 def _within(low: int, high: int | None = None) -> Callable[[float | None], float | None]:
@@ -77,7 +87,11 @@ Game = Annotated[
 ]
 Algorithm = Annotated[
     AlgorithmName,
-    typer.Option("--algorithm", metavar="NAME", help=f"Which CFR: {_either(AlgorithmName)}."),
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help=f"Which CFR, or exact linear programs: {_either(AlgorithmName)}.",
+    ),
 ]
 Iterations = Annotated[
     int,
@@ -85,7 +99,7 @@ Iterations = Annotated[
         "--iterations",
         metavar="N",
         callback=_within(1),
-        help="How many at most; one updates both players.",
+        help="How many at most; one updates both players. Linear programs have none.",
     ),
 ]
 Dtype = Annotated[
@@ -146,10 +160,22 @@ Cut = Annotated[
         "as Leduc's `flop`.",
     ),
 ]
-Player = Annotated[
-    int,
+Floor = Annotated[
+    float,
     typer.Option(
-        "--player", metavar="0|1", callback=_within(0, 1), help="Who re-solves; the other is the opponent."
+        "--floor",
+        metavar="E",
+        callback=_within(0, 1),
+        help="Every infoset is played with at least this much uniformly: a trembling-hand approximation.",
+    ),
+]
+Player = Annotated[
+    PlayerName,
+    typer.Option(
+        "--player",
+        metavar="0|1|both",
+        help="Who re-solves; the other is the opponent. With `both`, one after the other, and then NashConv "
+        "of the two together.",
     ),
 ]
 Blueprint = Annotated[
@@ -164,32 +190,59 @@ Blueprint = Annotated[
     ),
 ]
 Gadget = Annotated[
-    list[GadgetName] | None,
+    list[str] | None,
     typer.Option(
         "--gadget",
         metavar="NAME",
-        show_default="all",
-        help=f"The opponent's way into a subgame: {_either(GadgetName)}. *May be repeated.*",
+        callback=_one_of(GADGETS),
+        show_default="unsafe, resolving and max-margin",
+        help=f"The opponent's way into a subgame: {_either(GADGETS)}. *May be repeated.*",
     ),
 ]
 Prior = Annotated[
-    list[PriorName] | None,
+    list[str] | None,
     typer.Option(
         "--prior",
         metavar="NAME",
+        callback=_one_of(PRIORS),
         show_default="all",
-        help=f"Where the opponent's mistakes at the gadget lead: {_either(PriorName)}; the unsafe gadget "
+        help=f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}; the unsafe gadget "
         "knows only `none`. *May be repeated.*",
     ),
 ]
 Epsilon = Annotated[
-    list[float] | None,
+    list[str] | None,
     typer.Option(
         "--epsilon",
         metavar="E",
         show_default="0.001",
-        help="How likely such mistakes are, from 0 to less than 1. *May be repeated.*",
+        help=f"How likely such mistakes are, from 0 to less than 1; `{AUTO}`, with `--algorithm lp`, finds "
+        "one that is small enough to change nothing else. *May be repeated.*",
     ),
+]
+Alternative = Annotated[
+    str,
+    typer.Option(
+        "--alternative",
+        metavar="NAME",
+        callback=_one_of(ALTERNATIVES),
+        help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
+        "blueprint, which is safe, or under the `blueprint` of both, an estimate.",
+    ),
+]
+Gifts = Annotated[
+    str,
+    typer.Option(
+        "--gifts",
+        metavar="NAME",
+        callback=_one_of(GIFT_RULES),
+        help="For reach gadgets, what the opponent gave away on its way: a `lower-bound`, which is safe, or "
+        "an `estimate`.",
+    ),
+]
+ScaleGifts = Annotated[
+    bool,
+    typer.Option("--scale-gifts", help="Scale gifts up; safe only for a single subgame (`--infostate`)."),
 ]
 Infostate = Annotated[
     str | None,

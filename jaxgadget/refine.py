@@ -23,6 +23,7 @@ from jaxgadget.evaluate import (
     check_value,
     exploitability,
     game_value,
+    nash_conv,
 )
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy
@@ -233,3 +234,66 @@ def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
     if not several:
         raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
     return several
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BothRefined:
+    """Blueprints with all subgames of both players re-solved, each against the blueprint.
+
+    Attributes:
+      players: player 0's refinement and player 1's, lanes alike.
+      policy: both players' refined halves together, a lane each.
+      blueprint_nash_conv: `[lanes]` NashConv of the blueprints.
+      nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities.
+    """
+
+    players: tuple[Refinement, Refinement]
+    policy: Policy
+    blueprint_nash_conv: FloatArray
+    nash_conv: FloatArray
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Player 0's rows, then player 1's; those of a lane say the same NashConv."""
+        tables = [refinement.table for refinement in self.players]
+        for table in tables:
+            table["blueprint_nash_conv"] = self.blueprint_nash_conv
+            table["nash_conv"] = self.nash_conv
+        return pd.concat(tables, ignore_index=True)
+
+
+def refine_both(
+    tree: HistoryTree,
+    where: CutSpec,
+    blueprint: Policy | Sequence[Policy],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> BothRefined:
+    """Re-solves every subgame below a cut for both players, one after the other.
+
+    Args:
+      tree: the game's histories.
+      where: the cut.
+      blueprint: profiles, a lane each.
+      gadgets: as in `refine`.
+      checkpoint: a folder with a folder for each player.
+      **options: of `refine`, all but `player`.
+
+    Raises:
+      ValueError: as `refine` does.
+    """
+    if "player" in options:
+        raise ValueError("player: both players re-solve; use refine for one of them")
+    found: list[Refinement] = []
+    for player in (0, 1):
+        folder = None if checkpoint is None else pathlib.Path(checkpoint) / f"player{player}"
+        one = refine(tree, where, blueprint, gadgets, player=player, checkpoint=folder, **options)
+        options["value"] = one.game_value
+        found.append(one)
+    first, second = found
+    halves = first.policy.probabilities[0], second.policy.probabilities[1]
+    policy = Policy(tree, halves, first.policy.labels)
+    before = np.tile(nash_conv(first.blueprint), len(first.gadgets))
+    return BothRefined((first, second), policy, before, nash_conv(policy))

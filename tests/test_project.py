@@ -32,7 +32,7 @@ ORDER = (
     ("evaluate",),
     ("solver",),
     ("exact",),
-    ("blueprints", "batch", "abstraction"),
+    ("blueprints", "batch", "abstraction", "specs"),
     ("refine",),
     ("cfr_d",),
     ("sweep",),

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.games.registry import GameEntry
-    from jaxgadget.refine import Refinement
+    from jaxgadget.refine import BothRefined, Refinement
     from jaxgadget.solver import Solution
     from jaxgadget.tree.history import HistoryTree
 
@@ -56,14 +56,25 @@ def solution_record(solution: Solution, seconds: Mapping[str, float] | None = No
     }
 
 
-def refinement_record(refinement: Refinement, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+def refinement_record(
+    refinement: Refinement,
+    seconds: Mapping[str, float] | None = None,
+    both: BothRefined | None = None,
+) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
+
+    Rows say what their alternative values and gifts are only if some differ from the default.
 
     Args:
       refinement: refined blueprints.
       seconds: in place of the refinement's own, if more was done than to refine.
+      both: both players', of which `refinement` is one; its rows are written then.
     """
     forest = refinement.forest
+    table = by_blueprint(refinement, None if both is None else both.table)
+    for name, usual in (("alternative", "best-response"), ("gifts", "lower-bound")):
+        if table[name].dropna().eq(usual).all():
+            table = table.drop(columns=name)
     return {
         "game": forest.tree.game.name,
         "cut": forest.cut.name,
@@ -72,13 +83,13 @@ def refinement_record(refinement: Refinement, seconds: Mapping[str, float] | Non
         "iterations": int(refinement.iterations.max()),
         "game_value": list(refinement.game_value),
         "seconds": dict(refinement.seconds if seconds is None else seconds),
-        "rows": by_blueprint(refinement).to_dict("records"),
+        "rows": table.to_dict("records"),
     }
 
 
-def by_blueprint(refinement: Refinement) -> pd.DataFrame:
-    """The refinement's table with the rows of a blueprint together."""
-    table = refinement.table
+def by_blueprint(refinement: Refinement, table: pd.DataFrame | None = None) -> pd.DataFrame:
+    """The refinement's table, or that of both players, with the rows of a blueprint together."""
+    table = refinement.table if table is None else table
     count = refinement.blueprint.num_lanes
     order = [lane for first in range(count) for lane in range(first, len(table), count)]
     return table.iloc[order].reset_index(drop=True)
@@ -215,6 +226,22 @@ def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Tabl
     if every_row or len(table) <= FEW_ROWS:
         return rows_table(table)
     return summary_table(table, noise=NOISE * refinement.forest.tree.payoff_range)
+
+
+def both_table(both: BothRefined) -> Table:
+    """NashConv of both players' refined halves together, a line for every gadget, prior and epsilon."""
+    table = both.table[lambda rows: rows["player"] == 0]
+    numbers = ("ε", "mean", "smallest", "largest")
+    shown = _table("gadget", "prior", *numbers, right=numbers)
+    shown.title = "NashConv of both players' refined halves"
+    before = table["blueprint_nash_conv"]
+    shown.add_row("blueprint", "", "", *(_number(x) for x in (before.mean(), before.min(), before.max())))
+    shown.add_section()
+    for (gadget, prior, epsilon), part in table.groupby(["gadget", "prior", "epsilon"], sort=False):
+        found = part["nash_conv"]
+        setting = _setting({"gadget": gadget, "prior": prior, "epsilon": epsilon})
+        shown.add_row(*setting, *(_number(x) for x in (found.mean(), found.min(), found.max())))
+    return shown
 
 
 # --- what stands below a table ------------------------------------------------------------

@@ -1,0 +1,64 @@
+"""Gadgets by name: what the command line's `--gadget`, `--prior` and `--epsilon` mean together."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jaxgadget.solve.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
+from jaxgadget.solve.kinds import GADGETS
+from jaxgadget.solve.prior import PRIORS, NoPrior
+
+DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
+"""What is solved if nothing is asked for."""
+
+
+def make_gadgets(
+    names: Sequence[str],
+    priors: Sequence[str],
+    epsilons: Sequence[str] | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Gadget]:
+    """The product, each once: prior `none` has no ε, and some gadgets know no other prior.
+
+    Args:
+      names: of gadgets.
+      priors: their names.
+      epsilons: numbers in [0, 1), or `auto`, as they were typed; by default 1e-3.
+      settings: other arguments; each gadget takes those that it knows.
+
+    Raises:
+      ValueError: for an ε that is neither, or if the only gadgets asked for refuse all priors.
+    """
+    several = [DEFAULT_EPSILON] if not epsilons else [_epsilon(text) for text in epsilons]
+    found: dict[str, Gadget] = {}
+    refused: list[ValueError] = []
+    for name in names:
+        kind = GADGETS[name]
+        known = {field.name for field in dataclasses.fields(kind)}
+        more = {key: value for key, value in (settings or {}).items() if key in known}
+        for prior in priors:
+            for epsilon in several:
+                try:
+                    gadget = kind(PRIORS[prior](), epsilon, **more)
+                except ValueError as error:
+                    refused.append(error)
+                    continue
+                used = "" if isinstance(gadget.prior, NoPrior) else str(epsilon)
+                found.setdefault(f"{name} {prior} {used}", gadget)
+    if not found:
+        raise refused[0]
+    return list(found.values())
+
+
+def _epsilon(text: str) -> Epsilon:
+    """`auto` or a number in [0, 1)."""
+    if text == AUTO:
+        return AUTO
+    try:
+        number = float(text)
+    except ValueError:
+        raise ValueError(f"epsilon={text!r}: expected a number in [0, 1), or 'auto'") from None
+    check_epsilon(number)
+    return number
