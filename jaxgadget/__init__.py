@@ -18,6 +18,8 @@ from jaxgadget.evaluate import (
     game_value,
     nash_conv,
 )
+from jaxgadget.exact import Response, best_equilibrium, restricted_nash_response
+from jaxgadget.floors import tremble
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.policy import Policy
 from jaxgadget.refine import BothRefined, Refinement, refine, refine_both
@@ -60,9 +62,11 @@ __all__ = [
     "ReachResolving",
     "Refinement",
     "Resolving",
+    "Response",
     "Solution",
     "UniformPrior",
     "Unsafe",
+    "best_equilibrium",
     "best_response",
     "build_forest",
     "cfr_checkpoints",
@@ -76,5 +80,7 @@ __all__ = [
     "nash_conv",
     "refine",
     "refine_both",
+    "restricted_nash_response",
     "solve",
+    "tremble",
 ]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -19,7 +21,8 @@ from jaxgadget.progress import progress_bar
 from jaxgadget.solve import forest as on_device
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import drive, precision
-from jaxgadget.solve.gadget import Gadget
+from jaxgadget.solve.exactly import HostGames, solve_lanes, to_host
+from jaxgadget.solve.gadget import AUTO, Gadget, Layout
 from jaxgadget.solve.prior import NoPrior
 from jaxgadget.solve.problem import Parts
 from jaxgadget.solve.ranges import Ranges
@@ -33,20 +36,26 @@ from jaxgadget.solve.structure import (
     pad_rows,
     trunk_ranges,
 )
+from jaxgadget.solver import LP
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.trunk import Trunk, build_trunk
 
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How every kind of gadget is solved; see `jaxgadget.refine`."""
+    """How every kind of gadget is solved; see `jaxgadget.refine`. No rule: linear programs."""
 
-    rule: Rule
+    rule: Rule | None
     dtype: np.dtype[Any]
     iterations: int
     target_gap: float | None
     check_every: int
     folder: pathlib.Path | None
+
+    @property
+    def algorithm(self) -> str:
+        """The rule's name, or `lp`."""
+        return LP if self.rule is None else self.rule.name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -128,7 +137,10 @@ class Batch:
         self.lanes: dict[int, Lanes] = {}
 
     def solve_all(self, gadgets: tuple[Gadget, ...], progress: bool | None) -> None:
-        """Solves one kind of gadget after the other."""
+        """Solves one kind of gadget after the other, or one gadget after the other by linear programs."""
+        if self.settings.rule is None:
+            self._solve_exactly(gadgets, progress)
+            return
         kinds = list(dict.fromkeys(type(gadget) for gadget in gadgets))
         iterations = self.settings.iterations
         with progress_bar("refining", iterations * len(kinds), progress) as report:
@@ -138,9 +150,11 @@ class Batch:
                 def told(done: int, before: int = number * iterations) -> None:
                     report(before + done)
 
-                self._solve([gadgets[i] for i in places], places, told)
+                self._solve(self.settings.rule, [gadgets[i] for i in places], places, told)
 
-    def _solve(self, gadgets: Sequence[Gadget], places: Sequence[int], report: Callable[[int], None]) -> None:
+    def _solve(
+        self, rule: Rule, gadgets: Sequence[Gadget], places: Sequence[int], report: Callable[[int], None]
+    ) -> None:
         """Solves one kind of gadget; `places` says which of the gadgets asked for these are."""
         how, here = self.settings, self.prepared
         with self.watch.phase("build"), precision(np.float64):
@@ -151,7 +165,7 @@ class Batch:
         with self.watch.phase("run"), precision(how.dtype):
             state = drive(
                 problem,
-                how.rule,
+                rule,
                 iterations=how.iterations,
                 target_gap=how.target_gap,
                 check_every=how.check_every,
@@ -165,6 +179,40 @@ class Batch:
         done = np.full(self.blueprint.num_lanes, int(state.iteration))
         epsilon = np.asarray(games.epsilon)
         self._keep(gadgets, places, found, np.asarray(games.live), layout.num_games, epsilon, done)
+
+    def _solve_exactly(self, gadgets: tuple[Gadget, ...], progress: bool | None) -> None:
+        """Solves all gadgets by linear programs, with the same certificates as CFR's."""
+        labels, here = self.blueprint.labels, self.prepared
+        blueprint = here.strategy[here.structure.player].body
+        done = itertools.count(1)
+        with progress_bar("refining", len(gadgets) * len(labels), progress) as report:
+            for place, gadget in enumerate(gadgets):
+
+                @functools.cache
+                def games(
+                    epsilon: float | None, gadget: Any = gadget
+                ) -> tuple[on_device.GadgetGames, Layout]:
+                    asked = gadget if epsilon is None else dataclasses.replace(gadget, epsilon=epsilon)
+                    with self.watch.phase("build"), precision(np.float64):
+                        return on_device.build_games(
+                            here.forest, here.structure, here.ranges, [asked], np.float64, here.trunk
+                        )
+
+                @functools.cache
+                def host(epsilon: float | None, games: Any = games) -> HostGames:
+                    found, layout = games(epsilon)
+                    return to_host(found, here.forest, layout)
+
+                auto = gadget.epsilon == AUTO
+                names = [f"{describe(gadget)} after blueprint {label!r}" for label in labels]
+                with self.watch.phase("run"), precision(np.float64):
+                    solved = solve_lanes(
+                        host, names, np.asarray(blueprint), auto=auto, report=lambda: report(next(done))
+                    )
+                    asked, layout = games(0.0 if auto else None)
+                    found = on_device.certify(asked, solved.played, blueprint, kind=type(gadget))
+                live, iterations = np.asarray(asked.live), solved.iterations.astype(np.int64)
+                self._keep([gadget], [place], found, live, layout.num_games, solved.epsilon, iterations)
 
     def _keep(
         self,

@@ -141,6 +141,7 @@ def solve(
     iterations: options.Iterations = 1000,
     dtype: options.Dtype = options.DtypeName.FLOAT64,
     target_gap: options.TargetGap = None,
+    floor: options.Floor = 0.0,
     checkpoint: options.CheckpointFile = None,
     save: options.Save = None,
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
@@ -158,6 +159,7 @@ def solve(
         iterations=iterations,
         target_gap=target_gap,
         dtype=dtype.value,
+        floors=floor or None,
         checkpoint=checkpoint,
     )
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}

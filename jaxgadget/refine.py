@@ -33,6 +33,7 @@ from jaxgadget.solve.gadget import AUTO, DEFAULT_EPSILON, Gadget
 from jaxgadget.solve.kinds import MaxMargin, Resolving, Unsafe
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solve.regret import Rule, find_rule
+from jaxgadget.solver import LP
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
@@ -68,7 +69,7 @@ class Refinement:
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
-      iterations: for every lane, iterations done.
+      iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
       seconds: `build`, `compile` and `run`.
     """
 
@@ -163,7 +164,8 @@ def refine(
       gadgets: by default unsafe, and resolving and max-margin with every prior.
       player: who re-solves, 0 or 1.
       infostate: re-solve only the subgame in which this infostate lies.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, or a `Rule`.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact linear
+        programs, for which the next four arguments mean nothing.
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when no gadget game of a kind has a larger gap.
       check_every: iterations between two looks at the gap.
@@ -181,9 +183,12 @@ def refine(
     check_limits(iterations, target_gap, check_every)
     check_value(value)
     folder = None if checkpoint is None else pathlib.Path(checkpoint)
-    settings = Settings(find_rule(algorithm), check_dtype(dtype), iterations, target_gap, check_every, folder)
+    rule = None if algorithm == LP else find_rule(algorithm)
+    if rule is None:
+        _check_exact(target_gap, checkpoint)
+    settings = Settings(rule, check_dtype(dtype), iterations, target_gap, check_every, folder)
     profiles = (blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))).on(tree)
-    asked, watch = _listed(gadgets), Stopwatch()
+    asked, watch = _listed(gadgets, rule is None), Stopwatch()
     with watch.phase("build"):
         spot = cut(tree, where)
         forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
@@ -214,13 +219,19 @@ def _collect(batch: Batch, gadgets: tuple[Gadget, ...], value: tuple[float, floa
         live=np.concatenate([lane.live for lane in lanes], axis=1),
         epsilon=np.concatenate([lane.epsilon for lane in lanes]),
         game_value=value,
-        algorithm=batch.settings.rule.name,
+        algorithm=batch.settings.algorithm,
         iterations=np.concatenate([lane.iterations for lane in lanes]),
         seconds=batch.watch.seconds,
     )
 
 
-def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
+def _check_exact(target_gap: object, checkpoint: object) -> None:
+    for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
+        if value is not None:
+            raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
+
+
+def _listed(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
     if gadgets is None:
         return default_gadgets()
     several = tuple(gadgets) if isinstance(gadgets, Sequence) else (gadgets,)
@@ -229,7 +240,7 @@ def _listed(gadgets: Gadget | Sequence[Gadget] | None) -> tuple[Gadget, ...]:
             raise ValueError(
                 f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving() or MaxMargin()"
             )
-        if gadget.epsilon == AUTO:
+        if gadget.epsilon == AUTO and not exact:
             raise ValueError(f"epsilon='auto' for {gadget.name}: CFR takes a number; expected algorithm='lp'")
     if not several:
         raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")

@@ -1,4 +1,4 @@
-"""Solving whole games: equilibria and blueprints by CFR."""
+"""Solving whole games: equilibria and blueprints, by CFR or exactly."""
 
 from __future__ import annotations
 
@@ -6,19 +6,29 @@ import dataclasses
 import os
 from collections.abc import Sequence
 
+import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.evaluate import evaluate_policy, to_policy, whole_problem
+from jaxgadget.evaluate import evaluate_policy, to_parts, to_policy, whole_problem
+from jaxgadget.exact import solve_exactly
+from jaxgadget.floors import Floors, check_floors
+from jaxgadget.games.game import FloatArray
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve.cfr import State, average
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
 from jaxgadget.solve.problem import Problem
-from jaxgadget.solve.regret import Rule, find_rule
+from jaxgadget.solve.regret import Bounds, Rule, find_rule
+from jaxgadget.solve.response import evaluate
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import sequence_form
+
+LP = "lp"
+"""The algorithm that is none of CFR's."""
+
+_evaluate = jax.jit(evaluate)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -26,13 +36,14 @@ class Solution:
     """A solved game, with its certificate in float64.
 
     Attributes:
-      policy: both players' average policies, one lane.
+      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
       value: what player 0 gets when both play them.
       best_response_values: what player 1 gets at best against player 0's, and player 0
         against player 1's.
       nash_conv: their sum; OpenSpiel's `exploitability` is half of it.
-      algorithm: the rule's name.
-      iterations: how many were done.
+      gap: what both could gain by best responses that keep to the floors; without floors, NashConv.
+      algorithm: the rule's name, or `lp`.
+      iterations: how many were done; of the simplex method for `lp`.
       seconds: `build`, `compile` and `run`, the evaluation included.
     """
 
@@ -40,6 +51,7 @@ class Solution:
     value: float
     best_response_values: tuple[float, float]
     nash_conv: float
+    gap: float
     algorithm: str
     iterations: int
     seconds: dict[str, float]
@@ -47,9 +59,11 @@ class Solution:
     @property
     def message(self) -> str:
         """How far the solve got, and what to do about it, in a sentence."""
-        share = self.nash_conv / self.policy.tree.payoff_range
+        share = self.gap / self.policy.tree.payoff_range
         advice = "" if share <= 1e-3 else "; increase iterations to lower it"
-        return f"NashConv {self.nash_conv:.3g} after {self.iterations} iterations of {self.algorithm}{advice}"
+        within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
+        iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
+        return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
 
 
 def solve(
@@ -60,20 +74,25 @@ def solve(
     target_gap: float | None = None,
     check_every: int = 100,
     dtype: DTypeLike = "float64",
+    floors: Floors | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Solution:
-    """Solves a whole game by CFR.
+    """Solves a whole game, by CFR or by linear programs.
 
-    Updates alternate, player 0 first; the average is OpenSpiel's, to the last digits.
+    CFR's updates alternate, player 0 first; the average is OpenSpiel's, to the last digits.
 
     Args:
       tree: the game's histories.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, or a `Rule`.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact, for which
+        iterations, targets and precision mean nothing.
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when NashConv is no larger, in units of the game's payoff.
       check_every: iterations between two looks at NashConv.
       dtype: `float32` or `float64`; JAX's global flag need not be set.
+      floors: least probability of every action, so that the result is an equilibrium of
+        constrained behaviour or a trembling-hand approximation (Farina, Kroer and Sandholm
+        2017): a number ε for ε-uniform floors, or arrays as `tremble` makes them.
       checkpoint: a file to resume from and to save to.
       progress: show a bar; by default if it takes over two seconds and somebody watches.
 
@@ -81,10 +100,13 @@ def solve(
       ValueError: if an argument is out of range or the checkpoint is of another solve.
     """
     watch = Stopwatch()
+    least = None if floors is None else check_floors(tree, floors)
+    if algorithm == LP:
+        return _solve_exactly(tree, least, target_gap, checkpoint, watch)
     rule, precise = find_rule(algorithm), check_dtype(dtype)
     check_iterations(iterations)
     with watch.phase("build"):
-        problem = whole_problem(tree, 1, precise)
+        problem = _floored(tree, whole_problem(tree, 1, precise), least)
     with watch.phase("run"), precision(precise), progress_bar("solving", iterations, progress) as report:
         state = drive(
             problem,
@@ -96,18 +118,70 @@ def solve(
             report=report,
         )
         policy = _policy(tree, problem, state, rule)
+    return _certified(policy, least, rule.name, int(state.iteration), watch)
+
+
+def _solve_exactly(
+    tree: HistoryTree,
+    floors: tuple[FloatArray, FloatArray] | None,
+    target_gap: object,
+    checkpoint: object,
+    watch: Stopwatch,
+) -> Solution:
+    for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
+        if value is not None:
+            raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
+    with watch.phase("run"):
+        found = solve_exactly(tree, floors=floors)
+    return _certified(found.policy, floors, LP, found.iterations, watch)
+
+
+def _certified(
+    policy: Policy,
+    floors: tuple[FloatArray, FloatArray] | None,
+    algorithm: str,
+    iterations: int,
+    watch: Stopwatch,
+) -> Solution:
+    """Evaluates a policy in the full game, and within the floors."""
     with watch.phase("run"):
         values = evaluate_policy(policy)
-    first, second = values.best_response_values[:, 0].tolist()
+        first, second = values.best_response_values[:, 0].tolist()
+        gap = first + second
+        if floors is not None:
+            tree = policy.tree
+            problem = _floored(tree, whole_problem(tree, 1, np.float64), floors)
+            with precision(np.float64):
+                found = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
+            gap = float(found.gap[0, 0])
     return Solution(
         policy=policy,
         value=float(values.value[0]),
         best_response_values=(first, second),
         nash_conv=first + second,
-        algorithm=rule.name,
-        iterations=int(state.iteration),
+        gap=gap,
+        algorithm=algorithm,
+        iterations=iterations,
         seconds=watch.seconds,
     )
+
+
+def _floored(tree: HistoryTree, problem: Problem, floors: tuple[FloatArray, FloatArray] | None) -> Problem:
+    """The same problem with floors at all infosets."""
+    if floors is None:
+        return problem
+    form = sequence_form(tree)
+    with precision(problem.dtype):
+        first, second = (
+            dataclasses.replace(
+                terms,
+                body=Bounds(
+                    floor=jax.device_put(floors[p][form.action_sequences(p) - 1, None].astype(problem.dtype))
+                ),
+            )
+            for p, terms in enumerate(problem.terms)
+        )
+    return dataclasses.replace(problem, terms=(first, second))
 
 
 def cfr_checkpoints(

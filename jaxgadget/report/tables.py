@@ -52,6 +52,7 @@ def solution_record(solution: Solution, seconds: Mapping[str, float] | None = No
         "value": solution.value,
         "best_response_values": list(solution.best_response_values),
         "nash_conv": solution.nash_conv,
+        **({} if solution.gap == solution.nash_conv else {"gap_within_floors": solution.gap}),
         "seconds": dict(solution.seconds if seconds is None else seconds),
     }
 
@@ -137,7 +138,9 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
     table.add_row("best response of player 1 to player 0's average gets", f"{first:.9g}")
     table.add_row("best response of player 0 to player 1's average gets", f"{second:.9g}")
     table.add_row("NashConv, the sum of what both gain by best responses", f"{solution.nash_conv:.6g}")
-    table.add_row("OpenSpiel's exploitability, half of it", f"{solution.nash_conv / 2:.6g}")
+    if solution.gap != solution.nash_conv:
+        table.add_row("the same for best responses within the floors", f"{solution.gap:.6g}")
+    table.add_row("OpenSpiel's exploitability, half of NashConv", f"{solution.nash_conv / 2:.6g}")
     table.add_row("seconds", _seconds(solution.seconds if seconds is None else seconds))
     return table
 

@@ -1,0 +1,217 @@
+"""Whole games solved exactly, by linear programs: equilibria, and strategies against a known opponent."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxgadget.evaluate import check_player, to_policy
+from jaxgadget.games.game import FloatArray
+from jaxgadget.policy import Policy
+from jaxgadget.solve.problem import fixed_entry
+from jaxgadget.solve.program import Decisions, Optimum, Program, solve_program
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.sequence import SequenceForm, sequence_form
+
+EQUILIBRIUM_TOLERANCE = 1e-9
+"""By how much `best_equilibrium` may guarantee less than the value, as a share of the payoff range."""
+
+Floors = Sequence[FloatArray]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ExactSolution:
+    """An equilibrium of a whole game.
+
+    Attributes:
+      policy: both players' strategies, one lane, `lp`: mutual counterfactual best responses
+        (within the floors).
+      value: what player 0's strategy guarantees against the best response that the floors allow.
+      gap: by how much that and what player 1's strategy concedes differ: rounding.
+      iterations: of the simplex method.
+    """
+
+    policy: Policy
+    value: float
+    gap: float
+    iterations: int
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Response:
+    """A player's strategy for a known opponent who may turn out another.
+
+    Attributes:
+      policy: the opponent's policy with the player's rows replaced, one lane.
+      value_against_model: what the player gets against the opponent's policy.
+      guaranteed_value: what it gets at least, against anybody.
+      iterations: of the simplex method.
+    """
+
+    policy: Policy
+    value_against_model: float
+    guaranteed_value: float
+    iterations: int
+
+
+def solve_exactly(
+    tree: HistoryTree, *, floors: Floors | None = None, time_limit: float | None = None
+) -> ExactSolution:
+    """An equilibrium of a whole game, from one linear program (Koller et al. 1996; von Stengel 1996).
+
+    Player 0's strategy is the program's solution, player 1's its dual one. Where a player does not
+    get by its own strategy it plays a pure counterfactual best response, and where nobody gets,
+    all actions alike.
+
+    Args:
+      tree: the game's histories.
+      floors: for both players the least probability of every action, `[num_sequences - 1]` in the
+        tree's order like a lane of `Policy.probabilities`; both then keep to them.
+      time_limit: in seconds; by default none.
+
+    Raises:
+      ProgramError: if HiGHS does not solve it.
+      ValueError: if floors have the wrong shape, are negative or sum to more than 1.
+    """
+    form = sequence_form(tree)
+    program = Program(
+        name=f"whole game {tree.game.name}", maximiser=0, players=_players(form, floors), payoff=form.payoff
+    )
+    found = solve_program(program, time_limit=time_limit)
+    policy = to_policy(
+        tree, form, (found.strategy[0].body[:, None], found.strategy[1].body[:, None]), ("lp",)
+    )
+    return ExactSolution(policy, float(found.value[0]), float(found.gap[0]), found.iterations)
+
+
+def best_equilibrium(opponent: Policy, player: int, *, time_limit: float | None = None) -> Response:
+    """Of a player's equilibrium strategies the one that does best against a given opponent.
+
+    Two linear programs: the first finds the value of the game, the second maximises the value
+    against the opponent among strategies that guarantee it less `EQUILIBRIUM_TOLERANCE`.
+
+    Args:
+      opponent: a policy of one lane; the player's own rows do not matter.
+      player: 0 or 1, whose strategy to find.
+      time_limit: in seconds for each program; by default none.
+
+    Raises:
+      ProgramError: if HiGHS does not solve it.
+      ValueError: if the policy has several lanes, or `player` is not 0 or 1.
+    """
+    tree, form = _check(opponent, player)
+    players, linear = _players(form, None), _against(form, opponent, player)
+    name = f"best equilibrium of player {player} in {tree.game.name}"
+    free = Program(name=name, maximiser=player, players=players, payoff=form.payoff)
+    value = float(solve_program(free, time_limit=time_limit).value[0])
+    bound = dataclasses.replace(
+        free,
+        guarantee_weight=0.0,
+        linear=linear,
+        at_least=value - EQUILIBRIUM_TOLERANCE * tree.payoff_range,
+    )
+    found = solve_program(bound, time_limit=time_limit)
+    return _response(form, opponent, player, found, linear, f"best-equilibrium:{opponent.labels[0]}")
+
+
+def restricted_nash_response(
+    opponent: Policy, player: int, p: float, *, time_limit: float | None = None
+) -> Response:
+    """Best against an opponent who follows a model with probability p, and plays freely otherwise.
+
+    Maximises p × value against the model + (1−p) × guaranteed value: a best response for p = 1, an
+    equilibrium strategy for p = 0, and in between the least exploitable of those that gain as much.
+    Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
+
+    Args:
+      opponent: the model, a policy of one lane; the player's own rows do not matter.
+      player: 0 or 1, whose strategy to find.
+      p: in [0, 1].
+      time_limit: in seconds; by default none.
+
+    Raises:
+      ProgramError: if HiGHS does not solve it.
+      ValueError: if the policy has several lanes, `player` is not 0 or 1, or p is out of range.
+    """
+    tree, form = _check(opponent, player)
+    if isinstance(p, bool) or not 0 <= p <= 1:
+        raise ValueError(f"p={p}: expected a number in [0, 1], the probability that the model is followed")
+    linear = _against(form, opponent, player)
+    program = Program(
+        name=f"restricted Nash response of player {player} in {tree.game.name}",
+        maximiser=player,
+        players=_players(form, None),
+        payoff=form.payoff,
+        guarantee_weight=1.0 - p,
+        linear=p * linear,
+    )
+    found = solve_program(program, time_limit=time_limit)
+    return _response(form, opponent, player, found, linear, f"rnr:{p:g}:{opponent.labels[0]}")
+
+
+def _check(opponent: Policy, player: int) -> tuple[HistoryTree, SequenceForm]:
+    check_player(player)
+    if opponent.num_lanes != 1:
+        raise ValueError(f"opponent has {opponent.num_lanes} lanes: expected one; pick it by policy.lane(k)")
+    return opponent.tree, sequence_form(opponent.tree)
+
+
+def _players(form: SequenceForm, floors: Floors | None) -> tuple[Decisions, Decisions]:
+    """Both players' decisions in the whole game."""
+    if floors is not None and len(floors) != 2:
+        raise ValueError(f"floors={len(floors)} array(s): expected two, player 0's and player 1's")
+    found: list[Decisions] = []
+    for player, body in enumerate(form.treeplex):
+        floor = None
+        if floors is not None:
+            given, size = np.asarray(floors[player], np.float64), body.num_sequences - body.num_roots
+            if given.shape != (size,):
+                raise ValueError(
+                    f"floors of player {player} have shape {given.shape}: expected ({size},), the actions "
+                    f"of all infosets of {form.tree.game.name}"
+                )
+            floor = given[form.action_sequences(player) - 1]
+        decisions = Decisions(
+            entry=fixed_entry(1),
+            body=body,
+            link=np.zeros(body.num_roots, np.int64),
+            scale=np.ones(body.num_roots),
+            constant=np.zeros(1),
+            body_floor=floor,
+        )
+        found.append(decisions)
+    return found[0], found[1]
+
+
+def _against(form: SequenceForm, opponent: Policy, player: int) -> FloatArray:
+    """`[S]` what every sequence of the player earns against a policy."""
+    other, payoff = 1 - player, form.payoff
+    reach = np.ones(form.treeplex[other].num_sequences)
+    reach[form.treeplex[other].num_roots :] = opponent.reach(other)[form.action_sequences(other), 0]
+    pairs = (payoff.row, payoff.column)
+    sign = 1 if player == 0 else -1
+    earned = np.bincount(
+        pairs[player],
+        sign * payoff.value * reach[pairs[other]],
+        form.treeplex[player].num_sequences,
+    )
+    return np.asarray(earned, np.float64)
+
+
+def _response(
+    form: SequenceForm, opponent: Policy, player: int, found: Optimum, linear: FloatArray, label: str
+) -> Response:
+    rows = to_policy(
+        form.tree, form, (found.strategy[0].body[:, None], found.strategy[1].body[:, None]), (label,)
+    )
+    pair = (
+        (rows.probabilities[0], opponent.probabilities[1])
+        if player == 0
+        else (opponent.probabilities[0], rows.probabilities[1])
+    )
+    policy = Policy(form.tree, pair, (label,))
+    plan = np.ones(form.treeplex[player].num_sequences)
+    plan[form.treeplex[player].num_roots :] = policy.reach(player)[form.action_sequences(player), 0]
+    return Response(policy, float(linear @ plan), float(found.value[0]), found.iterations)

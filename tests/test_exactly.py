@@ -1,0 +1,142 @@
+"""Gadgets by linear programs: published optima, and that CFR+ comes within its gap of them."""
+
+from __future__ import annotations
+
+import functools
+import json
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget import (
+    BlueprintPrior,
+    BlueprintValues,
+    Full,
+    MaxMargin,
+    NoPrior,
+    OptimalContinuation,
+    Policy,
+    ReachMaxMargin,
+    ReachResolving,
+    Resolving,
+    UniformPrior,
+)
+from jaxgadget.games.game import FloatArray
+from jaxgadget.refine import default_gadgets
+from jaxgadget.tree.history import HistoryTree
+
+REFERENCE = json.loads((pathlib.Path(__file__).parent / "data" / "subgames.json").read_text())["games"]
+RATIO = {"uniform": 1.0, "geometric": 0.5, "steep": 0.05}
+CUTS = {"second betting round": "flop", "depth 1": "depth:1", "depth 2": "depth:2"}
+GADGETS = (
+    "unsafe",
+    "resolve",
+    "resolve_uniform",
+    "resolve_blueprint",
+    "maxmargin",
+    "maxmargin_uniform",
+    "maxmargin_blueprint",
+)
+GROUPS: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
+VALUES: dict[str, float] = {}
+for _game in REFERENCE:
+    VALUES[_game["game"]] = _game["value_player0"]
+    for _case in _game["cases"]:
+        GROUPS.setdefault((_game["game"], _game["cut"], _case["resolving_player"]), []).append(_case)
+EXACT = 1e-6
+
+
+@functools.cache
+def loaded(name: str) -> HistoryTree:
+    return jaxgadget.enumerate_game(jaxgadget.load(name))
+
+
+def summaries(values: FloatArray) -> list[float]:
+    return [float(summary(values)) for summary in (np.sum, np.min, np.max)]
+
+
+@pytest.mark.parametrize(("game", "where", "player"), GROUPS)
+def test_published_optima(game: str, where: str, player: int) -> None:
+    """Every unique number of `subgames.json`, to 1e-6."""
+    cases, tree, value = GROUPS[game, where, player], loaded(game), VALUES[game]
+    blueprints = Policy.stack([Policy.geometric(tree, RATIO[case["blueprint"]]) for case in cases])
+    asked = (*default_gadgets(), OptimalContinuation(NoPrior()))
+    result = jaxgadget.refine(
+        tree, CUTS[where], blueprints, asked, player=player, algorithm="lp", value=(value, value)
+    )
+    assert np.nanmax(np.abs(result.gap)) < 1e-7
+    for number, case in enumerate(cases):
+        for kind, name in enumerate(GADGETS):
+            lane = kind * len(cases) + number
+            published = [case[name][f"gadget_value_{what}"] for what in ("sum_over_subgames", "min", "max")]
+            assert summaries(result.gadget_value[:, lane]) == pytest.approx(published, abs=EXACT), name
+            bound = result.exploitability_bound[lane]
+            assert name == "unsafe" or result.refined_exploitability[lane] <= bound + EXACT
+        lane = len(GADGETS) * len(cases) + number
+        floor = case["optimal_continuation_exploitability"]
+        assert result.refined_exploitability[lane] == pytest.approx(floor, abs=EXACT)
+        assert value * (1, -1)[player] - result.gadget_value[0, lane] == pytest.approx(floor, abs=EXACT)
+
+
+WIDE = (
+    ReachResolving(NoPrior()),
+    ReachResolving(BlueprintPrior(), 0.02),
+    ReachMaxMargin(NoPrior()),
+    ReachMaxMargin(UniformPrior(), 0.02),
+    Resolving(BlueprintPrior(), 0.02, alternative=BlueprintValues()),
+    MaxMargin(UniformPrior(), 0.02, alternative=BlueprintValues()),
+    Full(NoPrior()),
+    Full(BlueprintPrior(), 0.02),
+    OptimalContinuation(NoPrior()),
+    OptimalContinuation(UniformPrior(), 0.02),
+)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_cfr_comes_within_its_gap_of_the_optimum(player: int) -> None:
+    """`value ≤ LP ≤ value + gap` in every subgame, on reaches that are unequal, clipped and zero."""
+    tree = loaded("goofspiel(num_cards=4,imp_info=True)")
+    certain = Policy.geometric(tree, 0.0001)
+    first, second = (np.where(rows < 1e-3, 0.0, rows) for rows in certain.probabilities)
+    never = Policy(tree, (np.round(first, 3), np.round(second, 3)), ("certain",))
+    blueprints = Policy.stack([Policy.geometric(tree, 0.5), Policy.geometric(tree, 0.05), never])
+    how: dict[str, Any] = {"player": player, "value": (0.0, 0.0)}
+    exact = jaxgadget.refine(tree, "depth:1", blueprints, WIDE, algorithm="lp", **how)
+    found = jaxgadget.refine(tree, "depth:1", blueprints, WIDE, iterations=400, dtype="float64", **how)
+    np.testing.assert_array_equal(np.isnan(exact.gap), np.isnan(found.gap))
+    np.testing.assert_array_equal(exact.live, found.live)
+    assert not exact.live.all()
+    real = ~np.isnan(exact.gap)
+    low, gap, optimum = found.gadget_value[real], found.gap[real], exact.gadget_value[real]
+    assert (low <= optimum + EXACT).all() and (optimum <= low + gap + EXACT).all()
+    assert np.abs(exact.gap[real]).max() < 1e-7 < gap.max()
+
+
+def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
+    """The value is the unperturbed optimum, the strategy is no worse than the one for that ε."""
+    tree = loaded("kuhn_poker")
+    kinds = (Resolving, MaxMargin, ReachResolving, Full, OptimalContinuation)
+    blueprints = Policy.stack([Policy.uniform(tree), Policy.geometric(tree, 0.5)])
+    asked = [kind(BlueprintPrior(), "auto") for kind in kinds] + [kind(NoPrior()) for kind in kinds]
+    result = jaxgadget.refine(tree, "depth:1", blueprints, asked, algorithm="lp", value=(-1 / 18, -1 / 18))
+    half = len(kinds) * 2
+    np.testing.assert_allclose(result.gadget_value[:, :half], result.gadget_value[:, half:], atol=1e-9)
+    assert ((result.epsilon[:half] > 0) & (result.epsilon[:half] <= 1e-3)).all()
+    assert (result.epsilon[half:] == 0).all()
+    assert result.table["epsilon"].tolist() == result.epsilon.tolist()
+    known = ~np.isnan(result.exploitability_bound)
+    rise = result.refined_exploitability - result.blueprint_exploitability
+    assert (rise[known] <= 1e-9).all()
+
+
+def test_what_linear_programs_do_not_take() -> None:
+    tree = loaded("kuhn_poker")
+    blueprint = Policy.uniform(tree)
+    for wrong in ({"target_gap": 0.1}, {"checkpoint": "somewhere"}):
+        with pytest.raises(ValueError, match=r"with algorithm='lp': linear programs have none"):
+            jaxgadget.refine(tree, "depth:1", blueprint, algorithm="lp", **wrong)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match=r"epsilon='auto' for resolving: CFR takes a number"):
+        jaxgadget.refine(tree, "depth:1", blueprint, Resolving(epsilon="auto"))
