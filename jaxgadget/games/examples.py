@@ -126,8 +126,8 @@ def three_state_figure11() -> StepwiseGame:
     """Three states of matching pennies with other bonuses (Equilibrium refinements, Fig. 11).
 
     As in Fig. 5, but two Heads in state 1 pay 2, and two Tails in state 2 pay 3. The value is
-    5/6, only if player 0 plays Heads surely in state 1 and 1/4 in 2|3. The paper prints this right only
-    as the blueprint, whose values are 9/8 (it prints 1/8) in 1|2 and 1/4 in 3.
+    5/6, only if player 0 plays Heads surely in state 1 and 1/4 in 2|3. The paper's blueprint plays Heads
+    0 in state 1 and 1/4 in 2|3: that has the values 1/8 and 1/4 that it states (it prints other numbers).
     """
     first = {("Heads", "Heads"): 2.0, ("Tails", "Tails"): 1.0}
     second = {("Heads", "Heads"): 1.0, ("Tails", "Tails"): 3.0}
