@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.solve.alternative import ALTERNATIVES, GIFT_RULES
+from jaxgadget.solve.drive import MOST_ITERATIONS
 from jaxgadget.solve.gadget import AUTO
 from jaxgadget.solve.kinds import GADGETS
 from jaxgadget.solve.prior import PRIORS
@@ -98,7 +99,7 @@ Iterations = Annotated[
     typer.Option(
         "--iterations",
         metavar="N",
-        callback=_within(1),
+        callback=_within(1, MOST_ITERATIONS),
         help="How many at most; one updates both players. Linear programs have none.",
     ),
 ]

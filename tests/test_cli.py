@@ -16,8 +16,9 @@ from typer.testing import CliRunner, Result
 import jaxgadget
 from jaxgadget import HistoryTree, Policy, enumerate_game, load
 from jaxgadget.cli import app
-from jaxgadget.options import AlgorithmName, GadgetName, PriorName
-from jaxgadget.solve.gadget import GADGETS
+from jaxgadget.options import AlgorithmName
+from jaxgadget.solve.alternative import ALTERNATIVES, GIFT_RULES
+from jaxgadget.solve.kinds import GADGETS
 from jaxgadget.solve.prior import PRIORS
 from jaxgadget.solve.regret import RULES
 
@@ -87,9 +88,10 @@ def kuhn() -> HistoryTree:
 
 
 def test_names_are_those_of_the_library():
-    assert {str(name) for name in AlgorithmName} == set(RULES)
-    assert {str(name) for name in GadgetName} == set(GADGETS)
-    assert {str(name) for name in PriorName} == set(PRIORS)
+    assert {str(name) for name in AlgorithmName} == {*RULES, "lp"}
+    text = words(run("refine", "--help").stdout)
+    for name in (*GADGETS, *PRIORS, *ALTERNATIVES, *GIFT_RULES):
+        assert name in text
 
 
 # --- help, games --------------------------------------------------------------------------
@@ -143,7 +145,7 @@ def test_solve_table_and_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
     assert result.exit_code == 0
     text = words(result.stdout)
     assert "NashConv" in text
-    assert "OpenSpiel's exploitability, half of it" in text
+    assert "OpenSpiel's exploitability, half of NashConv" in text
     assert str(policy) in result.stdout.replace("\n", "")
     found = strict(record.read_text())
     assert found["nash_conv"] <= 0.01
@@ -349,6 +351,16 @@ BAD_INPUT = [
     ("refine kuhn_poker --epsilon 1", "epsilon=1"),
     ("refine kuhn_poker --epsilon -0.1", "epsilon=-0.1"),
     ("refine kuhn_poker --epsilon nan", "epsilon=nan"),
+    ("refine kuhn_poker --epsilon some", "epsilon='some': expected a number in [0, 1), or 'auto'"),
+    ("refine kuhn_poker --epsilon auto", "expected algorithm='lp'"),
+    ("refine kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
+    ("refine kuhn_poker --algorithm lp --checkpoint here", "linear programs have none"),
+    ("solve kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
+    ("solve kuhn_poker --floor 1", "expected a number in [0, 1)"),
+    ("solve kuhn_poker --floor -0.5", "--floor"),
+    ("refine kuhn_poker --alternative none", "--alternative"),
+    ("refine kuhn_poker --gifts all", "--gifts"),
+    ("refine kuhn_poker --gadget reach-resolving --scale-gifts", "scaled=True with 2 subgames"),
     ("refine kuhn_poker --epsilon 2 --prior none", "epsilon=2"),
     ("refine kuhn_poker --iterations 0", "--iterations"),
     ("solve kuhn_poker --iterations -5", "--iterations"),
@@ -369,7 +381,7 @@ BAD_INPUT = [
     ("refine kuhn_poker --blueprint file:malformed.efg", "file:malformed.efg"),
     ("refine kuhn_poker --blueprint file:other.npz", "not of 'kuhn_poker'"),
     ("refine kuhn_poker --infostate 7p", "infostate '7p'"),
-    ("refine kuhn_poker --gadget unsafe --prior uniform --prior blueprint", "--gadget unsafe alone"),
+    ("refine kuhn_poker --gadget unsafe --prior uniform --prior blueprint", "it has no decision to perturb"),
     ("refine kuhn_poker --plot x.gif", ".png, .svg, .pdf"),
     ("refine kuhn_poker --plot missing/x.png", "--plot: cannot write 'missing/x.png'"),
     ("refine kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
@@ -442,3 +454,47 @@ def test_as_a_program_of_its_own():
     done = run_program("games")
     assert (done.returncode, done.stderr) == (0, "")
     assert "leduc_poker" in done.stdout
+
+
+# --- exact programs, other gadgets, both players -------------------------------------------
+
+
+def test_solve_exactly_and_with_floors():
+    exact = strict(run("solve", "kuhn_poker", "--algorithm", "lp", "--json", "-").stdout)
+    assert exact["algorithm"] == "lp"
+    assert exact["value"] == pytest.approx(-1 / 18, abs=1e-9)
+    assert exact["nash_conv"] == pytest.approx(0, abs=1e-9)
+    floored = strict(run("solve", "kuhn_poker", "--algorithm", "lp", "--floor", 0.1, "--json", "-").stdout)
+    assert floored["gap_within_floors"] == pytest.approx(0, abs=1e-8)
+    assert floored["nash_conv"] > 0.01
+    assert "within the floors" in words(run("solve", "kuhn_poker", "--floor", 0.1).stdout)
+
+
+def test_refine_both_players_exactly(kuhn: HistoryTree):
+    options = ["--blueprint", "uniform", "--blueprint", "cfr:3", "--algorithm", "lp", "--epsilon", "auto"]
+    options += ["--gadget", "resolving", "--gadget", "optimal-continuation", "--prior", "blueprint"]
+    record = strict(run("refine", "kuhn_poker", "--player", "both", *options, "--json", "-").stdout)
+    assert record["algorithm"] == "lp"
+    assert len(record["rows"]) == 8
+    assert [list(row) for row in record["rows"]] == [[*ROW_KEYS, "blueprint_nash_conv", "nash_conv"]] * 8
+    keyed = {(row["blueprint"], row["gadget"], row["player"]): row for row in record["rows"]}
+    for blueprint in ("uniform", "cfr:3"):
+        for gadget in ("resolving", "optimal-continuation"):
+            one, two = (keyed[blueprint, gadget, player] for player in (0, 1))
+            assert one["nash_conv"] == two["nash_conv"]
+            total = one["refined_exploitability"] + two["refined_exploitability"]
+            assert one["nash_conv"] == pytest.approx(total, abs=2e-6 * 4)
+            assert one["nash_conv"] <= one["blueprint_nash_conv"] + 1e-9
+            assert 0 < one["epsilon"] <= 1e-3
+    text = words(run("refine", "kuhn_poker", "--player", "both", *options).stdout)
+    assert "NashConv of both players' refined halves" in text
+
+
+def test_settings_that_are_not_the_default_are_columns():
+    options = ["--blueprint", "uniform", "--gadget", "reach-max-margin", "--prior", "none", "--iterations", 5]
+    plain = strict(run("refine", "kuhn_poker", *options, "--json", "-").stdout)["rows"]
+    assert [list(row) for row in plain] == [ROW_KEYS]
+    more = ["--alternative", "blueprint", "--gifts", "estimate", "--json", "-"]
+    (row,) = strict(run("refine", "kuhn_poker", *options, *more).stdout)["rows"]
+    assert list(row) == [*ROW_KEYS, "alternative", "gifts"]
+    assert (row["alternative"], row["gifts"], row["exploitability_bound"]) == ("blueprint", "estimate", None)

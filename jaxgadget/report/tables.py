@@ -74,7 +74,7 @@ def refinement_record(
     forest = refinement.forest
     table = by_blueprint(refinement, None if both is None else both.table)
     for name, usual in (("alternative", "best-response"), ("gifts", "lower-bound")):
-        if table[name].dropna().eq(usual).all():
+        if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
     return {
         "game": forest.tree.game.name,

@@ -97,8 +97,8 @@ def solve_program(
       fallback: rows for infosets that nobody reaches, for example a blueprint's; floors are mixed
         in where they lie below.
       time_limit: in seconds, for all games together; by default none.
-      method: simplex, or interior points with a crossover, which took 1 to 3 times as long on every
-        game tried (Leduc, Goofspiel 5, Liar's Dice 4 to 6).
+      method: simplex, or interior points with a crossover, which took 1 to 3.4 times as long on
+        every game tried (Leduc, Goofspiel 4 and 5, Liar's Dice with 5 and 6 sides).
 
     Raises:
       ProgramError: if HiGHS does not solve a game, or the solution is not optimal within
