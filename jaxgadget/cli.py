@@ -220,16 +220,10 @@ def refine(
     from jaxgadget.refine import refine_both
     from jaxgadget.solve.clock import Stopwatch
 
-    watch = Stopwatch()
-    with watch.phase("build"):
+    with (watch := Stopwatch()).phase("build"):
         profiles = make_blueprints(tree, specs)
-    how: dict[str, Any] = {
-        "algorithm": algorithm.value,
-        "iterations": iterations,
-        "target_gap": target_gap,
-        "dtype": dtype.value,
-        "checkpoint": checkpoint,
-    }
+    how: dict[str, Any] = {"algorithm": algorithm.value, "iterations": iterations, "dtype": dtype.value}
+    how |= {"target_gap": target_gap, "checkpoint": checkpoint}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     if player is options.PlayerName.BOTH:
         both = refine_both(tree, where, profiles, gadgets, **how)

@@ -183,9 +183,7 @@ def refine(
     check_limits(iterations, target_gap, check_every)
     check_value(value)
     folder = None if checkpoint is None else pathlib.Path(checkpoint)
-    rule = None if algorithm == LP else find_rule(algorithm)
-    if rule is None:
-        _check_exact(target_gap, checkpoint)
+    rule = _find_rule(algorithm, target_gap, checkpoint)
     settings = Settings(rule, check_dtype(dtype), iterations, target_gap, check_every, folder)
     profiles = (blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))).on(tree)
     asked, watch = _listed(gadgets, rule is None), Stopwatch()
@@ -225,10 +223,14 @@ def _collect(batch: Batch, gadgets: tuple[Gadget, ...], value: tuple[float, floa
     )
 
 
-def _check_exact(target_gap: object, checkpoint: object) -> None:
+def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) -> Rule | None:
+    """The rule, or None for linear programs, which neither stop early nor keep checkpoints."""
+    if algorithm != LP:
+        return find_rule(algorithm)
     for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
         if value is not None:
             raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
+    return None
 
 
 def _listed(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:

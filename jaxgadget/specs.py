@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -33,23 +34,25 @@ def make_gadgets(
     """
     several = [DEFAULT_EPSILON] if not epsilons else [_epsilon(text) for text in epsilons]
     found: dict[str, Gadget] = {}
-    refused: list[ValueError] = []
+    refused: dict[str, ValueError] = {}
     for name in names:
         kind = GADGETS[name]
         known = {field.name for field in dataclasses.fields(kind)}
         more = {key: value for key, value in (settings or {}).items() if key in known}
-        for prior in priors:
-            for epsilon in several:
-                try:
-                    gadget = kind(PRIORS[prior](), epsilon, **more)
-                except ValueError as error:
-                    refused.append(error)
-                    continue
-                used = "" if isinstance(gadget.prior, NoPrior) else str(epsilon)
-                found.setdefault(f"{name} {prior} {used}", gadget)
-    if not found:
-        raise refused[0]
+        for prior, epsilon in itertools.product(priors, several):
+            try:
+                gadget = kind(PRIORS[prior](), epsilon, **more)
+            except ValueError as error:
+                refused[name] = error
+                gadget = kind(NoPrior(), **more)
+            found.setdefault(f"{name} {_setting(gadget)}", gadget)
+    if len(refused) == len(set(names)) and NoPrior.name not in priors:
+        raise next(iter(refused.values()))
     return list(found.values())
+
+
+def _setting(gadget: Gadget) -> str:
+    return "" if isinstance(gadget.prior, NoPrior) else f"{gadget.prior} {gadget.epsilon}"
 
 
 def _epsilon(text: str) -> Epsilon:

@@ -135,8 +135,9 @@ def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
 def test_what_linear_programs_do_not_take() -> None:
     tree = loaded("kuhn_poker")
     blueprint = Policy.uniform(tree)
-    for wrong in ({"target_gap": 0.1}, {"checkpoint": "somewhere"}):
+    cases: list[dict[str, Any]] = [{"target_gap": 0.1}, {"checkpoint": "somewhere"}]
+    for wrong in cases:
         with pytest.raises(ValueError, match=r"with algorithm='lp': linear programs have none"):
-            jaxgadget.refine(tree, "depth:1", blueprint, algorithm="lp", **wrong)  # type: ignore[arg-type]
+            jaxgadget.refine(tree, "depth:1", blueprint, algorithm="lp", **wrong)
     with pytest.raises(ValueError, match=r"epsilon='auto' for resolving: CFR takes a number"):
         jaxgadget.refine(tree, "depth:1", blueprint, Resolving(epsilon="auto"))

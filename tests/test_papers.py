@@ -324,11 +324,13 @@ def gifts_of(gadget: ReachResolving, where: Any) -> dict[str, float]:
     here = prepare(forest, 1, blueprint, [gadget])
     with precision(np.float64):
         found = np.asarray(gifts(here.ranges, here.ranges.cbv, gadget.gifts, gadget.scaled))[:, 0]
-    tree, found_by_coin = blueprint.tree, {}
+    tree = blueprint.tree
+    found_by_coin: dict[str, float] = {}
     for row, infostate in enumerate(forest.roots[0].infostate.tolist()):
         history = int(np.nonzero(tree.infostate[0] == infostate)[0][0])
         coin, *_, subgame = tree.moves(history)
-        found_by_coin[f"{('Heads', 'Tails')[int(coin)]} {subgame}"] = float(found[row])  # type: ignore[arg-type]
+        assert isinstance(coin, int)
+        found_by_coin[f"{('Heads', 'Tails')[coin]} {subgame}"] = float(found[row])
     return found_by_coin
 
 
