@@ -1,0 +1,233 @@
+"""Figure 3 of "Solving games using decomposition": an equilibrium's subgames, thrown away and re-solved.
+
+Leduc is solved until the equilibrium is exploitable for less than 2.5e-11 chips per hand, as in the
+paper; by predictive CFR+ on the game without suits, which loses nothing. Then only the strategy of the
+first betting round is kept, and for each infostate of either player at the start of the five subgames
+its counterfactual best-response value. All subgames are re-solved from that for both players, safely
+(with the values) and unsafely (without). Exploitability is `nash_conv / 2`, in chips per hand.
+
+Where the unsafe method stalls depends on the equilibrium, of which there are many, and the paper does
+not say which one it took; so others, found by other algorithms and less exact, are re-solved too.
+
+    python -m experiments.decomposition_figure3
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.common import (
+    PAPER,
+    SAFE,
+    UNSAFE,
+    Settings,
+    Table,
+    ranks,
+    read_settings,
+    resolve_both,
+    show,
+)
+from jaxgadget import (
+    HistoryTree,
+    NoPrior,
+    Policy,
+    Resolving,
+    Unsafe,
+    best_response,
+    enumerate_game,
+    evaluate_policy,
+    load,
+    solve,
+)
+from jaxgadget.abstraction import lift
+from jaxgadget.games.abstraction import Abstraction
+from jaxgadget.games.game import FloatArray
+from jaxgadget.progress import progress_bar
+from jaxgadget.report.plots import save_picture
+from jaxgadget.solve.alternative import ArrayValues
+from jaxgadget.solve.gadget import Gadget
+from jaxgadget.tree.forest import build_forest
+
+NAME = "decomposition_figure3"
+CUT = "before-flop"
+MAIN = "pcfr+"
+EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {
+    MAIN: ("pcfr+", 5_000_000, 5e-11),
+    "cfr": ("cfr", 100_000, None),
+    "cfr+": ("cfr+", 50_000, None),
+    "dcfr": ("dcfr", 20_000, None),
+    "linear-cfr": ("linear-cfr", 50_000, None),
+}
+"""Algorithm, iterations, and the NashConv at which to stop: twice what the paper's is exploitable for."""
+
+QUICK_EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {MAIN: ("pcfr+", 10_000, 1e-2)}
+
+ITERATIONS = tuple(100 * 2**k for k in range(12))
+SEVERAL = 12_800
+"""Up to so many iterations all equilibria are re-solved, from there on the main one only."""
+
+METHODS = ("safe", "unsafe")
+COLUMNS = (
+    "equilibrium",
+    "method",
+    "iterations",
+    "equilibrium_exploitability",
+    "exploitability",
+    "exploitability_bound",
+    "largest_gap",
+)
+
+
+def find_equilibria(tree: HistoryTree, wanted: Mapping[str, tuple[str, int, float | None]]) -> Policy:
+    """Equilibria of Leduc, a lane each, found in the game without suits."""
+    abstract = enumerate_game(Abstraction(tree.game, ranks))
+    found: list[Policy] = []
+    for algorithm, iterations, target in wanted.values():
+        solution = solve(
+            abstract,
+            algorithm=algorithm,
+            iterations=iterations,
+            target_gap=target,
+            check_every=10_000,
+            progress=False,
+        )
+        found.append(lift(solution.policy, tree))
+    return Policy(tree, Policy.stack(found).probabilities, tuple(wanted))
+
+
+def root_values(tree: HistoryTree, policy: Policy, resolver: int) -> FloatArray:
+    """`[R, lanes]` what the resolving player has at the opponent's root infostates, at worst.
+
+    In Leduc the opponent acts below every root before the game ends, so that the value of a root is
+    the sum over its infosets that come next, each weighted by chance's and the resolver's reach.
+    """
+    opponent = 1 - resolver
+    forest = build_forest(tree, CUT)
+    below = forest.infosets(opponent)
+    infosets = tree.infosets[opponent]
+    total = np.zeros((infosets.num_sequences, policy.num_lanes))
+    np.add.at(total, infosets.parent[below], best_response(policy, opponent).infoset_values[below])
+    return -total[forest.roots[opponent].sequence]
+
+
+def discard_subgames(tree: HistoryTree, policy: Policy) -> Policy:
+    """The policies with uniform rows below the cut."""
+    forest, uniform = build_forest(tree, CUT), Policy.stack([Policy.uniform(tree)] * policy.num_lanes)
+    kept = policy.splice(0, forest.infosets(0), uniform).splice(1, forest.infosets(1), uniform)
+    return Policy(tree, kept.probabilities, policy.labels)
+
+
+def make_gadgets(values: FloatArray) -> tuple[Gadget, ...]:
+    """The safe gadget, with the stored values of the equilibrium, and the unsafe one."""
+    return Resolving(NoPrior(), alternative=ArrayValues(values)), Unsafe()
+
+
+def resolve(tree: HistoryTree, equilibria: Policy, iterations: int) -> list[dict[str, Any]]:
+    """Rows of the table for one number of iterations."""
+    first, second = (make_gadgets(root_values(tree, equilibria, player)) for player in (0, 1))
+    before = evaluate_policy(equilibria).nash_conv
+    profile, refinements = resolve_both(
+        tree,
+        CUT,
+        discard_subgames(tree, equilibria),
+        (first, second),
+        iterations=iterations,
+        value=(0.0, 0.0),  # it cancels in NashConv
+    )
+    exploitability = evaluate_policy(profile).nash_conv / 2
+    gap = np.stack([refinement.gap for refinement in refinements])
+    rows: list[dict[str, Any]] = []
+    for lane in range(profile.num_lanes):
+        method, place = divmod(lane, equilibria.num_lanes)
+        bound = (before[place] + gap[:, :, lane].sum()) / 2 if METHODS[method] == "safe" else np.nan
+        numbers = (
+            equilibria.labels[place],
+            METHODS[method],
+            iterations,
+            before[place] / 2,
+            exploitability[lane],
+            bound,
+            gap[:, :, lane].max(),
+        )
+        rows.append(dict(zip(COLUMNS, numbers, strict=True)))
+    return rows
+
+
+def run(settings: Settings) -> pd.DataFrame:
+    """Computes what is missing, draws the picture and returns the table."""
+    table = Table(settings.data(NAME), COLUMNS, ("equilibrium", "method", "iterations"))
+    equilibria = QUICK_EQUILIBRIA if settings.quick else EQUILIBRIA
+    missing: dict[int, list[str]] = {}
+    for n in (5, 80) if settings.quick else ITERATIONS:
+        asked = equilibria if n <= SEVERAL else [MAIN]
+        left = [
+            e for e in asked if not all(table.has(equilibrium=e, method=m, iterations=n) for m in METHODS)
+        ]
+        if left:
+            missing[n] = left
+    if missing:
+        tree = enumerate_game(load("leduc_poker"))
+        needed = {e for left in missing.values() for e in left}
+        policy = find_equilibria(tree, {e: how for e, how in equilibria.items() if e in needed})
+        with progress_bar("re-solving", sum(missing)) as report:
+            for number, (n, left) in enumerate(missing.items()):
+                table.add(resolve(tree, Policy.stack([policy.lane(e) for e in left]), n))
+                report(sum(list(missing)[: number + 1]))
+    draw(table.frame, settings.picture(NAME))
+    return table.frame
+
+
+def draw(frame: pd.DataFrame, path: pathlib.Path) -> None:
+    """Exploitability against iterations, both axes logarithmic."""
+    figure = Figure(figsize=(5.6, 3.9), layout="constrained")
+    ax = figure.subplots()
+    main, several = frame[frame["equilibrium"] == MAIN], frame["equilibrium"].nunique()
+    for method, color in (("safe", SAFE), ("unsafe", UNSAFE)):
+        found = frame[(frame["method"] == method) & (frame["iterations"] <= SEVERAL)]
+        spread = found.groupby("iterations")["exploitability"].agg(["min", "max"])
+        shade = f"{method}, {several} equilibria"
+        ax.fill_between(spread.index, spread["min"], spread["max"], color=color, alpha=0.2, lw=0, label=shade)
+        rows = main[main["method"] == method].sort_values("iterations")
+        ax.plot(
+            rows["iterations"], rows["exploitability"], color=color, marker="o", markersize=3, label=method
+        )
+    safe = main[main["method"] == "safe"].sort_values("iterations")
+    ax.plot(
+        safe["iterations"],
+        safe["exploitability_bound"],
+        color=SAFE,
+        linestyle="--",
+        linewidth=0.9,
+        label="safe, bound",
+    )
+    ends = np.array([safe["iterations"].iloc[0], safe["iterations"].iloc[-1]])
+    falls = safe["exploitability"].iloc[0] * np.sqrt(ends[0] / ends)
+    ax.plot(ends, falls, color="#999999", linewidth=0.8, label=r"$\propto 1/\sqrt{T}$")
+    ax.axhline(0.080, color=PAPER, linewidth=0.9, linestyle=":", label="unsafe, paper's limit")
+    ax.set_xscale("log")
+    ax.set_yscale("log")
+    ax.set_xlabel("CFR iterations in every re-solving game", fontsize=9)
+    ax.set_ylabel("Exploitability, NashConv / 2 [chips per hand]", fontsize=9)
+    ax.grid(True, color="#DDDDDD", linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8)
+    ax.legend(fontsize=8, frameon=False)
+    save_picture(figure, path)
+
+
+def main() -> None:
+    """Runs the experiment."""
+    frame = run(read_settings(__doc__ or ""))
+    some = frame[frame["iterations"].isin((100, SEVERAL, ITERATIONS[-1]))]
+    show("Re-solved equilibria of Leduc", some[list(COLUMNS[:5])])
+
+
+if __name__ == "__main__":
+    main()

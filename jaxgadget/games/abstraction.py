@@ -1,0 +1,241 @@
+"""Abstractions as coarser observations: a game whose infostates a user's function merges.
+
+Nothing but what the players know changes: histories, moves, chance and returns are those of the
+game. Where a player acts, its infostate is the bucket that the function returns; where it does
+not act, its infostate is its last (infoset, action), since the function says nothing of what the
+player observes there. So public states are dropped, and a cut may have fewer subgames than in the
+game: an abstraction is for solving and for lifting its policy back (`jaxgadget.abstraction.lift`),
+subgames are then re-solved in the game itself.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, IntArray, Level, Move
+
+Merge: TypeAlias = Callable[[int, str], Hashable]
+"""`merge(player, infostate)` returns a bucket: infostates of a player with equal ones become one."""
+
+
+class Abstraction:
+    """A game with fewer infosets; `jaxgadget.load` cannot make it from its name.
+
+    Perfect recall must survive: infostates of one bucket need the same past, which is the player's
+    own earlier buckets and actions. Else `levels`, and with it `enumerate_game`, raises a ValueError,
+    and so it does if the infostates of a bucket have different legal actions.
+
+    Attributes:
+      game: the game that is abstracted.
+      merge: what merges its infostates.
+      name: `abstraction(GAME,LABEL)`.
+    """
+
+    def __init__(self, game: Game, merge: Merge, *, name: str | None = None):
+        """Wraps a game; nothing is enumerated yet.
+
+        Args:
+          game: the game to abstract, which may be an abstraction itself.
+          merge: called once for each infostate of a player where it acts, with the player and the
+            infostate's string: the game's own, or where several infosets share one, the name in
+            `HistoryTree.infoset_names`. Returns a bucket, anything hashable, such as the string
+            with the suits of the cards removed.
+          name: what the abstraction is called, by default the function's name.
+
+        Raises:
+          ValueError: if `merge` is not callable, or the name is empty.
+        """
+        if not callable(merge):
+            raise ValueError(f"merge={merge!r}: expected a function of a player and an infostate string")
+        label: object = getattr(merge, "__name__", type(merge).__name__) if name is None else name
+        if not isinstance(label, str) or not label:
+            raise ValueError(f"name={label!r}: expected a short name of the abstraction, such as 'ranks'")
+        self.game = game
+        self.merge = merge
+        self.name = f"abstraction({game.name},{label})"
+
+    @property
+    def num_actions(self) -> int:
+        """As in the game."""
+        return self.game.num_actions
+
+    def levels(self, budget: Budget) -> Iterator[Level]:
+        """Yields the game's levels with merged infostates, when all of them are known."""
+        histories = _join(list(self.game.levels(budget)))
+        infostate = np.empty_like(histories.infostate, np.int64)
+        merged: list[_Merged] = []
+        for player in (0, 1):
+            merged.append(self._merge_player(histories, player))
+            last = self._last_sequence(histories, player, merged[player].code)
+            self._check_recall(histories, player, merged[player], last)
+            code = merged[player].code
+            infostate[player] = np.where(code >= 0, 2 * code, 2 * last + 1)
+        self._known = _Known(histories.parent, histories.action, (merged[0], merged[1]))
+        ends = np.cumsum([len(level.parent) for level in histories.levels]).tolist()
+        for level, end in zip(histories.levels, ends, strict=True):
+            here = infostate[:, end - len(level.parent) : end]
+            yield dataclasses.replace(level, infostate=here, public=None)
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """The bucket: itself if it is a string, else as Python writes it."""
+        known, h = self._known, 0
+        for move in history:
+            begin, end = (1 + np.searchsorted(known.parent[1:], [h, h + 1])).tolist()
+            found = [child for child in range(begin, end) if _move(known.action, child) == move]
+            h = found[0] if found else -1
+            if h < 0:
+                break
+        code = int(known.merged[player].code[h]) if h >= 0 else -1
+        if code < 0:
+            raise ValueError(
+                f"{self.name}: history={tuple(history)!r}: expected a history of the game after which player "
+                f"{player} acts; take histories from the game's tree"
+            )
+        bucket = known.merged[player].buckets[code]
+        return bucket if isinstance(bucket, str) else repr(bucket)
+
+    def action_string(self, player: int, action: int) -> str:
+        """As in the game."""
+        return self.game.action_string(player, action)
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """The game's cuts, which say where roots are; what the players know there is less."""
+        return self.game.cuts()
+
+    @functools.cached_property
+    def _known(self) -> _Known:
+        """What the last enumeration found, else what a first one finds."""
+        collections.deque(self.levels(Budget(self.name)), maxlen=0)
+        return cast(_Known, self.__dict__["_known"])
+
+    def _merge_player(self, histories: _Histories, player: int) -> _Merged:
+        """Asks for the bucket of every infostate of a player where it acts."""
+        acts = np.nonzero(histories.actor & ACTOR_BIT[player])[0]
+        _, first, inverse = np.unique(
+            histories.infostate[player, acts], return_index=True, return_inverse=True
+        )
+        order = np.argsort(first)  # in the order of the tree
+        names = _names(self.game, histories, player, acts[first[order]].tolist())
+        numbers: dict[Hashable, int] = {}
+        codes = np.empty(len(first), np.int64)
+        for infostate, name in zip(order.tolist(), names, strict=True):
+            bucket: Any = self.merge(player, name)
+            try:
+                codes[infostate] = numbers.setdefault(bucket, len(numbers))
+            except TypeError:
+                raise ValueError(
+                    f"{self.name}: merge({player}, {name!r}) returned {bucket!r}, which is not hashable; "
+                    "return a string or a tuple"
+                ) from None
+        code = np.full(len(histories.actor), -1, np.int64)
+        code[acts] = codes[inverse]
+        return _Merged(code, list(numbers))
+
+    def _last_sequence(self, histories: _Histories, player: int, code: IntArray) -> IntArray:
+        """`[n]` 0 before a player's first action, else its last `1 + bucket * num_actions + action`."""
+        action = histories.action[player]
+        last = np.where(action >= 0, 1 + code[histories.parent] * self.num_actions + action, 0)
+        begin = 1
+        for level in histories.levels[1:]:
+            end = begin + len(level.parent)
+            rows = slice(begin, end)
+            last[rows] = np.where(action[rows] >= 0, last[rows], last[histories.parent[rows]])
+            begin = end
+        return last
+
+    def _check_recall(self, histories: _Histories, player: int, merged: _Merged, last: IntArray) -> None:
+        acts = np.nonzero(merged.code >= 0)[0]
+        _, first, inverse = np.unique(merged.code[acts], return_index=True, return_inverse=True)
+        differs = last[acts] != last[acts[first]][inverse]
+        if not differs.any():
+            return
+        row = int(np.argmax(differs))
+        pair = int(acts[first[inverse[row]]]), int(acts[row])
+        moves = [tuple(_move(histories.action, k) for k in histories.path(h)) for h in pair]
+        names = [self.game.infostate_string(player, past) for past in moves]
+        pasts: list[str] = []
+        for h in pair:
+            bucket, action = divmod(int(last[h]) - 1, self.num_actions)
+            taken = "nothing" if bucket < 0 else self.action_string(player, action)
+            pasts.append(taken if bucket < 0 else f"{taken} in bucket {merged.buckets[bucket]!r}")
+        raise ValueError(
+            f"{self.name} breaks a rule for player {player}: perfect recall, bucket "
+            f"{merged.buckets[int(merged.code[pair[0]])]!r} joins histories in which the player did or knew "
+            f"different things before. Histories {moves[0]} and {moves[1]} show it, infostates {names[0]!r} "
+            f"and {names[1]!r}: the player's last decision was {pasts[0]} and {pasts[1]}; let merge return "
+            "different buckets for them, or the same one for what came before"
+        )
+
+
+class _Merged(NamedTuple):
+    """A player's buckets: `[n]` the number of each history's, -1 where it does not act; and what they are."""
+
+    code: IntArray
+    buckets: list[Hashable]
+
+
+class _Known(NamedTuple):
+    """What tells the bucket of a history given by its moves."""
+
+    parent: IntArray
+    action: IntArray
+    merged: tuple[_Merged, _Merged]
+
+
+class _Histories(NamedTuple):
+    """All levels, and their fields joined along the histories; parents count from the first history."""
+
+    levels: list[Level]
+    parent: IntArray
+    actor: IntArray
+    action: IntArray
+    infostate: IntArray
+
+    def path(self, history: int) -> list[int]:
+        """The histories on the way to one, itself included and the first left out."""
+        found: list[int] = []
+        while history:
+            found.append(history)
+            history = int(self.parent[history])
+        return found[::-1]
+
+
+def _join(levels: list[Level]) -> _Histories:
+    sizes = [len(level.parent) for level in levels]
+    before = np.repeat(np.cumsum([0, 0, *sizes[:-2]])[: len(sizes)], sizes)
+    return _Histories(
+        levels,
+        np.concatenate([level.parent for level in levels]) + before,
+        np.concatenate([level.actor for level in levels]),
+        np.concatenate([level.action for level in levels], axis=1),
+        np.concatenate([level.infostate for level in levels], axis=1),
+    )
+
+
+def _move(action: IntArray, history: int) -> Move:
+    first, second, chance = action[:, history].tolist()
+    return (first, second) if first >= 0 and second >= 0 else max(first, second, chance)
+
+
+def _names(game: Game, histories: _Histories, player: int, representatives: list[int]) -> list[str]:
+    """Names of a player's infosets as `HistoryTree.infoset_names` has them, given a first history of each."""
+    paths = [histories.path(h) for h in representatives]
+    moves = [tuple(_move(histories.action, h) for h in path) for path in paths]
+    names = [game.infostate_string(player, past) for past in moves]
+    for shared in _shared(names):
+        own = [a for a in histories.action[player, paths[shared]].tolist() if a >= 0]
+        names[shared] += f" | own actions {' '.join(map(str, own)) or 'none'}"
+    for shared in _shared(names):
+        names[shared] += f" | history {moves[shared]}"
+    return names
+
+
+def _shared(names: Sequence[str]) -> list[int]:
+    count = collections.Counter(names)
+    return [k for k, name in enumerate(names) if count[name] > 1]
