@@ -9,6 +9,8 @@ Load a game, enumerate it, make blueprints, and re-solve every subgame below a c
 
 from importlib.metadata import version
 
+from jaxgadget.abstraction import lift
+from jaxgadget.cfr_d import Decomposition, cfr_d
 from jaxgadget.evaluate import (
     BestResponse,
     ProfileValues,
@@ -20,6 +22,7 @@ from jaxgadget.evaluate import (
 )
 from jaxgadget.exact import Response, best_equilibrium, restricted_nash_response
 from jaxgadget.floors import tremble
+from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.policy import Policy
 from jaxgadget.refine import BothRefined, Refinement, refine, refine_both
@@ -42,6 +45,7 @@ from jaxgadget.tree.history import HistoryTree, enumerate_game
 __version__ = version("jaxgadget")
 
 __all__ = [
+    "Abstraction",
     "ArrayPrior",
     "ArrayValues",
     "BestResponse",
@@ -50,6 +54,7 @@ __all__ = [
     "BlueprintValues",
     "BothRefined",
     "Cut",
+    "Decomposition",
     "Forest",
     "Full",
     "HistoryTree",
@@ -70,11 +75,13 @@ __all__ = [
     "best_response",
     "build_forest",
     "cfr_checkpoints",
+    "cfr_d",
     "cut",
     "enumerate_game",
     "evaluate_policy",
     "exploitability",
     "game_value",
+    "lift",
     "list_games",
     "load",
     "nash_conv",

@@ -17,4 +17,4 @@ def test_there_are_programs():
 def test_program_runs(program, capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "README.md", "exec"), {"__name__": "readme"})
-    assert "gap_max" in (out := capsys.readouterr().out) or "refined_exploitability" in out
+    assert re.search(r"\d\.\d", capsys.readouterr().out), "it prints numbers"
