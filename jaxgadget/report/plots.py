@@ -39,7 +39,8 @@ class _Style(NamedTuple):
     marker: str
 
 
-# Cold colours for resolving, warm for max-margin; a marker each, so that grey prints can be read.
+# Cold colours for resolving, warm for max-margin, grey for real ways in; a marker each, so that grey
+# prints can be read.
 _STYLES = {
     ("unsafe", "none"): _Style("#000000", "x"),
     ("resolving", "none"): _Style("#56B4E9", "o"),
@@ -48,6 +49,18 @@ _STYLES = {
     ("max-margin", "none"): _Style("#E69F00", "D"),
     ("max-margin", "uniform"): _Style("#D55E00", "P"),
     ("max-margin", "blueprint"): _Style("#CC79A7", "v"),
+    ("reach-resolving", "none"): _Style("#56B4E9", "8"),
+    ("reach-resolving", "uniform"): _Style("#0072B2", "p"),
+    ("reach-resolving", "blueprint"): _Style("#009E73", "<"),
+    ("reach-max-margin", "none"): _Style("#E69F00", "d"),
+    ("reach-max-margin", "uniform"): _Style("#D55E00", "X"),
+    ("reach-max-margin", "blueprint"): _Style("#CC79A7", ">"),
+    ("full", "none"): _Style("#999999", "h"),
+    ("full", "uniform"): _Style("#666666", "h"),
+    ("full", "blueprint"): _Style("#333333", "h"),
+    ("optimal-continuation", "none"): _Style("#999999", "*"),
+    ("optimal-continuation", "uniform"): _Style("#666666", "*"),
+    ("optimal-continuation", "blueprint"): _Style("#333333", "*"),
 }
 _OTHERS = ("#F0E442", "#999999", "#56B4E9", "#D55E00", "#009E73", "#CC79A7")
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")

@@ -146,10 +146,10 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
 
 
 def rows_table(table: pd.DataFrame) -> Table:
-    """A line for every row, a section for every blueprint."""
+    """A line for every row of one player, a section for every blueprint."""
     numbers = ("ε", "before", "refined", "bound", "largest\ngap")
     shown = _table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
-    shown.title = "Exploitability"
+    shown.title = f"Exploitability of player {table['player'].iloc[0]}"
     previous = None
     for row in table.to_dict("records"):
         if previous not in (None, row["blueprint"]):
