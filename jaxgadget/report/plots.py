@@ -27,6 +27,9 @@ PICTURE_FORMATS = ("png", "svg", "pdf")
 FIGURE_SIZE = (5.6, 3.7)
 """Inches: a little less than a page's text is wide."""
 
+FEW_SETTINGS = 10
+"""Gadgets with priors whose names fit beside a picture of that size."""
+
 LOG_SPREAD = 30.0
 """Largest over smallest positive number from which on the axes are logarithmic."""
 
@@ -110,7 +113,8 @@ def exploitability_scatter(
     _write_labels(ax, table, title)
     if at_edge:
         text = f"{at_edge} point{'s' if at_edge > 1 else ''} at most {edge:.1g}: drawn there"
-        ax.annotate(text, (0.98, 0.03), xycoords="axes fraction", ha="right", fontsize=7, color="#555555")
+        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
+        ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **place)
     return ax
 
 
@@ -144,9 +148,16 @@ def draw_picture(
     """`exploitability_scatter` straight into a file; needs no display."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=FIGURE_SIZE, layout="constrained")
+    figure = Figure(figsize=_figure_size(table), layout="constrained")
     exploitability_scatter(table, figure.add_subplot(), title=title, resolution=resolution)
     save_picture(figure, path)
+
+
+def _figure_size(table: pd.DataFrame) -> tuple[float, float]:
+    """As usual, or larger for a long legend."""
+    width, height = FIGURE_SIZE
+    entries = len(table[["gadget", "prior", "epsilon"]].drop_duplicates())
+    return (width, height) if entries <= FEW_SETTINGS else (width + 1.4, max(height, 0.21 * (entries + 3)))
 
 
 def _format(path: str | os.PathLike[str]) -> str:
