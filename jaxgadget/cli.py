@@ -252,7 +252,7 @@ def _finish_refine(
 
     tree, (low, high) = results[0].forest.tree, results[0].game_value
     if plot is not None:
-        title = f"{tree.game.name}, {results[0].num_subgames} subgames below {results[0].forest.cut.name}"
+        title = f"{tree.game.name}, {tables.count_subgames(results[0])} below {results[0].forest.cut.name}"
         table = results[0].table if both is None else both.table
         plots.draw_picture(table, plot, title=title, resolution=(high - low) / 2)
     if json is not None:

@@ -15,14 +15,14 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray, IntArray
-from jaxgadget.policy import Policy
+from jaxgadget.policy import Policy, check_policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve import response
 from jaxgadget.solve.cfr import average
 from jaxgadget.solve.drive import check_iterations, drive, precision
 from jaxgadget.solve.problem import Parts, Problem, follow, payoff_reach, values_up, whole_game
 from jaxgadget.solve.regret import RULES
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
 
 VALUE_TOLERANCE = 1e-6
@@ -99,6 +99,7 @@ class ProfileValues:
 
 def evaluate_policy(policy: Policy) -> ProfileValues:
     """Expected values and best-response values of every lane, so many at a time."""
+    check_policy(policy)
     tree, form = policy.tree, sequence_form(policy.tree)
     problem = _evaluation_problem(tree)
     values: list[FloatArray] = []
@@ -134,7 +135,7 @@ def nash_conv(policy: Policy) -> FloatArray:
     return evaluate_policy(policy).nash_conv
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class BestResponse:
     """A player's best response to the other's policy.
 
@@ -150,6 +151,9 @@ class BestResponse:
     value: FloatArray
     action_values: FloatArray
     infoset_values: FloatArray
+
+    def __repr__(self) -> str:
+        return f"<BestResponse: value {self.value}, {self.policy!r}>"
 
 
 @functools.partial(jax.jit, static_argnames=("player",))
@@ -170,6 +174,7 @@ def best_response(policy: Policy, player: int) -> BestResponse:
       ValueError: if `player` is not 0 or 1.
     """
     check_player(player)
+    check_policy(policy)
     tree, form = policy.tree, sequence_form(policy.tree)
     problem = _evaluation_problem(tree)
     found: list[list[FloatArray]] = []
@@ -211,6 +216,7 @@ def game_value(
     Returns:
       `(low, high)`: what player 0's average policy guarantees, and what player 1's concedes.
     """
+    check_tree(tree)
     form = sequence_form(tree)
     size = tree.num_terminals + sum(treeplex.num_sequences for treeplex in form.treeplex)
     limit = max(200, int(VALUE_WORK / size)) if iterations is None else check_iterations(iterations)
@@ -250,7 +256,8 @@ def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | 
       value: bracket of player 0's game value, else `game_value(policy.tree)`; its middle is used.
     """
     check_player(player)
-    check_value(value)
+    check_policy(policy)
+    check_value(value, policy.tree)
     low, high = game_value(policy.tree) if value is None else value
     middle = (low + high) / 2 * (1 if player == 0 else -1)
     return middle + evaluate_policy(policy).best_response_values[player]
@@ -262,14 +269,21 @@ def check_player(player: int) -> None:
         raise ValueError(f"player={player!r}: expected 0 or 1")
 
 
-def check_value(value: tuple[float, float] | None) -> None:
-    """ValueError unless None or a bracket: two finite numbers, the lower one first."""
+def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
+    """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
     if value is None:
         return
     try:
         low, high = (float(bound) for bound in value)
         good = np.isfinite(low) and np.isfinite(high) and low <= high
     except (TypeError, ValueError):
+        low = high = np.nan
         good = False
     if not good:
         raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")
+    pays = tree.payoff[tree.terminals]
+    if high < pays.min() - VALUE_TOLERANCE or low > pays.max() + VALUE_TOLERANCE:
+        raise ValueError(
+            f"value={value!r}: player 0's payoffs in {tree.game.name} lie between {pays.min():g} and "
+            f"{pays.max():g}; expected a bracket of its value of the game"
+        )

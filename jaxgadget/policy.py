@@ -18,7 +18,7 @@ import pandas as pd
 from jaxgadget.files import atomic_writer
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.tabular import read_row, write_table
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_tree
 
 if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy
@@ -31,7 +31,21 @@ ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+def check_policy(policy: object, name: str = "policy") -> None:
+    """ValueError unless it is a `Policy`."""
+    if not isinstance(policy, Policy):
+        what = repr(policy) if isinstance(policy, str | None) else f"a {type(policy).__name__}"
+        raise ValueError(
+            f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
+            "Policy.from_openspiel(tree, table)"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Policy:
     """A profile for every lane.
 
@@ -46,7 +60,12 @@ class Policy:
     probabilities: tuple[FloatArray, FloatArray]
     labels: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.labels[:3])) + (", …" if len(self.labels) > 3 else "")
+        return f"<Policy of {self.tree.game.name}: {self.num_lanes} lane(s) {shown}>"
+
     def __post_init__(self) -> None:
+        check_tree(self.tree)
         for player, rows in enumerate(self.probabilities):
             expected = (self.tree.infosets[player].num_sequences - 1, len(self.labels))
             if rows.shape != expected:
@@ -68,6 +87,7 @@ class Policy:
         tree: HistoryTree, row: Callable[[int, int, int], Sequence[float] | FloatArray], label: str
     ) -> Policy:
         """One lane from `row(player, infoset, num_actions)`, the probabilities of an infoset."""
+        check_tree(tree)
         parts: list[FloatArray] = []
         for player in (0, 1):
             counts = tree.infosets[player].num_actions.tolist()
@@ -87,8 +107,8 @@ class Policy:
         Raises:
           ValueError: if the ratio is not a positive finite number.
         """
-        if not (np.isfinite(ratio) and ratio > 0):
-            raise ValueError(f"geometric ratio {ratio}: expected a positive number, such as 0.5")
+        if not (_is_number(ratio) and np.isfinite(ratio) and ratio > 0):
+            raise ValueError(f"geometric ratio {ratio!r}: expected a positive number, such as 0.5")
 
         def row(player: int, infoset: int, k: int) -> FloatArray:
             weight = np.exp(np.log(ratio) * (np.arange(k) - (k - 1 if ratio > 1 else 0)))
@@ -105,10 +125,11 @@ class Policy:
         Raises:
           ValueError: if alpha is not positive or the seed negative.
         """
-        if not (np.isfinite(alpha) and alpha > 0):
-            raise ValueError(f"dirichlet alpha {alpha}: expected a positive number, such as 1")
-        if seed < 0:
-            raise ValueError(f"dirichlet seed {seed}: expected a whole number >= 0")
+        check_tree(tree)
+        if not (_is_number(alpha) and np.isfinite(alpha) and alpha > 0):
+            raise ValueError(f"dirichlet alpha {alpha!r}: expected a positive number, such as 1")
+        if not (_is_number(seed) and seed == int(seed) and seed >= 0):
+            raise ValueError(f"dirichlet seed {seed!r}: expected a whole number >= 0")
         rng = np.random.Generator(np.random.PCG64(seed))
         drawn: dict[tuple[int, int], FloatArray] = {}
         for player in (0, 1):
@@ -137,6 +158,10 @@ class Policy:
         Raises:
           ValueError: if there are none, or they belong to different trees.
         """
+        if isinstance(policies, Policy):
+            return policies
+        for policy in policies:
+            check_policy(policy)
         if not policies:
             raise ValueError("no policies to stack; expected at least one")
         tree = policies[0].tree
@@ -150,6 +175,7 @@ class Policy:
         Raises:
           ValueError: if the tree is of another game.
         """
+        check_tree(tree)
         if tree is self.tree:
             return self
         same = tree.game.name == self.tree.game.name and all(
@@ -166,10 +192,22 @@ class Policy:
     # --- what they say ----------------------------------------------------------------
 
     def lane(self, lane: int | str) -> Policy:
-        """One lane, by number or label."""
-        if isinstance(lane, str) and lane not in self.labels:
-            raise ValueError(f"lane={lane!r} is unknown; expected a number or one of {list(self.labels)}")
-        index = self.labels.index(lane) if isinstance(lane, str) else range(self.num_lanes)[lane]
+        """One lane, by number or label.
+
+        Raises:
+          ValueError: if there is no such lane, or several have the label.
+        """
+        if isinstance(lane, str):
+            places = [k for k, label in enumerate(self.labels) if label == lane]
+        else:
+            places = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
+        if len(places) != 1:
+            what = "is unknown" if not places else f"stands for lanes {places}"
+            raise ValueError(
+                f"lane={lane!r} {what}; expected a number below {self.num_lanes} or one of the labels "
+                f"{list(self.labels)}"
+            )
+        (index,) = places
         first, second = (rows[:, [index]] for rows in self.probabilities)
         return Policy(self.tree, (first, second), (self.labels[index],))
 

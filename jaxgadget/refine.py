@@ -26,7 +26,7 @@ from jaxgadget.evaluate import (
     nash_conv,
 )
 from jaxgadget.games.game import BoolArray, FloatArray
-from jaxgadget.policy import Policy
+from jaxgadget.policy import Policy, check_policy
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_limits
 from jaxgadget.solve.gadget import AUTO, DEFAULT_EPSILON, Gadget
@@ -36,7 +36,7 @@ from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.solver import LP
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_tree
 
 
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
@@ -46,7 +46,7 @@ def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
     return (Unsafe(), *(kind(prior, epsilon) for kind in kinds for prior in priors))
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Refinement:
     """Blueprints with all subgames of one player re-solved.
 
@@ -70,6 +70,7 @@ class Refinement:
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
+      target_gap: what was aimed at, if anything.
       seconds: `build`, `compile` and `run`.
     """
 
@@ -88,7 +89,12 @@ class Refinement:
     game_value: tuple[float, float]
     algorithm: str
     iterations: npt.NDArray[np.int64]
+    target_gap: float | None
     seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        lanes = f"{self.policy.num_lanes} lane(s), player {self.player}"
+        return f"<Refinement of {self.forest.tree.game.name}, {lanes}: {self.message}>"
 
     @property
     def num_subgames(self) -> int:
@@ -103,6 +109,12 @@ class Refinement:
         left = int((~self.live).sum())
         skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
         advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
+        if self.target_gap is not None and worst > self.target_gap:
+            advice = (
+                f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"
+            )
+        if len(self.forest.infosets(self.player)) == 0:
+            advice = f"; player {self.player} has no decision below the cut, so nothing could change"
         return f"largest gap {worst:.3g} after {int(self.iterations.max())} iterations{advice}{skipped}"
 
     @property
@@ -179,13 +191,14 @@ def refine(
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
         an infoset, or a number out of range.
     """
+    check_tree(tree)
     check_player(player)
     check_limits(iterations, target_gap, check_every)
-    check_value(value)
+    check_value(value, tree)
     folder = None if checkpoint is None else pathlib.Path(checkpoint)
     rule = _find_rule(algorithm, target_gap, checkpoint)
     settings = Settings(rule, check_dtype(dtype), iterations, target_gap, check_every, folder)
-    profiles = (blueprint if isinstance(blueprint, Policy) else Policy.stack(list(blueprint))).on(tree)
+    profiles = _stacked(blueprint).on(tree)
     asked, watch = _listed(gadgets, rule is None), Stopwatch()
     with watch.phase("build"):
         spot = cut(tree, where)
@@ -219,8 +232,17 @@ def _collect(batch: Batch, gadgets: tuple[Gadget, ...], value: tuple[float, floa
         game_value=value,
         algorithm=batch.settings.algorithm,
         iterations=np.concatenate([lane.iterations for lane in lanes]),
+        target_gap=batch.settings.target_gap,
         seconds=batch.watch.seconds,
     )
+
+
+def _stacked(blueprint: Policy | Sequence[Policy]) -> Policy:
+    """All blueprints side by side."""
+    if isinstance(blueprint, str) or not isinstance(blueprint, Sequence):
+        check_policy(blueprint, "blueprint")
+        return Policy.stack(blueprint)  # pyright: ignore[reportArgumentType]  # it is one, as was just checked
+    return Policy.stack(blueprint)
 
 
 def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) -> Rule | None:
@@ -249,7 +271,7 @@ def _listed(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gad
     return several
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class BothRefined:
     """Blueprints with all subgames of both players re-solved, each against the blueprint.
 
@@ -264,6 +286,9 @@ class BothRefined:
     policy: Policy
     blueprint_nash_conv: FloatArray
     nash_conv: FloatArray
+
+    def __repr__(self) -> str:
+        return f"<BothRefined: {self.players[0]!r}, {self.players[1]!r}>"
 
     @property
     def table(self) -> pd.DataFrame:

@@ -22,7 +22,7 @@ from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precisio
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Bounds, Rule, find_rule
 from jaxgadget.solve.response import evaluate
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import sequence_form
 
 LP = "lp"
@@ -31,7 +31,7 @@ LP = "lp"
 _evaluate = jax.jit(evaluate)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Solution:
     """A solved game, with its certificate in float64.
 
@@ -44,6 +44,7 @@ class Solution:
       gap: what both could gain by best responses that keep to the floors; without floors, NashConv.
       algorithm: the rule's name, or `lp`.
       iterations: how many were done; of the simplex method for `lp`.
+      target_gap: what was aimed at, if anything.
       seconds: `build`, `compile` and `run`, the evaluation included.
     """
 
@@ -54,13 +55,19 @@ class Solution:
     gap: float
     algorithm: str
     iterations: int
+    target_gap: float | None
     seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.policy.tree.game.name}: value {self.value:.9g}, {self.message}>"
 
     @property
     def message(self) -> str:
         """How far the solve got, and what to do about it, in a sentence."""
         share = self.gap / self.policy.tree.payoff_range
         advice = "" if share <= 1e-3 else "; increase iterations to lower it"
+        if self.target_gap is not None and self.gap > self.target_gap:
+            advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
         within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
         iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
         return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
@@ -99,6 +106,7 @@ def solve(
     Raises:
       ValueError: if an argument is out of range or the checkpoint is of another solve.
     """
+    check_tree(tree)
     watch = Stopwatch()
     least = None if floors is None else check_floors(tree, floors)
     if algorithm == LP:
@@ -118,7 +126,7 @@ def solve(
             report=report,
         )
         policy = _policy(tree, problem, state, rule)
-    return _certified(policy, least, rule.name, int(state.iteration), watch)
+    return _certified(policy, least, rule.name, int(state.iteration), watch, target_gap)
 
 
 def _solve_exactly(
@@ -142,6 +150,7 @@ def _certified(
     algorithm: str,
     iterations: int,
     watch: Stopwatch,
+    target_gap: float | None = None,
 ) -> Solution:
     """Evaluates a policy in the full game, and within the floors."""
     with watch.phase("run"):
@@ -162,6 +171,7 @@ def _certified(
         gap=gap,
         algorithm=algorithm,
         iterations=iterations,
+        target_gap=target_gap,
         seconds=watch.seconds,
     )
 
@@ -195,7 +205,10 @@ def cfr_checkpoints(
       algorithm: as in `solve`.
       progress: as in `solve`.
     """
+    check_tree(tree)
     rule = find_rule(algorithm)
+    if not hasattr(counts, "__iter__"):
+        raise ValueError(f"counts={counts!r}: expected numbers of iterations, such as (10, 100)")
     problem = whole_problem(tree, 1, np.float64)
     found: dict[int, Policy] = {}
     state = None

@@ -62,9 +62,7 @@ def _load(name: str) -> TabularPolicy:
         import pyspiel
         from open_spiel.python.policy import TabularPolicy as Table
     except ImportError as error:
-        raise ImportError(
-            'OpenSpiel is not installed; install it with: pip install "jaxgadget[openspiel]"'
-        ) from error
+        raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
     try:
         return Table(pyspiel.load_game(name.removeprefix("openspiel:")))
     except pyspiel.SpielError as error:

@@ -23,6 +23,9 @@ Move: TypeAlias = int | tuple[int, int]
 
 DEFAULT_MAX_HISTORIES = 5_000_000
 
+MAX_LEVELS = 2_000
+"""A game with longer histories than that most likely never ends."""
+
 PROBABILITY_TOLERANCE = 1e-9
 """How far the probabilities of a chance node may be from summing to 1."""
 
@@ -136,8 +139,12 @@ class Budget:
     """Stops an enumeration before it fills the memory."""
 
     def __init__(self, game: str, max_histories: int = DEFAULT_MAX_HISTORIES):
-        if max_histories < 1:
-            raise ValueError(f"max_histories={max_histories}: expected at least 1")
+        try:
+            enough = int(max_histories) == max_histories and max_histories >= 1
+        except (TypeError, ValueError):
+            enough = False
+        if not enough:
+            raise ValueError(f"max_histories={max_histories!r}: expected at least 1, a whole number")
         self.game = game
         self.max_histories = max_histories
         self.num_histories = 0
@@ -147,10 +154,16 @@ class Budget:
         """Counts one more level of `count` histories.
 
         Raises:
-          ValueError: if the game has more than `max_histories` histories so far.
+          ValueError: if the game has more than `max_histories` histories so far, or seems never
+            to end.
         """
         self.num_histories += int(count)
         self.num_levels += 1
+        if self.num_levels > MAX_LEVELS:
+            raise ValueError(
+                f"{self.game} has histories of more than {MAX_LEVELS:,} steps: it may never end; let every "
+                "line of play come to a terminal history"
+            )
         if self.num_histories > self.max_histories:
             raise ValueError(
                 f"{self.game} has at least {self.num_histories:,} histories (reached at level "

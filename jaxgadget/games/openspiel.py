@@ -160,8 +160,7 @@ def _import_pyspiel() -> Any:
         return importlib.import_module("pyspiel")
     except ImportError as error:
         raise ImportError(
-            "games of OpenSpiel need the package open_spiel, which is not installed: "
-            'pip install "jaxgadget[openspiel]"'
+            "games of OpenSpiel need the package open_spiel, which is not installed: pip install open-spiel"
         ) from error
 
 

@@ -216,9 +216,14 @@ class StepwiseGame(PerStateGame):
         probabilities = [float(pair[1]) for pair in given] if outcomes else []
         total = math.fsum(probabilities)
         if not outcomes or min(probabilities) < 0 or not abs(total - 1) <= PROBABILITY_TOLERANCE:
+            fault = f"whose probabilities sum to {total:.12g}"
+            if not outcomes:
+                fault = "which are no pairs with distinct outcomes"
+            elif min(probabilities) < 0:
+                fault = f"where {min(probabilities):g} is negative"
             raise self._error(
                 position.moves,
-                f"chance_outcomes() returned {given!r}, whose probabilities sum to {total:.12g}",
+                f"chance_outcomes() returned {given!r}, {fault}",
                 "expected pairs of distinct integers >= 0 and probabilities >= 0 that sum to 1",
             )
         return [Branch((-1, -1, k), p) for k, p in sorted(zip(outcomes, probabilities, strict=True))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import os
 import pathlib
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -26,6 +27,9 @@ PICTURE_FORMATS = ("png", "svg", "pdf")
 
 FIGURE_SIZE = (5.6, 3.7)
 """Inches: a little less than a page's text is wide."""
+
+TITLE_WIDTH = 60
+"""Letters in a line of the title."""
 
 FEW_SETTINGS = 10
 """Gadgets with priors whose names fit beside a picture of that size."""
@@ -258,7 +262,7 @@ def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
     ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
     ax.set_ylabel(rf"Refined exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
     if title:
-        ax.set_title(title, fontsize=9)
+        ax.set_title("\n".join(textwrap.wrap(title, TITLE_WIDTH)), fontsize=9)
     ax.grid(True, color="#DDDDDD", linewidth=0.5, zorder=0)
     ax.set_axisbelow(True)
     ax.spines[["top", "right"]].set_visible(False)

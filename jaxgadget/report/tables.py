@@ -54,6 +54,7 @@ def solution_record(solution: Solution, seconds: Mapping[str, float] | None = No
         "nash_conv": solution.nash_conv,
         **({} if solution.gap == solution.nash_conv else {"gap_within_floors": solution.gap}),
         "seconds": dict(solution.seconds if seconds is None else seconds),
+        **({"constant": tree.constant} if tree.constant else {}),
     }
 
 
@@ -85,6 +86,7 @@ def refinement_record(
         "game_value": list(refinement.game_value),
         "seconds": dict(refinement.seconds if seconds is None else seconds),
         "rows": table.to_dict("records"),
+        **({"constant": forest.tree.constant} if forest.tree.constant else {}),
     }
 
 
@@ -255,7 +257,7 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
     tree, player = refinement.forest.tree, refinement.player
     low, high = refinement.game_value
     width = high - low
-    subgames = f"{refinement.num_subgames} subgame{'s' if refinement.num_subgames != 1 else ''}"
+    subgames = count_subgames(refinement)
     notes = [
         f"{tree.game.name}, cut {refinement.forest.cut.name}: {subgames} re-solved for player {player} with "
         f"{refinement.algorithm}; {refinement.message}.",
@@ -270,6 +272,12 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
         notes.append(constant)
     notes.append(f"Seconds: {_seconds(refinement.seconds if seconds is None else seconds)}.")
     return notes
+
+
+def count_subgames(refinement: Refinement) -> str:
+    """`1 subgame`, `30 subgames`."""
+    count = refinement.num_subgames
+    return f"{count} subgame{'s' if count != 1 else ''}"
 
 
 def constant_note(tree: HistoryTree) -> str:

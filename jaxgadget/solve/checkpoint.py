@@ -48,7 +48,8 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) ->
             leaves = [archive[f"leaf_{i}"] for i in range(len(archive.files) - 1)]
     except Exception as error:
         raise ValueError(
-            f"checkpoint {os.fspath(path)!r} cannot be read ({error}); delete it to start again"
+            f"checkpoint {os.fspath(path)!r} cannot be read ({type(error).__name__}); delete it to start "
+            "again"
         ) from error
     if header.get("format") != CHECKPOINT_FORMAT or header.get("key") != key:
         raise ValueError(

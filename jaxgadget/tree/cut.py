@@ -18,13 +18,13 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, BoolArray, IntArray, dense_ids
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_tree
 
 CutSpec: TypeAlias = "str | Cut | Callable[[HistoryTree], BoolArray | IntArray]"
 """`depth:D`, a name of the game's, a predicate that marks (or lists) root histories, or a cut."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Cut:
     """Root histories and the subgames that they form.
 
@@ -41,6 +41,9 @@ class Cut:
     roots: IntArray
     subgame: IntArray
     root: IntArray
+
+    def __repr__(self) -> str:
+        return f"<Cut {self.name} of {self.tree.game.name}: {self.num_subgames} subgame(s)>"
 
     @property
     def num_subgames(self) -> int:
@@ -88,6 +91,7 @@ def cut(tree: HistoryTree, spec: CutSpec) -> Cut:
       ValueError: if the spec is unknown, no root is left, one root lies below another, a
         root is terminal, or an infoset lies on both sides of the cut or in two subgames.
     """
+    check_tree(tree)
     if isinstance(spec, Cut):
         if spec.tree is not tree:
             raise ValueError("cut: this cut was made for another tree; expected one of cut(tree, …)")

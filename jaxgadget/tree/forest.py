@@ -43,7 +43,7 @@ class Roots:
         return len(self.infostate)
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Forest:
     """The subgames below one cut.
 
@@ -60,6 +60,9 @@ class Forest:
     roots: tuple[Roots, Roots]
     chance: Entries
     padded: bool
+
+    def __repr__(self) -> str:
+        return f"<Forest below {self.cut!r}: {len(self.roots[0])} + {len(self.roots[1])} root infostates>"
 
     @property
     def tree(self) -> HistoryTree:

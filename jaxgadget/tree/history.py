@@ -28,7 +28,7 @@ from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class HistoryTree:
     """Every history of a game in breadth-first order; axis `n` is the history.
 
@@ -65,6 +65,10 @@ class HistoryTree:
     public: IntArray | None
     infosets: tuple[Infosets, Infosets]
     cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
+
+    def __repr__(self) -> str:
+        sizes = f"{self.num_histories} histories, {len(self.infosets[0])} + {len(self.infosets[1])} infosets"
+        return f"<HistoryTree of {self.game.name}: {sizes}>"
 
     @property
     def num_histories(self) -> int:
@@ -151,6 +155,13 @@ class HistoryTree:
         )
 
 
+def check_tree(tree: object) -> None:
+    """ValueError unless it is a tree."""
+    if not isinstance(tree, HistoryTree):
+        what = repr(tree) if isinstance(tree, str) else f"a {type(tree).__name__}"
+        raise ValueError(f"tree={what}: expected a HistoryTree, from enumerate_game(load(…))")
+
+
 def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) -> HistoryTree:
     """Lists every history of a game.
 
@@ -164,6 +175,8 @@ def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) ->
         imperfect recall, unequal legal actions in an infoset, a public state that is finer
         than common knowledge.
     """
+    if isinstance(game, type) or not hasattr(game, "levels"):
+        raise ValueError(f"game={game!r}: expected a game, from load(…)")
     levels = list(game.levels(Budget(game.name, max_histories)))
     sizes = [len(level.parent) for level in levels]
     offset = np.append(0, np.cumsum(sizes))
