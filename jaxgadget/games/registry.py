@@ -35,11 +35,12 @@ _GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_st
 
 
 class GameEntry(NamedTuple):
-    """A game that `load` knows by name: what it is, and its parameters with their defaults."""
+    """A game that `load` knows by name: what it is, its parameters with their defaults, its named cuts."""
 
     name: str
     description: str
     parameters: Mapping[str, object]
+    cuts: tuple[str, ...] = ()
 
 
 def load(spec: str | os.PathLike[str] | Game | Rules[Any]) -> Game:
@@ -79,7 +80,8 @@ def list_games() -> list[GameEntry]:
     for name in _MAKERS:
         maker = _maker(name)
         lines = (inspect.getdoc(maker) or "").splitlines()
-        entries.append(GameEntry(name, lines[0] if lines else "", _defaults(maker)))
+        cuts = tuple(_make(name).cuts())
+        entries.append(GameEntry(name, lines[0] if lines else "", _defaults(maker), cuts))
     return entries
 
 

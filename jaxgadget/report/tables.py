@@ -119,11 +119,12 @@ def _plain(value: Any) -> Any:
 
 
 def games_table(entries: Iterable[GameEntry]) -> Table:
-    """All games by name, with parameters and their defaults."""
-    table = _table("game", "what it is", "parameters and their defaults")
+    """All games by name, with parameters and their defaults, and the cuts that they name."""
+    table = _table("game", "what it is", "parameters and their defaults", "cuts")
     for entry in entries:
         parameters = "\n".join(f"{key}={value}" for key, value in entry.parameters.items())
-        table.add_row(entry.name, Text(entry.description), Text(parameters or "–"))
+        cuts = "\n".join(entry.cuts)
+        table.add_row(entry.name, Text(entry.description), Text(parameters or "–"), Text(cuts or "–"))
     table.show_lines = True
     return table
 
