@@ -165,9 +165,7 @@ def refine(
     checkpoint: str | os.PathLike[str] | None = None,
     progress: bool | None = None,
 ) -> Refinement:
-    """Re-solves every subgame below a cut, for every blueprint and gadget, in one batch.
-
-    CFR on gadget games, perturbed towards the gadget's prior (Kubíček et al. 2026, §7.2).
+    """Re-solves every subgame below a cut, for every blueprint and gadget (Kubíček et al. 2026, §7).
 
     Args:
       tree: the game's histories.

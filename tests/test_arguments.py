@@ -69,7 +69,7 @@ def test_a_policy_is_expected(name: str, wrong: Any) -> None:
 @pytest.mark.parametrize(
     ("call", "match"),
     [
-        (lambda: jg.enumerate_game("kuhn_poker"), r"game='kuhn_poker': expected a game, from load"),  # type: ignore[arg-type]  # on purpose
+        (lambda: jg.enumerate_game("kuhn_poker"), r"game='kuhn_poker': expected a game, from load"),
         (lambda: jg.Policy.dirichlet(kuhn(), "a"), r"dirichlet seed 'a': expected a whole number"),
         (lambda: jg.Policy.dirichlet(kuhn(), 1.5), r"dirichlet seed 1\.5"),
         (lambda: jg.Policy.dirichlet(kuhn(), 0, "a"), r"dirichlet alpha 'a'"),

@@ -214,7 +214,7 @@ def test_figure5_blueprint():
 
 
 def test_figure11_blueprint():
-    """Equilibrium refinements, Observation 3: the equilibrium, and the blueprint's 1/8 in 1|2 and 1/4 in 3."""
+    """Equilibrium refinements, Observation 3: the equilibrium, and the 1/8 and 1/4 of the blueprint."""
     tree = enumerate_game(examples.three_state_figure11())
     assert three_state_values(tree, 1, 1 / 4)[0] == pytest.approx(5 / 6)
     assert three_state_values(tree, 0, 1 / 4)[1:] == pytest.approx((1 / 8, 1 / 4))
