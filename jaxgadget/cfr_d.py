@@ -9,32 +9,26 @@ at once, side by side; the paper takes them one after the other.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
-import pathlib
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import jax
 import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.evaluate import check_player, normalise_rows
-from jaxgadget.files import check_writable
 from jaxgadget.games.game import FloatArray
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.refine import refine
 from jaxgadget.solve.alternative import ArrayValues
-from jaxgadget.solve.cfr import State, start
-from jaxgadget.solve.checkpoint import CHECKPOINT_FORMAT, fingerprint, save_checkpoint
+from jaxgadget.solve.cfr import start
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
-from jaxgadget.solve.drive import CHECKPOINT_SECONDS, check_dtype, check_iterations, drive, precision
+from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
 from jaxgadget.solve.gadget import Gadget, Perturbed
 from jaxgadget.solve.kinds import Resolving
 from jaxgadget.solve.prior import NoPrior
-from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
@@ -205,7 +199,14 @@ def cfr_d(
         trunk = build_trunk(forest)
         problem = trunk_problem(forest, trunk, iterations=counts, rule=below, weighting=rule, dtype=precise)
     with watch.phase("run"), precision(precise), progress_bar("CFR-D", iterations, progress) as report:
-        state = _run(problem, rule, iterations, checkpoint, report)
+        state = drive(
+            problem,
+            rule,
+            iterations=iterations,
+            checkpoint=checkpoint,
+            state=start(problem, no_values(problem)),
+            report=report,
+        )
         solved = conclude_trunk(problem, state)
         found: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved)
     return Decomposition(
@@ -229,59 +230,6 @@ def _counts(subgame_iterations: int | Sequence[int]) -> tuple[int, ...]:
             f"subgame_iterations={subgame_iterations!r}: expected a whole number >= 1, or several of them"
         )
     return tuple(check_iterations(count, "subgame_iterations") for count in several)
-
-
-def _run(
-    problem: Problem,
-    rule: Rule,
-    iterations: int,
-    checkpoint: str | os.PathLike[str] | None,
-    report: Callable[[int], None],
-) -> State:
-    """Solves the trunk, with a checkpoint every `CHECKPOINT_SECONDS` or so."""
-    begin = start(problem, no_values(problem))
-    if checkpoint is None:
-        return drive(problem, rule, iterations=iterations, state=begin, report=report)
-    check_writable(checkpoint)
-    key = fingerprint(problem, rule)
-    state = _load(checkpoint, key, begin)
-    done, segment = int(state.iteration), 1
-    if done > iterations:
-        raise ValueError(
-            f"iterations={iterations}: checkpoint {os.fspath(checkpoint)!r} has {done} already; ask for at "
-            "least as many, or choose another file"
-        )
-    while done < iterations:
-        began = time.perf_counter()
-        done = min(done + segment, iterations)
-        state = drive(problem, rule, iterations=done, state=state, report=report)
-        save_checkpoint(checkpoint, key, state)
-        if time.perf_counter() - began < CHECKPOINT_SECONDS / 2:
-            segment *= 2
-    return state
-
-
-def _load(path: str | os.PathLike[str], key: str, begin: State) -> State:
-    """The state in a checkpoint, `begin` if there is none yet.
-
-    `load_checkpoint` knows only payoffs without a state.
-    """
-    if not pathlib.Path(path).exists():
-        return begin
-    try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            leaves = [archive[f"leaf_{i}"] for i in range(len(archive.files) - 1)]
-    except Exception as error:
-        raise ValueError(
-            f"checkpoint {os.fspath(path)!r} cannot be read ({error}); delete it to start again"
-        ) from error
-    if header.get("format") != CHECKPOINT_FORMAT or header.get("key") != key:
-        raise ValueError(
-            f"checkpoint {os.fspath(path)!r} is of another solve (game, cut, iterations of the subgames, "
-            "algorithm or precision differ); choose another file or delete it"
-        )
-    return jax.tree.unflatten(jax.tree.structure(begin), [jax.device_put(leaf) for leaf in leaves])
 
 
 def _policy(tree: HistoryTree, trunk: Trunk, found: TrunkSolution, labels: tuple[str, ...]) -> Policy:

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from jaxgadget.files import atomic_writer
-from jaxgadget.solve.cfr import State, start
+from jaxgadget.solve.cfr import State
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule
 
@@ -38,8 +38,15 @@ def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> Non
         np.savez(file, **arrays)
 
 
-def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) -> State | None:
-    """Reads a state; None if there is no file yet; ValueError if it is of another problem."""
+def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> State | None:
+    """Reads a state of the structure of `begin`.
+
+    Returns:
+      The state; None if there is no file yet.
+
+    Raises:
+      ValueError: if the file is no checkpoint, or one of another problem.
+    """
     if not pathlib.Path(path).exists():
         return None
     try:
@@ -56,5 +63,4 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, problem: Problem) ->
             f"checkpoint {os.fspath(path)!r} is of another solve (game, blueprint, gadget, algorithm or "
             "precision differ); choose another file or delete it"
         )
-    structure = jax.tree.structure(jax.eval_shape(start, problem))
-    return jax.tree.unflatten(structure, [jax.device_put(leaf) for leaf in leaves])
+    return jax.tree.unflatten(jax.tree.structure(begin), [jax.device_put(leaf) for leaf in leaves])

@@ -78,7 +78,7 @@ def drive(
         `check_every` iterations.
       check_every: iterations between two looks at the gap.
       checkpoint: file to resume from and to save to.
-      state: where to go on, if not from a checkpoint.
+      state: where to go on, if there is no checkpoint yet; needed for a payoff that keeps a state.
       report: is told the number of iterations done.
 
     Raises:
@@ -90,20 +90,22 @@ def drive(
     if checkpoint is not None:
         check_writable(checkpoint)
         key = fingerprint(problem, rule)
-        state = load_checkpoint(checkpoint, key, problem)
+        begin = jax.eval_shape(start, problem) if state is None else state
+        saved = load_checkpoint(checkpoint, key, begin)
+        state = state if saved is None else saved
         if state is not None and int(state.iteration) > iterations:
             raise ValueError(
                 f"iterations={iterations}: checkpoint {os.fspath(checkpoint)!r} has {int(state.iteration)} "
                 "already; ask for at least as many, or choose another file"
             )
     loop = _Loop(problem, rule, iterations, target_gap, check_every, state)
-    saved = time.perf_counter()
+    last = time.perf_counter()
     for done in loop.chunks():
         if report is not None:
             report(done)
-        if checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+        if checkpoint is not None and time.perf_counter() - last > CHECKPOINT_SECONDS:
             save_checkpoint(checkpoint, key, loop.state)
-            saved = time.perf_counter()
+            last = time.perf_counter()
     if checkpoint is not None:
         save_checkpoint(checkpoint, key, loop.state)
     return loop.state
