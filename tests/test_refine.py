@@ -19,6 +19,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget import ArrayPrior, BlueprintPrior, MaxMargin, NoPrior, Policy, Refinement, Resolving, Unsafe
+from jaxgadget.batch import prepare
 from jaxgadget.refine import default_gadgets, refine
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.tree.cut import cut
@@ -114,7 +115,7 @@ def check_cut(result: Refinement, published: dict[str, Any]) -> None:
 
 def check_values(result: Refinement, blueprints: Policy, lane: int, case: dict[str, Any]) -> None:
     """Normalised counterfactual best-response values."""
-    ranges = grove.prepare(result.forest, result.player, blueprints).ranges
+    ranges = prepare(result.forest, result.player, blueprints).ranges
     count = len(result.forest.roots[1 - result.player])
     assert count == case["opponent_root_infostates"]
     mass = np.asarray(ranges.mass)[:count, lane]

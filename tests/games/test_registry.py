@@ -189,5 +189,5 @@ def test_a_missing_module_leaves_the_others(monkeypatch):
 
 def test_openspiel_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
-    with pytest.raises(ImportError, match=r'not installed: pip install open-spiel'):
+    with pytest.raises(ImportError, match=r"not installed: pip install open-spiel"):
         load("openspiel:kuhn_poker")

@@ -262,3 +262,126 @@ def test_gifts_lower_the_alternative() -> None:
     plain, reach = gadgets.max_margin(subgame), gadgets.max_margin(subgame, gifts=gifts)
     gained = lp.solve(reach.root, 0).value - lp.solve(plain.root, 0).value
     assert gained == pytest.approx(0.25, abs=1e-9)  # margins are normalised, and so are gifts
+
+
+# Gifts, and the opponent's real way in
+
+RULES = ("lower-bound", "estimate")
+REACH = ("reach-resolving", "reach-max-margin")
+
+
+def spliced(
+    kind: str, above: gadgets.Above, gifts: dict[efg.Label, float], epsilon: float
+) -> tuple[efg.Strategy, float]:
+    """The blueprint with optimal strategies of a reach gadget in every subgame, and their bound."""
+    refined, rises = dict(above.blueprint), []
+    for subgame in above.subgames:
+        gadget = gadgets.build(kind, subgame, "uniform", epsilon, gifts)
+        solution = lp.solve(gadget.root, above.resolver, gadget.floors)
+        refined |= solution.strategy
+        rises.append(gadgets.rise_bound(kind, subgame, refined, 0.0, "uniform", epsilon, gifts))
+    return refined, sum(rises) if kind == "reach-resolving" else max(rises)
+
+
+def rise(above: gadgets.Above, refined: efg.Strategy) -> float:
+    """What the opponent gains in the whole game."""
+    after, before = (
+        efg.best_response_value(above.game.root, above.opponent, rows) for rows in (refined, above.blueprint)
+    )
+    return after - before
+
+
+@pytest.mark.parametrize("shape", ["betting", "uneven"])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", REACH)
+def test_gifts_in_every_subgame_are_safe(kind: str, rule: str, shape: str) -> None:
+    """Whichever actions they are taken from, as long as values are those of a best response.
+
+    By induction from the cut upwards: if every root gains at most N·Σg, a' gains at most N(I')·Σg up to I'
+    itself, because what follows a' has together no more mass than I'; there it is worth `max_a CBV(I', a)`
+    at most, and its own gift is used up.
+    """
+    used = 0
+    for seed, resolver in itertools.product((1, 2), (0, 1)):
+        above = random_subgames(shape, seed, resolver, 0.2)[0].above
+        gifts = above.gifts(rule)
+        for epsilon in (0.0, 0.1):
+            refined, bound = spliced(kind, above, gifts, epsilon)
+            assert rise(above, refined) <= bound + 1e-8
+            assert epsilon > 0 or bound <= 1e-8
+        used += any(g > 1e-3 for g in gifts.values())
+    assert used > 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "shape"),
+    [("lower-bound", "uneven"), *(("estimate", name) for name in ("bids", "uneven", "weather"))],
+)
+@pytest.mark.parametrize("kind", REACH)
+def test_scaled_gifts_are_safe_in_a_single_subgame(kind: str, rule: str, shape: str) -> None:
+    more = 0
+    for resolver in (0, 1):
+        for subgame in random_subgames(shape, 2, resolver, 0.2):
+            alone = dataclasses.replace(subgame.above, components=(subgame.roots,))
+            gifts, plain = alone.gifts(rule, scaled=True), alone.gifts(rule)
+            refined, bound = spliced(kind, alone, gifts, 0.0)
+            assert rise(alone, refined) <= bound + 1e-8 <= 2e-8
+            more += any(gifts[s] > plain[s] + 1e-3 for s in plain)
+    assert more > 0
+
+
+def test_scaled_gifts_in_two_subgames_are_not_safe() -> None:
+    """Fig. 4 of *Safe and nested*, Tails sold for 0: always Tails solves both, and Heads then plays for 1."""
+
+    def guess(coin: str, name: str) -> efg.Node:
+        paid = (efg.Terminal(-1.0 if call == coin else 1.0) for call in ("Heads", "Tails"))
+        return efg.Decision(1, (1, name), ("Heads", "Tails"), tuple(paid))
+
+    def coin_of(coin: str, price: float) -> efg.Node:
+        play = efg.Chance((0.5, 0.5), tuple(guess(coin, name) for name in ("S1", "S2")))
+        return efg.Decision(0, (0, coin), ("Sell", "Play"), (efg.Terminal(price), play))
+
+    root = efg.Chance((0.5, 0.5), (coin_of("Heads", 0.5), coin_of("Tails", 0.0)))
+    nodes = tuple(efg.walk(root))
+    roots = [h for h, node in enumerate(nodes) if isinstance(node, efg.Decision) and node.player == 1]
+    name_of = [node.infoset[1] if isinstance(node, efg.Decision) else None for node in nodes]
+    infostate = [
+        tuple((h // 11, name_of[h]) if h in roots else ("", h) for h in range(len(nodes))),
+        tuple((1, name_of[h]) if h in roots else ("", h) for h in range(len(nodes))),
+    ]
+    game = efg.Game(nodes, (0,) * len(nodes), (infostate[0], infostate[1]))
+    parts = tuple(tuple(h for h in roots if name_of[h] == name) for name in ("S1", "S2"))
+    blueprint = {label: np.array([0.5, 0.5]) for label in ((0, "Heads"), (0, "Tails"), (1, "S1"), (1, "S2"))}
+    above = gadgets.Above(game, parts, 1, blueprint)
+    plain = above.gifts()
+    heads, tails = above.subgames[0].states
+    assert (plain[heads], plain[tails]) == (0.5, 0.0)
+    alone = [gadgets.Above(game, (part,), 1, blueprint).gifts(scaled=True) for part in parts]
+    scaled = {**alone[0], **alone[1]}
+    assert (scaled[heads], scaled[tails]) == (1.0, 0.0)
+    always_tails = {**blueprint, (1, "S1"): np.array([0.0, 1.0]), (1, "S2"): np.array([0.0, 1.0])}
+    for subgame in above.subgames:
+        gadget = gadgets.build("reach-resolving", subgame, gifts=scaled)
+        optimum = lp.solve(gadget.root, 1).value
+        found = gadgets.objective("reach-resolving", subgame, always_tails, gifts=scaled)
+        assert found == pytest.approx(optimum, abs=1e-9)
+    assert rise(above, always_tails) == pytest.approx(1 / 4)
+    refined, bound = spliced("reach-resolving", above, plain, 0.0)
+    assert rise(above, refined) <= bound + 1e-9 <= 2e-9
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("resolver", [0, 1])
+def test_values_off_the_way_are_best_responses(shape: str, resolver: int) -> None:
+    """An optimal continuation is the same whether the opponent decides off the way or is paid its best."""
+    above = random_subgames(shape, 0, resolver, 0.2)[0].above
+    roots = [h for part in above.components for h in part]
+    folded = gadgets.build("optimal-continuation", above.subgames[0])
+    whole = gadgets.optimal_continuation(above.game, roots, resolver, above.blueprint)
+    values = [lp.solve(gadget.root, resolver).value for gadget in (folded, whole)]
+    assert values[0] == pytest.approx(values[1], abs=1e-9)
+    before = -efg.best_response_value(above.game.root, 1 - resolver, above.blueprint)
+    for subgame in above.subgames:
+        full = lp.solve(gadgets.build("full", subgame).root, resolver).value
+        assert before - 1e-9 <= full <= values[0] + 1e-9
+        assert gadgets.objective("full", subgame, above.blueprint) == pytest.approx(before, abs=1e-9)

@@ -7,22 +7,19 @@ sizes, and its exploitability is the chance-weighted sum of theirs.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget import BlueprintPrior, MaxMargin, NoPrior, Policy, Resolving, UniformPrior, Unsafe
+from jaxgadget import Policy
+from jaxgadget.batch import Prepared, prepare
 from jaxgadget.games.game import CHANCE
-from jaxgadget.solve import forest as on_device
 from jaxgadget.solve.drive import precision
-from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.prior import Ranges
-from jaxgadget.solve.problem import Parts
+from jaxgadget.solve.forest import GadgetGames, build_games
+from jaxgadget.solve.gadget import Gadget, Layout
+from jaxgadget.solve.kinds import OptimalContinuation, ReachResolving
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -32,8 +29,7 @@ from tests.reference.random_games import SHAPES, History, RandomGame, Shape, Tur
 
 LIST = tuple(SHAPES.values())
 NUM_SUBGAMES = sum(shape.subgames for shape in LIST)
-PRIORS = {"none": NoPrior(), "uniform": UniformPrior(), "blueprint": BlueprintPrior()}
-KINDS: dict[str, type[Any]] = {"unsafe": Unsafe, "resolving": Resolving, "max-margin": MaxMargin}
+NUM_BLUEPRINTS = 3
 
 
 def _turn(h: History) -> Turn:
@@ -88,10 +84,14 @@ def forest(seed: int, padded: bool = True) -> Forest:
     return build_forest(grove(seed)[0], grove_cut(seed), padded=padded)
 
 
+@functools.cache
+def components(seed: int) -> list[list[int]]:
+    return cuts.components(grove(seed)[1], roots(seed))
+
+
 def subgames(seed: int, resolver: int, blueprint: Strategy) -> list[gadgets.Subgame]:
     """The explicit subgames, in the order of the forest's."""
-    game = grove(seed)[1]
-    return gadgets.subgames(game, cuts.components(game, roots(seed)), resolver, blueprint)
+    return gadgets.subgames(grove(seed)[1], components(seed), resolver, blueprint)
 
 
 # Blueprints
@@ -108,15 +108,22 @@ def clipped_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
 
 
 def cornered_policy(tree: HistoryTree, seed: int) -> dict[Label, Array]:
-    """Many reaches are 0, and in `bids` nobody bids 0, so that only some `N(s)` of a subgame are 0."""
+    """Many reaches are 0.
+
+    In `bids` nobody bids 0, so that only some `N(s)` of a subgame are 0; in `betting` player 0 never
+    bets, so that `N` is 0 at decisions of player 1 above the cut.
+    """
     rows = random_policy(tree, np.random.default_rng(seed), 0.35)
-    bids = list(SHAPES).index("bids")
+    names = list(SHAPES)
     for player in (0, 1):
         infosets = tree.infosets[player]
         for j in np.nonzero(infosets.depth == 0)[0].tolist():
-            if part_of(tree, int(infosets.history[j])) == bids:
+            part = names[part_of(tree, int(infosets.history[j]))]
+            if part == "bids":
                 weights = np.array([0.0, *range(1, len(rows[player, j]))])
                 rows[player, j] = weights / weights.sum()
+            if part == "betting" and player == 0:
+                rows[player, j] = np.array([1.0, 0.0])
     return rows
 
 
@@ -129,9 +136,14 @@ def blueprints(seed: int) -> list[dict[Label, Array]]:
 
 
 @functools.cache
+def above(seed: int, resolver: int, blueprint: int) -> gadgets.Above:
+    """The explicit cut for one of the `blueprints`."""
+    return subgames(seed, resolver, blueprints(seed)[blueprint])[0].above
+
+
 def explicit(seed: int, resolver: int, blueprint: int) -> list[gadgets.Subgame]:
     """The explicit subgames for one of the `blueprints`."""
-    return subgames(seed, resolver, blueprints(seed)[blueprint])
+    return above(seed, resolver, blueprint).subgames
 
 
 def to_policy(tree: HistoryTree, rows: Sequence[Strategy]) -> Policy:
@@ -149,45 +161,20 @@ def from_policy(policy: Policy, lane: int) -> dict[Label, Array]:
 # The production side
 
 
-@dataclasses.dataclass(frozen=True)
-class Prepared:
-    """What comes before a gadget: forest, structure and ranges, in float64."""
-
-    forest: Forest
-    structure: on_device.Structure
-    strategy: tuple[Parts, Parts]
-    ranges: Ranges
-
-    @property
-    def player(self) -> int:
-        return self.structure.player
-
-    def games(self, asked: Sequence[Gadget]) -> on_device.GadgetGames:
-        with precision(np.float64):
-            return on_device.build_games(self.forest, self.structure, self.ranges, asked, np.float64)
+EVERYTHING: tuple[Gadget, ...] = (ReachResolving(), OptimalContinuation())
+"""Between them they need all that `prepare` can provide but played values."""
 
 
-def prepare(where: Forest, player: int, policy: Policy) -> Prepared:
-    """Puts a forest and blueprints on the device."""
+def games(here: Prepared, asked: Sequence[Gadget]) -> tuple[GadgetGames, Layout]:
+    """The gadget games of one kind, in float64."""
     with precision(np.float64):
-        parts: list[Parts] = []
-        reaches: list[jax.Array] = []
-        for p in (0, 1):
-            sequence = where.form.action_sequences(p)
-            rows = np.where(sequence[:, None] >= 0, policy.probabilities[p][sequence - 1], 0)
-            parts.append(Parts(jnp.zeros((0, policy.num_lanes)), jnp.asarray(rows)))
-            own = policy.reach(p)[where.roots[p].sequence]
-            padding = where.form.treeplex[p].num_roots - len(own)
-            reaches.append(jnp.asarray(np.pad(own, ((0, padding), (0, 0)))))
-        structure = on_device.build_structure(where, player, np.float64)
-        ranges = on_device.blueprint_ranges(structure, (parts[0], parts[1]), (reaches[0], reaches[1]))
-    return Prepared(where, structure, (parts[0], parts[1]), ranges)
+        return build_games(here.forest, here.structure, here.ranges, asked, np.float64, here.trunk)
 
 
 @functools.cache
 def prepared(seed: int, player: int) -> Prepared:
-    """The grove with its `blueprints`, a lane each."""
-    return prepare(forest(seed), player, to_policy(grove(seed)[0], blueprints(seed)))
+    """The grove with its `blueprints`, a lane each, and all that any gadget needs."""
+    return prepare(forest(seed), player, to_policy(grove(seed)[0], blueprints(seed)), EVERYTHING)
 
 
 def body_rows(where: Forest, player: int, rows: Any, lane: int) -> dict[Label, Array]:

@@ -1,13 +1,12 @@
 """CFR on the forest against the same algorithm on gadget games written out as explicit trees.
 
-The trees of `tests/reference/gadgets.py` compute their own V̄, N and priors. Rules, priors and
+The trees of `tests/reference/gadgets.py` compute their own V̄, N, gifts and priors. Rules, priors and
 blueprints are lanes of one problem, so a gadget and a player compile one program.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 from typing import Any
 
@@ -18,21 +17,24 @@ import pytest
 
 from jaxgadget.solve import cfr
 from jaxgadget.solve.drive import precision
-from jaxgadget.solve.problem import Side
+from jaxgadget.solve.gadget import GADGETS
 from jaxgadget.solve.regret import RULES, Rule
 from tests.reference import cfr as reference
-from tests.reference import efg, gadgets
-from tests.reference.efg import Array, Label, Strategy
-from tests.solve import grove
+from tests.reference import gadgets
+from tests.reference.efg import Strategy
+from tests.solve import grove, twins
 
 SEED = 20
-NUM_BLUEPRINTS = 3
+NUM_BLUEPRINTS = grove.NUM_BLUEPRINTS
 ITERATIONS = 5
-EPSILON = 0.02
+EPSILON = twins.EPSILON
 TOLERANCE = 1e-12
+WORST = 1e-9
+"""Strategies are regrets over their sum: where that is small, 1e-15 in the regrets counts for more."""
 ROUNDING = 1e-14  # positive regrets that sum to no more than this are rounding
 REFERENCE_RULES = dict(zip(RULES, reference.RULES, strict=True))
-PRIORS = {"unsafe": ("none",), "resolving": gadgets.PRIORS, "max-margin": gadgets.PRIORS}
+ALL_RULES = {("resolving", 0), ("max-margin", 1)}
+"""Gadgets and players with which all rules are compared, in a program of their own; with all others CFR+."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -77,39 +79,30 @@ def test_blueprints_have_unequal_clipped_and_zero_reaches(player: int) -> None:
     assert (mass == 0).any() and ((mass > 0) & (mass < 1)).any()
 
 
-@functools.cache
-def explicit(kind: str, prior: str, player: int, number: int) -> list[tuple[gadgets.Subgame, gadgets.Gadget]]:
-    """Every subgame's gadget game for one blueprint."""
-    subgames = grove.explicit(SEED, player, number)
-    return [(subgame, gadgets.build(kind, subgame, prior, EPSILON)) for subgame in subgames]
-
-
 @pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("kind", PRIORS)
+@pytest.mark.parametrize("kind", list(GADGETS))
 def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int) -> None:
-    """All rules, priors and blueprints; every subgame of every shape, entry and body, both players."""
-    priors = PRIORS[kind]
-    asked = [
-        grove.KINDS[kind]() if kind == "unsafe" else grove.KINDS[kind](grove.PRIORS[name], EPSILON)
-        for name in priors
-    ]
+    """All priors and blueprints; every subgame of every shape, entry and body, both players' strategies."""
+    rules = RULES if (kind, player) in ALL_RULES else ("cfr+",)
+    lanes, built = twins.lanes(SEED, kind, player, EPSILON), twins.built(SEED, kind, player, EPSILON)
+    if len(rules) > 1:
+        asked = twins.asked(SEED, kind, player, EPSILON) * len(rules)
+        built = twins.Built(kind, built.here, *grove.games(built.here, asked))
+    problem = built.games.problem
     with precision(np.float64):
-        games = grove.prepared(SEED, player).games(asked * len(RULES))
-        problem = games.problem
-        state, rule = cfr.start(problem), RuleByLane(name=str(len(asked) * NUM_BLUEPRINTS))
+        state = cfr.start(problem)
         found: list[tuple[Any, Any]] = []
-        for _ in range(ITERATIONS):
-            state = step(problem, rule, state)
+        for t in range(ITERATIONS):
+            if len(rules) > 1:
+                state = step(problem, RuleByLane(name=str(len(lanes))), state)
+            else:
+                state = cfr.run(problem, state, jax.device_put(np.int32(t + 1)), rule=RULES["cfr+"])
             found.append(jax.tree.map(np.asarray, (state.strategy, cfr.average(problem, state))))
-    live = np.asarray(games.live)
     compared = 0
-    for lane, (name, prior, number) in enumerate(itertools.product(RULES, priors, range(NUM_BLUEPRINTS))):
-        ours = [
-            [body_and_entry(problem.sides, parts, player, kind, lane) for parts in both] for both in found
-        ]
-        for subgame_idx, (subgame, gadget) in enumerate(explicit(kind, prior, player, number)):
-            reached = any(subgame.normalizer(s) > 0 for s in subgame.states)
-            assert live[subgame_idx, lane] == (reached and not isinstance(gadget.root, efg.Terminal))
+    for (place, name), one in itertools.product(enumerate(rules), lanes):
+        lane = place * len(lanes) + one.lane
+        body = [[body_of(parts, lane) for parts in both] for both in found]
+        for number, gadget in enumerate(twins.explicit(SEED, kind, player, EPSILON, one.lane)):
             iterates = reference.run(
                 gadget.root,
                 REFERENCE_RULES[name],
@@ -118,43 +111,29 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
                 floors=gadget.floors,
                 threshold=ROUNDING,
             )
-            for theirs, (current, average) in zip(iterates, ours, strict=True):
-                if not theirs.current:
-                    continue
-                where = f"{name}, {prior}, blueprint {number}, subgame {subgame_idx}"
-                for rows, expected in ((current, theirs.current), (average, theirs.average)):
-                    actual = np.concatenate([rows[key] for key in keys(expected, subgame)])
-                    wanted = np.concatenate(list(expected.values()))
-                    np.testing.assert_allclose(
-                        actual, wanted, rtol=0, atol=TOLERANCE, err_msg=f"{where}, {theirs.iteration}"
-                    )
-                    compared += len(wanted)
-    assert compared > 30_000 * len(priors)
+            entry, least = built.rows(number, one.above), 1.0
+            for theirs, both, rows in zip(iterates, found, body, strict=True):
+                where = f"{name}, {one.name}, blueprint {one.blueprint}, game {number}, {theirs.iteration}"
+                least = min(least, smallest_regrets(theirs))
+                allowed = min(max(TOLERANCE, 1e-15 / least), WORST)
+                for parts, below, expected in zip(both, rows, (theirs.current, theirs.average), strict=True):
+                    above = parts[1 - player].entry[:, lane]
+                    ours = [above[entry[key]] if key in entry else below[key] for key in expected]
+                    if ours:
+                        actual, wanted = np.concatenate(ours), np.concatenate(list(expected.values()))
+                        np.testing.assert_allclose(actual, wanted, rtol=0, atol=allowed, err_msg=where)
+                        compared += len(wanted)
+    assert compared > 500 * len(lanes) * (len(rules) + 2)
 
 
-def keys(expected: Strategy, subgame: gadgets.Subgame) -> list[Label]:
-    """The explicit tree's labels, with the subgame's name for its one max-margin entry."""
-    return [subgame.states if label == gadgets.entry_label() else label for label in expected]
+def smallest_regrets(iterate: reference.Iterate) -> float:
+    """The smallest sum of positive regrets that a strategy is proportional to."""
+    sums = (float(np.maximum(row, 0).sum()) for row in iterate.regret_sum.values())
+    return min((total for total in sums if total > ROUNDING), default=1.0)
 
 
-def body_and_entry(
-    sides: tuple[Side, Side], parts: Any, player: int, kind: str, lane: int
-) -> dict[Label, Array]:
-    """A lane of production's strategies by the explicit tree's labels."""
-    where, other = grove.forest(SEED), 1 - player
-    rows = grove.body_rows(where, 0, parts[0].body, lane)
-    rows |= grove.body_rows(where, 1, parts[1].body, lane)
-    roots, side = where.roots[other], sides[other]
-    entry = np.asarray(parts[other].entry)[:, lane]
-    action = np.asarray(side.link)[: len(roots)] - side.entry.num_roots
-    if kind == "resolving":
-        for state, follow in zip(roots.infostate.tolist(), action.tolist(), strict=True):
-            rows[gadgets.entry_label(state)] = entry[[follow, follow + 1]]
-    if kind == "max-margin":
-        blueprint = lane % NUM_BLUEPRINTS
-        for subgame, _ in explicit(kind, "none", player, blueprint):
-            place = dict(zip(roots.infostate.tolist(), action.tolist(), strict=True))
-            picked = gadgets.max_margin_states(subgame)
-            rows[subgame.states] = entry[[place[s] for s in picked]]
-            assert all(entry[place[s]] == 0 for s in subgame.states if s not in picked)
-    return rows
+def body_of(parts: Any, lane: int) -> Strategy:
+    """A lane of production's strategies below the cut by the explicit trees' labels."""
+    where = grove.forest(SEED)
+    rows = [grove.body_rows(where, player, parts[player].body, lane) for player in (0, 1)]
+    return {**rows[0], **rows[1]}

@@ -9,6 +9,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget import MaxMargin, NoPrior, Policy, Resolving
+from jaxgadget.batch import prepare
 from jaxgadget.games.game import FloatArray
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
@@ -35,7 +36,7 @@ def rarely_passing(off: float) -> Policy:
 def thresholds(off: float) -> FloatArray:
     """What counts as no regret at the resolving player's decisions, for max-margin."""
     forest = build_forest(game("kuhn_poker"), "depth:2")
-    games = grove.prepare(forest, 0, rarely_passing(off)).games([MaxMargin(NoPrior())])
+    games, _ = grove.games(prepare(forest, 0, rarely_passing(off)), [MaxMargin(NoPrior())])
     return np.asarray(games.problem.zero[0].body)
 
 
