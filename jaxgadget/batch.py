@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import os
 import pathlib
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -50,12 +51,18 @@ class Settings:
     iterations: int
     target_gap: float | None
     check_every: int
-    folder: pathlib.Path | None
+    checkpoint: str | os.PathLike[str] | None
+    time_limit: float | None = None
 
     @property
     def algorithm(self) -> str:
         """The rule's name, or `lp`."""
         return LP if self.rule is None else self.rule.name
+
+    @property
+    def folder(self) -> pathlib.Path | None:
+        """Where checkpoints are."""
+        return None if self.checkpoint is None else pathlib.Path(self.checkpoint)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -207,7 +214,12 @@ class Batch:
                 names = [f"{describe(gadget)} after blueprint {label!r}" for label in labels]
                 with self.watch.phase("run"), precision(np.float64):
                     solved = solve_lanes(
-                        host, names, np.asarray(blueprint), auto=auto, report=lambda: report(next(done))
+                        host,
+                        names,
+                        np.asarray(blueprint),
+                        auto=auto,
+                        time_limit=self.settings.time_limit,
+                        report=lambda: report(next(done)),
                     )
                     asked, layout = games(0.0 if auto else None)
                     found = on_device.certify(asked, solved.played, blueprint, kind=type(gadget))

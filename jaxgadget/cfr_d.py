@@ -199,14 +199,8 @@ def cfr_d(
         trunk = build_trunk(forest)
         problem = trunk_problem(forest, trunk, iterations=counts, rule=below, weighting=rule, dtype=precise)
     with watch.phase("run"), precision(precise), progress_bar("CFR-D", iterations, progress) as report:
-        state = drive(
-            problem,
-            rule,
-            iterations=iterations,
-            checkpoint=checkpoint,
-            state=start(problem, no_values(problem)),
-            report=report,
-        )
+        state = start(problem, no_values(problem))
+        state = drive(problem, rule, iterations=iterations, checkpoint=checkpoint, state=state, report=report)
         solved = conclude_trunk(problem, state)
         found: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved)
     return Decomposition(

@@ -142,6 +142,7 @@ def solve(
     dtype: options.Dtype = options.DtypeName.FLOAT64,
     target_gap: options.TargetGap = None,
     floor: options.Floor = 0.0,
+    time_limit: options.TimeLimit = None,
     checkpoint: options.CheckpointFile = None,
     save: options.Save = None,
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
@@ -160,6 +161,7 @@ def solve(
         target_gap=target_gap,
         dtype=dtype.value,
         floors=floor or None,
+        time_limit=time_limit,
         checkpoint=checkpoint,
     )
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}
@@ -194,6 +196,7 @@ def refine(
     infostate: options.Infostate = None,
     target_gap: options.TargetGap = None,
     checkpoint: options.CheckpointFolder = None,
+    time_limit: options.TimeLimit = None,
     plot: options.Plot = None,
     save: options.Save = None,
     rows: options.Rows = False,
@@ -223,7 +226,7 @@ def refine(
     with (watch := Stopwatch()).phase("build"):
         profiles = make_blueprints(tree, specs)
     how: dict[str, Any] = {"algorithm": algorithm.value, "iterations": iterations, "dtype": dtype.value}
-    how |= {"target_gap": target_gap, "checkpoint": checkpoint}
+    how |= {"target_gap": target_gap, "checkpoint": checkpoint, "time_limit": time_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     if player is options.PlayerName.BOTH:
         both = refine_both(tree, where, profiles, gadgets, **how)

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 
 from jaxgadget.evaluate import check_player, to_policy
+from jaxgadget.floors import Floors, check_floors
 from jaxgadget.games.game import FloatArray
-from jaxgadget.policy import Policy
+from jaxgadget.policy import Policy, check_policy
+from jaxgadget.solve.drive import check_time
 from jaxgadget.solve.problem import fixed_entry
 from jaxgadget.solve.program import Decisions, Optimum, Program, solve_program
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
 
 EQUILIBRIUM_TOLERANCE = 1e-9
 """By how much `best_equilibrium` may guarantee less than the value, as a share of the payoff range."""
-
-Floors = Sequence[FloatArray]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,19 +66,21 @@ def solve_exactly(
 
     Args:
       tree: the game's histories.
-      floors: for both players the least probability of every action, `[num_sequences - 1]` in the
-        tree's order like a lane of `Policy.probabilities`; both then keep to them.
+      floors: least probability of every action, to which both then keep: a number ε for ε-uniform
+        floors, or arrays as `tremble` makes them.
       time_limit: in seconds; by default none.
 
     Raises:
       ProgramError: if HiGHS does not solve it.
       ValueError: if floors have the wrong shape, are negative or sum to more than 1.
     """
+    check_tree(tree)
+    least = None if floors is None else check_floors(tree, floors)
     form = sequence_form(tree)
     program = Program(
-        name=f"whole game {tree.game.name}", maximiser=0, players=_players(form, floors), payoff=form.payoff
+        name=f"whole game {tree.game.name}", maximiser=0, players=_players(form, least), payoff=form.payoff
     )
-    found = solve_program(program, time_limit=time_limit)
+    found = solve_program(program, time_limit=check_time(time_limit))
     policy = to_policy(
         tree, form, (found.strategy[0].body[:, None], found.strategy[1].body[:, None]), ("lp",)
     )
@@ -136,7 +137,7 @@ def restricted_nash_response(
       ValueError: if the policy has several lanes, `player` is not 0 or 1, or p is out of range.
     """
     tree, form = _check(opponent, player)
-    if isinstance(p, bool) or not 0 <= p <= 1:
+    if isinstance(p, bool | str) or not 0 <= p <= 1:
         raise ValueError(f"p={p}: expected a number in [0, 1], the probability that the model is followed")
     linear = _against(form, opponent, player)
     program = Program(
@@ -153,36 +154,26 @@ def restricted_nash_response(
 
 def _check(opponent: Policy, player: int) -> tuple[HistoryTree, SequenceForm]:
     check_player(player)
+    check_policy(opponent, "opponent")
     if opponent.num_lanes != 1:
         raise ValueError(f"opponent has {opponent.num_lanes} lanes: expected one; pick it by policy.lane(k)")
     return opponent.tree, sequence_form(opponent.tree)
 
 
-def _players(form: SequenceForm, floors: Floors | None) -> tuple[Decisions, Decisions]:
+def _players(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | None) -> tuple[Decisions, Decisions]:
     """Both players' decisions in the whole game."""
-    if floors is not None and len(floors) != 2:
-        raise ValueError(f"floors={len(floors)} array(s): expected two, player 0's and player 1's")
-    found: list[Decisions] = []
-    for player, body in enumerate(form.treeplex):
-        floor = None
-        if floors is not None:
-            given, size = np.asarray(floors[player], np.float64), body.num_sequences - body.num_roots
-            if given.shape != (size,):
-                raise ValueError(
-                    f"floors of player {player} have shape {given.shape}: expected ({size},), the actions "
-                    f"of all infosets of {form.tree.game.name}"
-                )
-            floor = given[form.action_sequences(player) - 1]
-        decisions = Decisions(
+    first, second = (
+        Decisions(
             entry=fixed_entry(1),
             body=body,
             link=np.zeros(body.num_roots, np.int64),
             scale=np.ones(body.num_roots),
             constant=np.zeros(1),
-            body_floor=floor,
+            body_floor=None if floors is None else floors[player][form.action_sequences(player) - 1],
         )
-        found.append(decisions)
-    return found[0], found[1]
+        for player, body in enumerate(form.treeplex)
+    )
+    return first, second
 
 
 def _against(form: SequenceForm, opponent: Policy, player: int) -> FloatArray:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 
 from jaxgadget.games.game import FloatArray
-from jaxgadget.policy import Policy
+from jaxgadget.policy import Policy, check_policy
 from jaxgadget.tree.history import HistoryTree
 
 Floors = float | Sequence[FloatArray]
@@ -28,12 +29,18 @@ def tremble(tree: HistoryTree, epsilon: float, prior: Policy | None = None) -> t
     Raises:
       ValueError: if ε is out of range, or the prior has several lanes or is of another game.
     """
-    if isinstance(epsilon, bool) or not 0 <= epsilon < 1:
+    try:
+        good = not isinstance(epsilon, bool | str) and np.ndim(epsilon) == 0 and 0 <= float(epsilon) < 1
+    except (TypeError, ValueError):
+        good = False
+    if not good:
         raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
+    if prior is not None:
+        check_policy(prior, "prior")
     played = Policy.uniform(tree) if prior is None else prior.on(tree)
     if played.num_lanes != 1:
         raise ValueError(f"prior has {played.num_lanes} lanes: expected one; pick it by policy.lane(k)")
-    first, second = (epsilon * rows[:, 0] for rows in played.probabilities)
+    first, second = (float(epsilon) * rows[:, 0] for rows in played.probabilities)
     return first, second
 
 
@@ -44,8 +51,8 @@ def check_floors(tree: HistoryTree, floors: Floors) -> tuple[FloatArray, FloatAr
       ValueError: if they are not a number in [0, 1), or two arrays of numbers ≥ 0 that fit the
         tree and sum to less than 1 at every infoset.
     """
-    if isinstance(floors, float | int | np.floating):
-        return tremble(tree, float(floors))
+    if isinstance(floors, str) or not isinstance(floors, Sequence):
+        return tremble(tree, cast("float", floors))
     if len(floors) != 2:
         raise ValueError(f"floors: {len(floors)} arrays; expected player 0's and player 1's, or a number")
     pair: list[FloatArray] = []

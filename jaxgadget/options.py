@@ -161,6 +161,15 @@ Cut = Annotated[
         "as Leduc's `flop`.",
     ),
 ]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        callback=_within(0),
+        help="For linear programs: give up after so long, in `refine` on a gadget after a blueprint.",
+    ),
+]
 Floor = Annotated[
     float,
     typer.Option(

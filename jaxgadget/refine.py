@@ -28,7 +28,7 @@ from jaxgadget.evaluate import (
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy, check_policy
 from jaxgadget.solve.clock import Stopwatch
-from jaxgadget.solve.drive import check_dtype, check_limits
+from jaxgadget.solve.drive import check_dtype, check_limits, check_time
 from jaxgadget.solve.gadget import AUTO, DEFAULT_EPSILON, Gadget
 from jaxgadget.solve.kinds import MaxMargin, Resolving, Unsafe
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
@@ -36,7 +36,7 @@ from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.solver import LP
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree
 
 
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
@@ -142,6 +142,7 @@ class Refinement:
                     "gap_max": np.nanmax(gap),
                     "alternative": gadget.settings.get("alternative"),
                     "gifts": gadget.settings.get("gifts"),
+                    "auto": gadget.epsilon == AUTO,
                 }
             )
         return pd.DataFrame(rows)
@@ -163,6 +164,7 @@ def refine(
     value: tuple[float, float] | None = None,
     padded: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
     progress: bool | None = None,
 ) -> Refinement:
     """Re-solves every subgame below a cut, for every blueprint and gadget (Kubíček et al. 2026, §7).
@@ -179,24 +181,24 @@ def refine(
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when no gadget game of a kind has a larger gap.
       check_every: iterations between two looks at the gap.
-      dtype: `float32` or `float64`, of the solve; certificates are always in float64.
+      dtype: of the solve, `float32` or `float64`; certificates are always in float64.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
-      padded: round the forest's sizes up, so that similar forests share programs.
+      padded: round sizes up, so that similar forests share programs.
       checkpoint: a folder to resume from and to save to, a file a kind of gadget.
+      time_limit: for `lp`, in seconds for every gadget and blueprint; by default none.
       progress: show a bar; by default if it takes two seconds and somebody watches.
 
     Raises:
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
         an infoset, or a number out of range.
     """
-    check_tree(tree)
+    profiles = _stacked(blueprint).on(tree)
     check_player(player)
     check_limits(iterations, target_gap, check_every)
     check_value(value, tree)
-    folder = None if checkpoint is None else pathlib.Path(checkpoint)
     rule = _find_rule(algorithm, target_gap, checkpoint)
-    settings = Settings(rule, check_dtype(dtype), iterations, target_gap, check_every, folder)
-    profiles = _stacked(blueprint).on(tree)
+    limits = (iterations, target_gap, check_every)
+    settings = Settings(rule, check_dtype(dtype), *limits, checkpoint, check_time(time_limit))
     asked, watch = _listed(gadgets, rule is None), Stopwatch()
     with watch.phase("build"):
         spot = cut(tree, where)
@@ -256,11 +258,14 @@ def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) ->
 def _listed(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
     if gadgets is None:
         return default_gadgets()
-    several = tuple(gadgets) if isinstance(gadgets, Sequence) else (gadgets,)
+    if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):
+        several = tuple(gadgets)
+    else:
+        several: tuple[Any, ...] = (gadgets,)
     for gadget in several:
         if isinstance(gadget, type) or not hasattr(gadget, "layout"):
             raise ValueError(
-                f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving() or MaxMargin()"
+                f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
             )
         if gadget.epsilon == AUTO and not exact:
             raise ValueError(f"epsilon='auto' for {gadget.name}: CFR takes a number; expected algorithm='lp'")

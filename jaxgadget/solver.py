@@ -18,7 +18,7 @@ from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve.cfr import State, average
 from jaxgadget.solve.clock import Stopwatch
-from jaxgadget.solve.drive import check_dtype, check_iterations, drive, precision
+from jaxgadget.solve.drive import check_dtype, check_iterations, check_time, drive, precision
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Bounds, Rule, find_rule
 from jaxgadget.solve.response import evaluate
@@ -83,6 +83,7 @@ def solve(
     dtype: DTypeLike = "float64",
     floors: Floors | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
     progress: bool | None = None,
 ) -> Solution:
     """Solves a whole game, by CFR or by linear programs.
@@ -94,13 +95,14 @@ def solve(
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact, for which
         iterations, targets and precision mean nothing.
       iterations: at most that many; an iteration updates both players.
-      target_gap: stop when NashConv is no larger, in units of the game's payoff.
+      target_gap: stop when the gap, NashConv within the floors, is no larger; in units of payoff.
       check_every: iterations between two looks at NashConv.
       dtype: `float32` or `float64`; JAX's global flag need not be set.
       floors: least probability of every action, so that the result is an equilibrium of
         constrained behaviour or a trembling-hand approximation (Farina, Kroer and Sandholm
         2017): a number ε for ε-uniform floors, or arrays as `tremble` makes them.
       checkpoint: a file to resume from and to save to.
+      time_limit: for `lp`, in seconds; by default none.
       progress: show a bar; by default if it takes over two seconds and somebody watches.
 
     Raises:
@@ -110,7 +112,7 @@ def solve(
     watch = Stopwatch()
     least = None if floors is None else check_floors(tree, floors)
     if algorithm == LP:
-        return _solve_exactly(tree, least, target_gap, checkpoint, watch)
+        return _solve_exactly(tree, least, (target_gap, checkpoint), check_time(time_limit), watch)
     rule, precise = find_rule(algorithm), check_dtype(dtype)
     check_iterations(iterations)
     with watch.phase("build"):
@@ -132,15 +134,15 @@ def solve(
 def _solve_exactly(
     tree: HistoryTree,
     floors: tuple[FloatArray, FloatArray] | None,
-    target_gap: object,
-    checkpoint: object,
+    refused: tuple[object, object],
+    time_limit: float | None,
     watch: Stopwatch,
 ) -> Solution:
-    for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
+    for name, value in zip(("target_gap", "checkpoint"), refused, strict=True):
         if value is not None:
             raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
     with watch.phase("run"):
-        found = solve_exactly(tree, floors=floors)
+        found = solve_exactly(tree, floors=floors, time_limit=time_limit)
     return _certified(found.policy, floors, LP, found.iterations, watch)
 
 

@@ -69,7 +69,7 @@ def test_floors_are_kept():
     assert efg.nash_conv(root, rows, labels) == pytest.approx(0, abs=1e-9)
     with pytest.raises(ValueError, match=r"floors of player 1 have shape \(3,\).*\(12,\).*kuhn_poker"):
         solve_exactly(tree, floors=(floors[0], np.zeros(3)))
-    with pytest.raises(ValueError, match=r"floors=1 array.*expected two"):
+    with pytest.raises(ValueError, match=r"floors: 1 arrays; expected player 0's and"):
         solve_exactly(tree, floors=(floors[0],))
     with pytest.raises(ValueError, match=r"sum to at most 1\.4 in an infoset"):
         solve_exactly(tree, floors=(floors[0], np.full(12, 0.7)))

@@ -444,6 +444,9 @@ def test_table_and_message() -> None:
         "gadget_value_max",
         "gap_sum",
         "gap_max",
+        "alternative",
+        "gifts",
+        "auto",
     ]
     assert len(table) == result.policy.num_lanes == 15
     assert set(table["player"]) == {0} == {result.player}

@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxgadget.files import atomic_writer, check_writable
 from jaxgadget.games.game import FloatArray
+from jaxgadget.report.tables import named
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,6 +99,7 @@ def exploitability_scatter(
       ValueError: if the table has no rows, or lacks a column or a number.
     """
     _check_table(table)
+    table = named(table)
     if ax is None:
         import matplotlib.pyplot as plt
 

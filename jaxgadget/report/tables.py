@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
 
+USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
+"""Columns that are written and shown only where they say something else."""
+
 NOISE = 1e-9
 """Change of exploitability, as a share of the payoff range, that counts as none."""
 
@@ -65,7 +68,8 @@ def refinement_record(
 ) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
 
-    Rows say what their alternative values and gifts are only if some differ from the default.
+    Rows say what their alternative values and gifts are, and whether ε was looked for, only if some
+    differ from the default.
 
     Args:
       refinement: refined blueprints.
@@ -74,7 +78,7 @@ def refinement_record(
     """
     forest = refinement.forest
     table = by_blueprint(refinement, None if both is None else both.table)
-    for name, usual in (("alternative", "best-response"), ("gifts", "lower-bound")):
+    for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
     return {
@@ -148,8 +152,31 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
     return table
 
 
+def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
+    """The table with all that tells gadgets apart in their names.
+
+    Args:
+      table: `Refinement.table`.
+      alike: give the rows of an ε that was looked for the smallest one that was found.
+    """
+    table = table.copy()
+    parts = {"alternative": "{} values", "gifts": "{} gifts", "auto": "auto ε"}
+    name = table["gadget"].astype(str)
+    for column, words in parts.items():
+        if column in table:
+            said = table[column].astype(object).where(table[column].notna(), USUAL[column])
+            extra = [f", {words.format(value)}" if value != USUAL[column] else "" for value in said]
+            name = name + extra
+    table["gadget"] = name
+    if alike and "auto" in table and table["auto"].any():
+        least = table.groupby(["player", "gadget", "prior"])["epsilon"].transform("min")
+        table["epsilon"] = table["epsilon"].where(~table["auto"].astype(bool), least)
+    return table
+
+
 def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
+    table = named(table, alike=False)
     numbers = ("ε", "before", "refined", "bound", "largest\ngap")
     shown = _table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
@@ -182,6 +209,7 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
     """
     import pandas as pd
 
+    table = named(table)
     rows: list[dict[str, Any]] = []
     for (gadget, prior, epsilon), part in table.groupby(["gadget", "prior", "epsilon"], sort=False):
         before, after = part["blueprint_exploitability"], part["refined_exploitability"]
@@ -236,7 +264,7 @@ def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Tabl
 
 def both_table(both: BothRefined) -> Table:
     """NashConv of both players' refined halves together, a line for every gadget, prior and epsilon."""
-    table = both.table[lambda rows: rows["player"] == 0]
+    table = named(both.table.query("player == 0"))
     numbers = ("ε", "mean", "smallest", "largest")
     shown = _table("gadget", "prior", *numbers, right=numbers)
     shown.title = "NashConv of both players' refined halves"

@@ -19,8 +19,11 @@ from jaxgadget.tree.sequence import Treeplex
 BoolArray = npt.NDArray[np.bool_]
 
 REACH_TOLERANCE = 1e-9
-"""A player whose plan × scale (as a share of the game's largest scale) is not above this does not
-reach an infoset. It is what HiGHS allows a constraint to be violated by."""
+"""A player whose plan × weight of the root (`Chain.relative`) is not above this does not reach an
+infoset. It is what HiGHS allows a constraint to be violated by."""
+
+LEAST_FLOOR = 2e-12
+"""Smaller floors, but 0, are refused: HiGHS would leave them out of its matrix."""
 
 ROUNDING = 1e-11
 """Weights of a solver's plan up to this are 0."""
@@ -70,7 +73,8 @@ class Chain:
       real: `[I]` whether an infoset is no padding and has a legal action.
       position: `[S_body]` the sequence that each sequence of the body became.
       scale: `[S_body]` scale of the root above.
-      relative: `[I]` scale of the root above as a share of the game's largest, 1 in the entry.
+      relative: `[I]` the largest payoff below the root above, both players' scales included, as a
+        share of the game's; 1 in the entry. `matrices.build` fills it in.
       lost: `[I]` whether an infoset lies right below a root of scale 0: nothing there counts above.
       constant: `[S]`.
       legal: `[S]` whether an action exists.
@@ -154,9 +158,6 @@ def join(player: Decisions, name: str = "player") -> Chain:
     some = np.bincount(infoset, legal[games:], treeplex.num_infosets) > 0
     root = treeplex.root_of()
     scale = np.where(player.link >= 0, player.scale, 0.0)
-    largest = np.zeros(games)
-    np.maximum.at(largest, root[link], scale)
-    below = largest[root[treeplex.parent[num_entry[1] :]]]
     scale_above = scale[body.root_of()]
     above = scale_above[body.first_sequence]
     return Chain(
@@ -166,7 +167,7 @@ def join(player: Decisions, name: str = "player") -> Chain:
         real=~padding & some,
         position=np.concatenate([link, np.arange(num_entry[0], treeplex.num_sequences)]),
         scale=scale_above,
-        relative=np.concatenate([np.ones(num_entry[1]), above / np.where(below > 0, below, 1.0)]),
+        relative=np.ones(treeplex.num_infosets),
         lost=np.concatenate([np.zeros(num_entry[1], np.bool_), below_root & (above == 0)]),
         constant=np.pad(player.constant, (0, treeplex.num_sequences - num_entry[0])),
         legal=legal,
@@ -210,6 +211,12 @@ def _check_floors(floor: FloatArray, infoset: IntArray, num_infosets: int, name:
         raise ValueError(
             f"floors of {name} reach from {floor.min():.3g} and sum to at most {total.max():.3g} in an "
             "infoset: expected numbers >= 0 that sum to at most 1; lower them"
+        )
+    small = floor[(floor > 0) & (floor < LEAST_FLOOR)]
+    if len(small):
+        raise ValueError(
+            f"floors of {name} are as small as {small.min():.1e}: HiGHS leaves out what is below "
+            f"{LEAST_FLOOR:.0e}; take a larger ε, or a prior without such small probabilities"
         )
 
 

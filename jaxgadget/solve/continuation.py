@@ -111,10 +111,18 @@ class OptimalContinuation(_Way):
 
     name: ClassVar[str] = "optimal-continuation"
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.alternative.exact:
+            raise ValueError(
+                f"alternative={self.alternative!r} for the optimal continuation: play never leaves it, so "
+                "there is nothing to promise; leave it out"
+            )
+
     @property
     def bound(self) -> BoundRule:
         """See `Gadget`."""
-        return "max" if self.alternative.exact else None
+        return "max"
 
     @staticmethod
     def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:

@@ -57,6 +57,16 @@ def check_iterations(iterations: object, name: str = "iterations") -> int:
     return count
 
 
+def check_time(time_limit: object) -> float | None:
+    """None or a positive number of seconds; ValueError otherwise."""
+    if time_limit is None:
+        return None
+    seconds = float(time_limit) if isinstance(time_limit, float | int) else -1.0
+    if isinstance(time_limit, bool) or not seconds > 0:
+        raise ValueError(f"time_limit={time_limit!r}: expected a positive number of seconds")
+    return seconds
+
+
 def drive(
     problem: Problem,
     rule: Rule,

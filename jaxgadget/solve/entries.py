@@ -276,6 +276,8 @@ class _Reach(Perturbed):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.scaled not in (True, False):
+            raise ValueError(f"scaled={self.scaled!r}: expected True or False")
         if self.gifts not in GIFT_RULES:
             raise ValueError(f"gifts={self.gifts!r}: expected {' or '.join(map(repr, GIFT_RULES))}")
 

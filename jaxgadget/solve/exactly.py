@@ -97,6 +97,7 @@ def solve_lanes(
     blueprint: FloatArray,
     *,
     auto: bool,
+    time_limit: float | None = None,
     report: Callable[[], None],
 ) -> Solved:
     """Solves every lane of gadget games exactly.
@@ -106,6 +107,7 @@ def solve_lanes(
       names: of the lanes, for errors.
       blueprint: `[Q, blueprints]` the resolving player's rows for infosets that nobody reaches.
       auto: whether to find an ε that changes nothing else (`program.refined`).
+      time_limit: in seconds, for every lane; by default none.
       report: is told of every lane done.
 
     Raises:
@@ -121,9 +123,10 @@ def solve_lanes(
             def program_of(epsilon: float, lane: int = lane, name: str = name) -> Program:
                 return games_of(epsilon).program(lane, name)
 
-            found.append(refined(program_of, fallback=fallback))
+            found.append(refined(program_of, fallback=fallback, time_limit=time_limit))
         else:
-            found.append(solve_program(own.program(lane, name), fallback=fallback))
+            program = own.program(lane, name)
+            found.append(solve_program(program, fallback=fallback, time_limit=time_limit))
         report()
     return Solved(
         played=(_stack([one.strategy[0] for one in found]), _stack([one.strategy[1] for one in found])),

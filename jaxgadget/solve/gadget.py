@@ -116,7 +116,9 @@ BoundRule = Literal["sum", "max"] | None
 class Gadget(Protocol):
     """The opponent's way in.
 
-    An instance is a kind of gadget with a prior, an ε and alternative values. What a kind
+    A kind is a frozen dataclass whose first two arguments are a prior and an ε (`Perturbed` gives it
+    these and more); `register` checks that, and puts it on the command line if the module is
+    imported in `kinds.py`. An instance has a prior, an ε and alternative values. What a kind
     computes, it computes for many instances at once: all these are arrays with a lane for every
     instance and blueprint, so that another prior or ε compiles nothing.
     """
@@ -220,17 +222,25 @@ Kind = TypeVar("Kind", bound=type[Any])
 
 def register(kind: Kind) -> Kind:
     """Gives a kind of gadget, a class decorator's argument, its place in `GADGETS`."""
+    if _first_fields(kind) != ["prior", "epsilon"]:
+        raise ValueError(
+            f"gadget {kind!r}: expected a dataclass whose first two fields are prior and epsilon"
+        )
     if kind.name in GADGETS:
         raise ValueError(f"gadget name {kind.name!r} is taken by {GADGETS[kind.name]!r}; choose another")
     GADGETS[kind.name] = kind
     return kind
 
 
+def _first_fields(kind: Any) -> list[str]:
+    return [field.name for field in dataclasses.fields(kind)][:2] if dataclasses.is_dataclass(kind) else []
+
+
 def check_epsilon(epsilon: object) -> None:
     """ValueError unless a number in [0, 1) or `auto`."""
-    if epsilon == AUTO:
+    if isinstance(epsilon, str) and epsilon == AUTO:
         return
-    number = float(epsilon) if isinstance(epsilon, float | int | np.floating) else np.nan
+    number = float(epsilon) if isinstance(epsilon, float | int | np.floating | np.integer) else np.nan
     if isinstance(epsilon, bool) or not 0 <= number < 1:
         raise ValueError(
             f"epsilon={epsilon!r}: expected a number in [0, 1), for example {DEFAULT_EPSILON}, or 'auto'"

@@ -17,6 +17,9 @@ from jaxgadget.games.game import FloatArray, IntArray
 TOLERANCE = 1e-9
 """By how much a constraint or a reduced cost may be violated."""
 
+SMALLEST = 1e-12
+"""Smaller coefficients are left out (HiGHS's own bound of 1e-9 would swallow floors)."""
+
 NO_TIME = "Time limit reached"
 """HiGHS's words."""
 
@@ -145,6 +148,7 @@ def _load(model: Model, what: str, method: Method, time_limit: float | None) -> 
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
         "ipm_optimality_tolerance": TOLERANCE,
+        "small_matrix_value": SMALLEST,
         "solver": method,
     }
     if time_limit is not None:

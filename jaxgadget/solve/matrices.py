@@ -20,11 +20,12 @@ import dataclasses
 from typing import NamedTuple
 
 import numpy as np
-from scipy.sparse import coo_array, csc_array
+from scipy.sparse import csc_array
 
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.solve.chain import BoolArray, Chain, Decisions, join
 from jaxgadget.solve.highs import Model
+from jaxgadget.solve.triplets import Triplets
 from jaxgadget.tree.sequence import Entries
 
 MOST_WEIGHT = 1e4
@@ -65,26 +66,6 @@ class Program:
     def sign(self) -> int:
         """Player 0's payoffs times this are the maximiser's."""
         return 1 if self.maximiser == 0 else -1
-
-
-class Triplets:
-    """Entries of a sparse matrix, collected a block at a time."""
-
-    def __init__(self) -> None:
-        self._blocks: list[tuple[IntArray, IntArray, FloatArray]] = []
-
-    def add(self, rows: IntArray, columns: IntArray, values: FloatArray | float) -> None:
-        """Adds entries; those with row or column -1 are left out."""
-        kept = (rows >= 0) & (columns >= 0)
-        block = np.broadcast_to(np.asarray(values, np.float64), rows.shape)
-        self._blocks.append((rows[kept], columns[kept], block[kept]))
-
-    def matrix(self, shape: tuple[int, int]) -> csc_array:
-        """All entries, those of one place summed."""
-        rows, columns, values = (np.concatenate(parts) for parts in zip(*self._blocks, strict=True))
-        found = coo_array((values, (rows, columns)), shape=shape).tocsc()
-        found.sort_indices()
-        return found
 
 
 class Numbering(NamedTuple):
@@ -183,6 +164,7 @@ def build(program: Program, floored: tuple[BoolArray, BoolArray] | None = None) 
     linear = _check(program, mine, theirs)
     own, other, value = _payoff(program, mine, theirs)
     unit = _units(mine, theirs, own, value, joint=program.joint)
+    mine, theirs = _weighed(program, mine, theirs, unit)
     numbering, columns, rows, live = _number(mine, theirs, own, joint=program.joint)
     cost, weight = _cost(program, mine, theirs, numbering, linear / unit[mine.treeplex.root_of()], unit)
     if program.at_least is not None:
@@ -252,6 +234,29 @@ def _payoff(program: Program, mine: Chain, theirs: Chain) -> tuple[IntArray, Int
     value = program.sign * entries.value * mine.scale[own] * theirs.scale[other]
     kept = value != 0
     return mine.position[own[kept]], theirs.position[other[kept]], value[kept]
+
+
+def _weighed(program: Program, mine: Chain, theirs: Chain, unit: FloatArray) -> tuple[Chain, Chain]:
+    """Fills in `Chain.relative`: what the payoff sees of every root."""
+    pairs = (program.payoff.row, program.payoff.column)
+    found: list[Chain] = []
+    for chain, other, player in (
+        (mine, theirs, program.maximiser),
+        (theirs, mine, 1 - program.maximiser),
+    ):
+        body = program.players[player].body
+        root_of = body.root_of()
+        own, their = pairs[player], pairs[1 - player]
+        most = np.zeros(body.num_roots)
+        np.maximum.at(
+            most, root_of[own], np.abs(program.payoff.value * chain.scale[own] * other.scale[their])
+        )
+        relative = chain.relative.copy()
+        begin = chain.entry[1]
+        game = chain.treeplex.root_of()[chain.treeplex.parent[begin:]]
+        relative[begin:] = most[root_of[body.first_sequence]] / unit[game]
+        found.append(dataclasses.replace(chain, relative=relative))
+    return found[0], found[1]
 
 
 def _units(mine: Chain, theirs: Chain, own: IntArray, value: FloatArray, *, joint: bool) -> FloatArray:

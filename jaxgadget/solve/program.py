@@ -15,7 +15,16 @@ import numpy as np
 
 from jaxgadget.games.game import FloatArray
 from jaxgadget.solve.chain import ROUNDING, Chain, Decisions, Rows, behaviour, plan_of, respond
-from jaxgadget.solve.highs import Basis, Method, Outcome, ProgramError, run, stays_optimal
+from jaxgadget.solve.highs import (
+    TOLERANCE,
+    Basis,
+    Method,
+    Model,
+    Outcome,
+    ProgramError,
+    run,
+    stays_optimal,
+)
 from jaxgadget.solve.matrices import Built, Program, build
 
 __all__ = ["Decisions", "Optimum", "Program", "ProgramError", "Rows", "refined", "solve_program"]
@@ -25,6 +34,9 @@ GAP_TOLERANCE = 1e-7
 
 LEAST_EPSILON = 1e-8
 """Smaller floors than this disappear in HiGHS's tolerances."""
+
+VALUE_TOLERANCE = 1e-10
+"""A solution that misses a game's optimum by no more, as a share of its largest payoff, has it."""
 
 Fallback = tuple[FloatArray | None, FloatArray | None]
 """Both players' `[Q_body]` rows for infosets that nobody reaches; None: all actions alike."""
@@ -129,8 +141,8 @@ def refined(
     """A gadget game sequential equilibrium: an optimal basis for floors ε that is optimal for 0.
 
     Source: Kubíček, Lisý and Sandholm (2026), §7.1. Every game is solved with ε. If its optimal
-    basis stays optimal at ε = 0 (HiGHS, started there, has nothing to do), it is accepted; else ε
-    shrinks and the next solve goes on from that basis.
+    basis stays optimal at ε = 0 (HiGHS, started there, has nothing to do), or but for rounding (its
+    value does, `VALUE_TOLERANCE`), it is accepted. Else ε shrinks, and we go on from that basis.
 
     The strategies are the basis's at ε = 0. Floors right below a game's root change its objective
     alone, and that affinely in ε; so a basis that is optimal at both ends is optimal for every ε' in
@@ -200,11 +212,25 @@ class _Search:
             basis=None if before is None else before.basis,
         )
         self.trembling[game], self.weight[game] = found, perturbed.weight[game]
-        self.accepted[game] = stays_optimal(self._exact.part(game), what, found.basis)
+        plain = self._exact.part(game)
+        self.accepted[game] = stays_optimal(plain, what, found.basis) or _as_good(plain, what, found)
         if self.accepted[game] is None:
             return False
         self.epsilon[game] = epsilon
         return True
+
+
+def _as_good(plain: Model, what: str, found: Outcome) -> Outcome | None:
+    """A perturbed solution as one of the unperturbed program, if it is feasible and optimal there too."""
+    rows = plain.matrix @ found.x
+    off = np.maximum(plain.row_lower - rows, rows - plain.row_upper).max(initial=0.0)
+    if off > 10 * TOLERANCE:
+        return None
+    best = run(plain, what, basis=found.basis)
+    cost = float(plain.cost @ found.x)
+    if cost > best.cost + VALUE_TOLERANCE * max(1.0, abs(best.cost)):
+        return None
+    return dataclasses.replace(best, x=found.x, cost=cost)
 
 
 def _games(built: Built) -> list[int | None]:
@@ -350,7 +376,7 @@ def _check(
         game = None if program.joint else int(np.argmax(bad))
         at = 0 if game is None else game
         raise ProgramError(
-            f"{_what(built, game)} is solved badly: HiGHS says 'Optimal', but the gap is {gap[at]:.2g} where "
+            f"{_what(built, game)} is solved badly: its strategies leave a gap of {gap[at]:.2g} where "
             f"payoffs reach {unit[at]:.2g}; its numbers may differ by too many orders of magnitude"
         )
     return np.where(built.live, value, 0.0), np.maximum(gap, 0.0)

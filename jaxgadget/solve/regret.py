@@ -86,7 +86,7 @@ def find_rule(algorithm: str | Rule) -> Rule:
     if isinstance(algorithm, Rule):
         return algorithm
     if algorithm not in RULES:
-        raise ValueError(f"algorithm={algorithm!r} is unknown; expected one of {', '.join(RULES)}")
+        raise ValueError(f"algorithm={algorithm!r} is unknown; expected one of {', '.join(RULES)}, or lp")
     return RULES[algorithm]
 
 
