@@ -12,6 +12,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget import (
+    ArrayPrior,
     BlueprintPrior,
     BlueprintValues,
     Full,
@@ -27,6 +28,8 @@ from jaxgadget import (
 from jaxgadget.games.game import FloatArray
 from jaxgadget.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
+from tests.reference import efg, gadgets, lp
+from tests.solve import grove
 
 REFERENCE = json.loads((pathlib.Path(__file__).parent / "data" / "subgames.json").read_text())["games"]
 RATIO = {"uniform": 1.0, "geometric": 0.5, "steep": 0.05}
@@ -116,7 +119,7 @@ def test_cfr_comes_within_its_gap_of_the_optimum(player: int) -> None:
 
 
 def test_auto_finds_an_epsilon_that_changes_no_optimum() -> None:
-    """The value is the unperturbed optimum, the strategy is no worse than the one for that ε."""
+    """The value is the unperturbed optimum, and nothing rises."""
     tree = loaded("kuhn_poker")
     kinds = (Resolving, MaxMargin, ReachResolving, Full, OptimalContinuation)
     blueprints = Policy.stack([Policy.uniform(tree), Policy.geometric(tree, 0.5)])
@@ -141,3 +144,82 @@ def test_what_linear_programs_do_not_take() -> None:
             jaxgadget.refine(tree, "depth:1", blueprint, algorithm="lp", **wrong)
     with pytest.raises(ValueError, match=r"epsilon='auto' for resolving: CFR takes a number"):
         jaxgadget.refine(tree, "depth:1", blueprint, Resolving(epsilon="auto"))
+
+
+# Rare roots and small floors
+
+
+def rarely(off: float) -> Policy:
+    """Player 0 of Kuhn poker passes with a Jack, and hardly ever with another card."""
+    tree = loaded("kuhn_poker")
+    first, second = (rows.copy() for rows in Policy.dirichlet(tree, seed=3).probabilities)
+    infosets = tree.infosets[0]
+    for name, passes in (("0", 1.0), ("1", off), ("2", off)):
+        row = int(infosets.first_sequence[tree.infoset_names[0].index(name)]) - 1
+        first[row : row + 2, 0] = [passes, 1 - passes]
+    return Policy(tree, (first, second), (f"{off:g}",))
+
+
+@pytest.mark.parametrize("off", [1e-8, 1e-10, 1e-13])
+def test_a_rare_root_counts_in_full_where_margins_are_divided_by_its_reach(off: float) -> None:
+    """Its row of the program's solution is kept: by the definition, the strategy has the optimum."""
+    asked = [MaxMargin(NoPrior()), MaxMargin(UniformPrior(), "auto"), ReachMaxMargin(NoPrior())]
+    blueprint = rarely(off)
+    result = jaxgadget.refine(
+        blueprint.tree, "depth:1", blueprint, asked, algorithm="lp", value=(-1 / 18, -1 / 18)
+    )
+    assert np.abs(result.gap).max() < 1e-9
+    game = efg.from_tree(blueprint.tree)
+    parts = gadgets.subgames(
+        game,
+        [result.forest.cut.roots[result.forest.cut.subgame == k].tolist() for k in (0, 1)],
+        0,
+        grove.from_policy(blueprint, 0),
+    )
+    for number, subgame in enumerate(parts):
+        optimum = lp.solve(gadgets.build("max-margin", subgame).root, 0).value
+        assert result.gadget_value[number, 0] == pytest.approx(optimum, abs=1e-7)
+
+
+def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
+    """After 500 iterations of CFR+ many reaches lie between 1e-8 and 1e-14."""
+    tree = loaded("goofspiel(num_cards=4,imp_info=True)")
+    blueprint = jaxgadget.solve(tree, iterations=500).policy
+    asked = [MaxMargin(), MaxMargin(UniformPrior()), ReachMaxMargin(), MaxMargin(epsilon="auto")]
+    for player in (0, 1):
+        result = jaxgadget.refine(
+            tree, "depth:2", blueprint, asked, player=player, algorithm="lp", value=(0.0, 0.0)
+        )
+        assert np.abs(result.gap).max() < 1e-8
+        assert (result.refined_exploitability <= result.exploitability_bound + 1e-8).all()
+
+
+@pytest.mark.parametrize("share", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("epsilon", ["auto", 1e-3, 1e-5])
+def test_small_floors_still_choose_the_equilibrium(share: float, epsilon: Any) -> None:
+    """Figure 1 of the refinement paper: nobody who trembles at all ever forfeits."""
+    tree = loaded("matching_pennies_forfeit")
+    uniform = Policy.uniform(tree)
+    rows = np.array([[0.5], [0.5], [0.0]])
+    blueprint = Policy(tree, (rows, uniform.probabilities[1]), ("half",))
+    gadget = Resolving(ArrayPrior(np.array([share, share])), epsilon)
+    how: dict[str, Any] = {"algorithm": "lp", "value": (0.5, 0.5)}
+    result = jaxgadget.refine(tree, "subgame", blueprint, gadget, **how)
+    assert result.policy.probabilities[0][0, 0] == pytest.approx(0, abs=1e-12)
+
+
+def test_floors_too_small_for_the_solver_are_refused() -> None:
+    tree = loaded("kuhn_poker")
+    gadget = Resolving(ArrayPrior(np.full(6, 1e-9)), 1e-5)
+    with pytest.raises(ValueError, match=r"floors of player 1 .* are as small as 1\.0e-14: HiGHS leaves out"):
+        jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), gadget, algorithm="lp")
+
+
+def test_a_time_limit_is_an_error_that_names_the_program() -> None:
+    tree = loaded("kuhn_poker")
+    with pytest.raises(ValueError, match=r"resolving, .* after blueprint 'uniform'.*'Time limit reached'"):
+        jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), Resolving(), algorithm="lp", time_limit=1e-9)
+    with pytest.raises(ValueError, match=r"whole game kuhn_poker.*'Time limit reached'"):
+        jaxgadget.solve(tree, algorithm="lp", time_limit=1e-9)
+    with pytest.raises(ValueError, match=r"time_limit=-1: expected a positive number of seconds"):
+        jaxgadget.solve(tree, algorithm="lp", time_limit=-1)

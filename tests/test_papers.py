@@ -37,7 +37,7 @@ from jaxgadget.solve.exactly import HostGames, to_host
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.problem import Parts
 from jaxgadget.solve.program import Program, solve_program
-from jaxgadget.tree.cut import cut
+from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
 
@@ -87,7 +87,7 @@ class Face:
         self.optimum = float(solve_program(program).value.sum())
 
     @staticmethod
-    def of(blueprint: Policy, where: str, gadget: Gadget, player: int) -> Face:
+    def of(blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> Face:
         host, _ = built(blueprint, where, gadget, player)
         sequences = host.forest.form.action_sequences(player)
         return Face(blueprint.tree, player, host.program(0, gadget.name), sequences)
@@ -115,7 +115,7 @@ class Face:
 
 
 def built(
-    blueprint: Policy, where: str, gadget: Gadget, player: int
+    blueprint: Policy, where: CutSpec, gadget: Gadget, player: int
 ) -> tuple[HostGames, tuple[Prepared, on_device.GadgetGames]]:
     """The gadget games of a blueprint, on the host and on the device."""
     forest = build_forest(blueprint.tree, where, padded=False)
@@ -134,7 +134,7 @@ def normalised(blueprint: Policy, where: str, player: int) -> list[float]:
     return (np.asarray(here.ranges.cbv) / np.asarray(here.ranges.mass))[:count, 0].tolist()
 
 
-def value_in(given: Policy, blueprint: Policy, where: str, gadget: Gadget, player: int) -> float:
+def value_in(given: Policy, blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> float:
     """What a given strategy is worth in the gadget of a blueprint, summed over subgames."""
     _, (here, games) = built(blueprint, where, gadget, player)
     with precision(np.float64):
@@ -353,6 +353,18 @@ def test_the_whole_gift_in_one_subgame_is_still_safe() -> None:
     """Always guessing Tails in one subgame solves it, and player 0 gains nothing by that."""
     tree, blueprint = loaded("coin_toss_two_subgames"), coin_toss("coin_toss_two_subgames")
     infostate = tree.infoset_names[1][0]
+    one = cut(tree, "play").only(infostate, 1)
+    tails = [part.copy() for part in blueprint.probabilities]
+    for (name, action), place in actions(tree, 1).items():
+        if name == infostate:
+            tails[1][place, 0] = float(action == "Tails")
+    always = Policy(tree, (tails[0], tails[1]), ("tails",))
+    for scaled, solves in ((True, True), (False, False)):
+        gadget = ReachResolving(NoPrior(), scaled=scaled)
+        face = Face.of(blueprint, one, gadget, 1)
+        found = value_in(always, blueprint, one, gadget, 1)
+        assert (found >= face.optimum - 1e-9) == solves
+    assert exploited(always, 1) <= exploited(blueprint, 1) + 1e-9
     asked = [ReachResolving(NoPrior(), scaled=True), ReachMaxMargin(NoPrior(), scaled=True)]
     result = jaxgadget.refine(
         tree, "play", blueprint, asked, player=1, infostate=infostate, algorithm="lp", value=(0.0, 0.0)

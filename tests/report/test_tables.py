@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 from rich.console import Console, RenderableType
 
+import jaxgadget
 from jaxgadget import enumerate_game, list_games, load, solve
 from jaxgadget.report.tables import (
     by_blueprint,
@@ -158,3 +159,28 @@ def test_games():
     shown = printed(games_table(list_games()))
     assert all(entry.name in shown for entry in list_games())
     assert "num_cards=13" in shown
+
+
+def test_variants_of_a_gadget_are_lines_of_their_own():
+    """Other alternative values, other gifts, an ε that was looked for."""
+    tree = enumerate_game(load("kuhn_poker"))
+    blueprints = jaxgadget.Policy.stack([jaxgadget.Policy.dirichlet(tree, seed) for seed in range(3)])
+    asked = [
+        jaxgadget.Resolving(),
+        jaxgadget.Resolving(epsilon="auto"),
+        jaxgadget.Resolving(alternative=jaxgadget.BlueprintValues()),
+        jaxgadget.ReachResolving(),
+        jaxgadget.ReachResolving(gifts="estimate"),
+    ]
+    result = jaxgadget.refine(tree, "depth:1", blueprints, asked, algorithm="lp", value=(-1 / 18, -1 / 18))
+    found = summary(result.table)
+    assert found["gadget"].tolist() == [
+        "resolving",
+        "resolving, auto ε",
+        "resolving, blueprint values",
+        "reach-resolving",
+        "reach-resolving, estimate gifts",
+    ]
+    assert found["blueprints"].tolist() == [3] * 5
+    for name in found["gadget"]:
+        assert name in printed(refinement_table(result, every_row=True))
