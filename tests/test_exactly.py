@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import json
-import pathlib
 from typing import Any
 
 import numpy as np
@@ -27,22 +24,10 @@ from jaxgadget import (
 )
 from jaxgadget.games.game import FloatArray
 from jaxgadget.refine import default_gadgets
-from jaxgadget.tree.history import HistoryTree
 from tests.reference import efg, gadgets, lp
 from tests.solve import grove
+from tests.test_refine import CUTS, GADGETS, RATIO, REFERENCE, loaded
 
-REFERENCE = json.loads((pathlib.Path(__file__).parent / "data" / "subgames.json").read_text())["games"]
-RATIO = {"uniform": 1.0, "geometric": 0.5, "steep": 0.05}
-CUTS = {"second betting round": "flop", "depth 1": "depth:1", "depth 2": "depth:2"}
-GADGETS = (
-    "unsafe",
-    "resolve",
-    "resolve_uniform",
-    "resolve_blueprint",
-    "maxmargin",
-    "maxmargin_uniform",
-    "maxmargin_blueprint",
-)
 GROUPS: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
 VALUES: dict[str, float] = {}
 for _game in REFERENCE:
@@ -50,11 +35,6 @@ for _game in REFERENCE:
     for _case in _game["cases"]:
         GROUPS.setdefault((_game["game"], _game["cut"], _case["resolving_player"]), []).append(_case)
 EXACT = 1e-6
-
-
-@functools.cache
-def loaded(name: str) -> HistoryTree:
-    return jaxgadget.enumerate_game(jaxgadget.load(name))
 
 
 def summaries(values: FloatArray) -> list[float]:

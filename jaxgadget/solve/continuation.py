@@ -59,11 +59,6 @@ class _Way(Perturbed):
         floor = epsilon[None, :] * weight * inverse(total)
         return Terms(scale=jnp.ones_like(ranges.cbv), constant=constant, entry=Bounds(floor=floor))
 
-    @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
-        """See `Gadget`."""
-        return ranges.per_subgame(ranges.mass) > 0
-
 
 @register
 @dataclasses.dataclass(frozen=True)
@@ -86,18 +81,6 @@ class Full(_Way):
     def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
         """See `Gadget`; a copy of the way for every subgame."""
         return _layout(forest, trunk, player, np.arange(forest.num_subgames), rounding)
-
-    @staticmethod
-    def rise(
-        ranges: Ranges,
-        mistakes: jax.Array,
-        epsilon: jax.Array,
-        entry: Entry,
-        gap: jax.Array,
-        below: jax.Array,
-    ) -> jax.Array:
-        """See `Gadget`."""
-        return jnp.full_like(gap, jnp.nan)
 
 
 @register

@@ -116,18 +116,9 @@ class Unsafe:
         return jnp.full_like(gap, jnp.nan)
 
 
-class _Safe(Perturbed):
-    """What resolving and max-margin gadgets share."""
-
-    @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
-        """See `Gadget`."""
-        return ranges.per_subgame(ranges.mass) > 0
-
-
 @register
 @dataclasses.dataclass(frozen=True)
-class Resolving(_Safe):
+class Resolving(Perturbed):
     """At every root infostate the opponent follows, or terminates for its alternative value."""
 
     name: ClassVar[str] = "resolving"
@@ -185,7 +176,7 @@ class Resolving(_Safe):
 
 @register
 @dataclasses.dataclass(frozen=True)
-class MaxMargin(_Safe):
+class MaxMargin(Perturbed):
     """The opponent picks the root infostate of a subgame where the improvement is smallest.
 
     Margins are `(V(s) − V̄(s)) / N(s)`; roots with `N(s) = 0` cannot be picked.

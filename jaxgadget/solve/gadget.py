@@ -16,6 +16,7 @@ import dataclasses
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.games.game import IntArray
@@ -297,6 +298,23 @@ class Perturbed:
     def alternatives(self, ranges: Ranges) -> jax.Array:
         """See `Gadget`."""
         return self.alternative.values(ranges)
+
+    @staticmethod
+    def live(ranges: Ranges) -> jax.Array:
+        """See `Gadget`: wherever the resolving player's blueprint goes."""
+        return ranges.per_subgame(ranges.mass) > 0
+
+    @staticmethod
+    def rise(
+        ranges: Ranges,
+        mistakes: jax.Array,
+        epsilon: jax.Array,
+        entry: Entry,
+        gap: jax.Array,
+        below: jax.Array,
+    ) -> jax.Array:
+        """See `Gadget`: unknown, for a gadget without a bound."""
+        return jnp.full_like(gap, jnp.nan)
 
 
 def _check_rows(what: str, shape: tuple[int, ...], num_roots: int, num_lanes: int) -> None:
