@@ -240,6 +240,7 @@ class Batch:
         count, trees = self.blueprint.num_lanes, self.prepared.forest.num_subgames
         value, gap, rise = (np.asarray(x)[:num_games] for x in (found.value, found.gap, found.rise))
         check_finite(gadgets, self.blueprint, value, gap, self.settings.dtype)
+        gap = np.maximum(gap, 0)  # less is rounding
         bound, strategy = on_device.excess(gadgets, rise), np.asarray(found.strategy)
         missing = ((0, trees - num_games), (0, 0))
         value, gap = (np.pad(x, missing, constant_values=np.nan) for x in (value, gap))

@@ -187,10 +187,13 @@ def cfr_d(
       progress: show a bar; by default if it takes over two seconds and somebody watches.
 
     Raises:
-      ValueError: for a cut that is unknown or crosses an infoset, a number out of range, or a
-        checkpoint that is of another solve.
+      ValueError: for an unknown or crossing cut, a number out of range, another solve's checkpoint.
     """
-    rule, below, precise = find_rule(algorithm), find_rule(subgame_algorithm), check_dtype(dtype)
+    rule, below, precise = (
+        find_rule(algorithm),
+        find_rule(subgame_algorithm, "subgame_algorithm"),
+        check_dtype(dtype),
+    )
     check_iterations(iterations)
     counts = _counts(subgame_iterations)
     watch = Stopwatch()

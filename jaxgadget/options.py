@@ -167,7 +167,7 @@ TimeLimit = Annotated[
         "--time-limit",
         metavar="SECONDS",
         callback=_within(0),
-        help="For linear programs: give up after so long, in `refine` on a gadget after a blueprint.",
+        help="For `lp`: an error if a linear program takes longer (`refine`: all of a gadget and blueprint).",
     ),
 ]
 Floor = Annotated[
@@ -176,7 +176,7 @@ Floor = Annotated[
         "--floor",
         metavar="E",
         callback=_within(0, 1),
-        help="Every infoset is played with at least this much uniformly: a trembling-hand approximation.",
+        help="With this probability a player's hand trembles and plays uniformly, at every infoset.",
     ),
 ]
 Player = Annotated[

@@ -25,6 +25,7 @@ from jaxgadget.evaluate import (
     game_value,
     nash_conv,
 )
+from jaxgadget.exact import solve_exactly
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy, check_policy
 from jaxgadget.solve.clock import Stopwatch
@@ -37,6 +38,9 @@ from jaxgadget.solver import LP
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
+
+EXACT_INFOSETS = 30_000
+"""In games of up to so many infosets the value comes from a linear program, if subgames do: seconds."""
 
 
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
@@ -115,7 +119,8 @@ class Refinement:
             )
         if len(self.forest.infosets(self.player)) == 0:
             advice = f"; player {self.player} has no decision below the cut, so nothing could change"
-        return f"largest gap {worst:.3g} after {int(self.iterations.max())} iterations{advice}{skipped}"
+        steps = "simplex iterations" if self.algorithm == LP else "iterations"
+        return f"largest gap {worst:.3g} after {int(self.iterations.max())} {steps}{advice}{skipped}"
 
     @property
     def table(self) -> pd.DataFrame:
@@ -177,7 +182,7 @@ def refine(
       player: who re-solves, 0 or 1.
       infostate: re-solve only the subgame in which this infostate lies.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact linear
-        programs, for which the next four arguments mean nothing.
+        programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when no gadget game of a kind has a larger gap.
       check_every: iterations between two looks at the gap.
@@ -206,7 +211,7 @@ def refine(
         batch = Batch(prepare(forest, player, profiles, asked), profiles, settings, watch)
     batch.solve_all(asked, progress)
     with watch.phase("run"):
-        known = game_value(tree, progress=progress) if value is None else value
+        known = _game_value(tree, rule, progress) if value is None else value
         return _collect(batch, asked, known)
 
 
@@ -245,10 +250,18 @@ def _stacked(blueprint: Policy | Sequence[Policy]) -> Policy:
     return Policy.stack(blueprint)
 
 
+def _game_value(tree: HistoryTree, rule: Rule | None, progress: bool | None) -> tuple[float, float]:
+    """The bracket of player 0's value: exact for linear programs, if the game is not too large for one."""
+    if rule is None and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
+        exact = solve_exactly(tree)
+        return exact.value, exact.value + exact.gap
+    return game_value(tree, progress=progress)
+
+
 def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) -> Rule | None:
     """The rule, or None for linear programs, which neither stop early nor keep checkpoints."""
     if algorithm != LP:
-        return find_rule(algorithm)
+        return find_rule(algorithm, besides=(LP,))
     for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
         if value is not None:
             raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
@@ -292,6 +305,11 @@ class BothRefined:
 
     def __repr__(self) -> str:
         return f"<BothRefined: {self.players[0]!r}, {self.players[1]!r}>"
+
+    @property
+    def message(self) -> str:
+        """How far both solves got, in a sentence each."""
+        return "; ".join(f"player {one.player}: {one.message}" for one in self.players)
 
     @property
     def table(self) -> pd.DataFrame:

@@ -92,15 +92,15 @@ def solve(
 
     Args:
       tree: the game's histories.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact, for which
-        iterations, targets and precision mean nothing.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact, which
+        needs no iterations or `dtype` and takes no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when the gap, NashConv within the floors, is no larger; in units of payoff.
       check_every: iterations between two looks at NashConv.
       dtype: `float32` or `float64`; JAX's global flag need not be set.
-      floors: least probability of every action, so that the result is an equilibrium of
-        constrained behaviour or a trembling-hand approximation (Farina, Kroer and Sandholm
-        2017): a number ε for ε-uniform floors, or arrays as `tremble` makes them.
+      floors: keep to these, so that the result is an equilibrium of constrained behaviour or a
+        trembling-hand approximation (Farina, Kroer and Sandholm 2017): a number ε, each action
+        then gets ε ÷ the number of legal ones at least, or arrays as `tremble` makes them.
       checkpoint: a file to resume from and to save to.
       time_limit: for `lp`, in seconds; by default none.
       progress: show a bar; by default if it takes over two seconds and somebody watches.
@@ -113,7 +113,7 @@ def solve(
     least = None if floors is None else check_floors(tree, floors)
     if algorithm == LP:
         return _solve_exactly(tree, least, (target_gap, checkpoint), check_time(time_limit), watch)
-    rule, precise = find_rule(algorithm), check_dtype(dtype)
+    rule, precise = find_rule(algorithm, besides=(LP,)), check_dtype(dtype)
     check_iterations(iterations)
     with watch.phase("build"):
         problem = _floored(tree, whole_problem(tree, 1, precise), least)

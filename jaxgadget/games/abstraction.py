@@ -51,6 +51,8 @@ class Abstraction:
         Raises:
           ValueError: if `merge` is not callable, or the name is empty.
         """
+        if isinstance(game, type) or not hasattr(game, "levels"):
+            raise ValueError(f"game={game!r}: expected a game, from load(…)")
         if not callable(merge):
             raise ValueError(f"merge={merge!r}: expected a function of a player and an infostate string")
         label: object = getattr(merge, "__name__", type(merge).__name__) if name is None else name

@@ -264,7 +264,10 @@ def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Tabl
 
 def both_table(both: BothRefined) -> Table:
     """NashConv of both players' refined halves together, a line for every gadget, prior and epsilon."""
-    table = named(both.table.query("player == 0"))
+    table = both.table
+    smallest = table.groupby(["gadget", "prior"])["epsilon"].transform("min")
+    table["epsilon"] = table["epsilon"].where(~table["auto"], smallest)  # of both players
+    table = named(table.query("player == 0"))
     numbers = ("ε", "mean", "smallest", "largest")
     shown = _table("gadget", "prior", *numbers, right=numbers)
     shown.title = "NashConv of both players' refined halves"

@@ -80,7 +80,9 @@ class BlueprintValues:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ArrayValues:
-    """A user's own values, such as CFR-D's averages or a network's estimates.
+    """A user's own values, such as a network's estimates.
+
+    CFR-D's averages (`Decomposition.values`) are in the opponent's own utility: give minus those.
 
     Attributes:
       array: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the order

@@ -126,7 +126,7 @@ class Resolving(Perturbed):
     @property
     def bound(self) -> BoundRule:
         """See `Gadget`."""
-        return "sum" if self.alternative.exact else None
+        return "sum" if self.proven else None
 
     def mistakes(self, ranges: Ranges) -> jax.Array:
         """See `Gadget`: the probability of following."""
@@ -187,7 +187,7 @@ class MaxMargin(Perturbed):
     @property
     def bound(self) -> BoundRule:
         """See `Gadget`."""
-        return "max" if self.alternative.exact else None
+        return "max" if self.proven else None
 
     def mistakes(self, ranges: Ranges) -> jax.Array:
         """See `Gadget`: weights of the roots.
@@ -283,9 +283,10 @@ class _Reach(Perturbed):
         return super().settings | {"gifts": f"{self.gifts}, scaled" if self.scaled else self.gifts}
 
     @property
-    def _proven(self) -> bool:
-        """Whether the certificate's bound is known to hold (design §3)."""
-        return self.alternative.exact and self.gifts == "lower-bound" and not self.scaled
+    def proven(self) -> bool:
+        """See `Perturbed`; for gifts as a lower bound, unscaled."""
+        own = type(self).alternatives is not _Reach.alternatives
+        return self.alternative.exact and self.gifts == "lower-bound" and not self.scaled and not own
 
     def alternatives(self, ranges: Ranges) -> jax.Array:
         """See `Gadget`: `V̄ − N·Σg`."""
@@ -299,11 +300,6 @@ class ReachResolving(_Reach, Resolving):
 
     name: ClassVar[str] = "reach-resolving"
 
-    @property
-    def bound(self) -> BoundRule:
-        """See `Gadget`."""
-        return "sum" if self._proven else None
-
 
 @register
 @dataclasses.dataclass(frozen=True)
@@ -311,11 +307,6 @@ class ReachMaxMargin(_Reach, MaxMargin):
     """Max-margin, where margins include what the opponent gave away on its way."""
 
     name: ClassVar[str] = "reach-max-margin"
-
-    @property
-    def bound(self) -> BoundRule:
-        """See `Gadget`."""
-        return "max" if self._proven else None
 
 
 def _nothing(ranges: Ranges, entry: Entry) -> jax.Array:

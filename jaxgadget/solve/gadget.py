@@ -284,6 +284,11 @@ class Perturbed:
         """See `Gadget`."""
         return {"alternative": self.alternative.name}
 
+    @property
+    def proven(self) -> bool:
+        """Whether the certificate's bound is known to hold: not for other values than best responses'."""
+        return self.alternative.exact and type(self).alternatives is Perturbed.alternatives
+
     def check(self, num_roots: int, num_lanes: int) -> None:
         """See `Gadget`."""
         self.check_prior(num_roots, num_lanes)

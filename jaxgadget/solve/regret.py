@@ -81,12 +81,12 @@ RULES = {
 """The rules by name."""
 
 
-def find_rule(algorithm: str | Rule) -> Rule:
-    """The rule of that name; ValueError if there is none."""
+def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
+    """The rule of that name; ValueError, naming the argument and what else it takes, if there is none."""
     if isinstance(algorithm, Rule):
         return algorithm
     if algorithm not in RULES:
-        raise ValueError(f"algorithm={algorithm!r} is unknown; expected one of {', '.join(RULES)}, or lp")
+        raise ValueError(f"{name}={algorithm!r} is unknown; expected one of {', '.join((*RULES, *besides))}")
     return RULES[algorithm]
 
 

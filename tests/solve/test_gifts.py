@@ -333,3 +333,21 @@ def test_what_is_not_proven_has_no_bound(gadget: Gadget) -> None:
     proven = type(gadget)(UniformPrior(), 0.1)
     found = excess([gadget, proven], np.array([[0.25, 0.5], [0.125, 0.25]]))
     assert np.isnan(found[0]) and found[1] > 0
+
+
+def test_other_values_than_best_responses_have_no_bound() -> None:
+    """Not even if a gadget of one's own inherits from one with a bound."""
+
+    class Generous(Resolving):
+        name = "generous"
+
+        def alternatives(self, ranges: Any) -> Any:
+            return super().alternatives(ranges) - 0.3
+
+    class Same(Resolving):
+        name = "same"
+
+    assert Resolving().bound == "sum" == Same().bound
+    assert Generous().bound is None
+    assert ReachResolving().bound == "sum" and ReachMaxMargin().bound == "max"
+    assert ReachResolving(gifts="estimate").bound is None
