@@ -189,11 +189,8 @@ def cfr_d(
     Raises:
       ValueError: for an unknown or crossing cut, a number out of range, another solve's checkpoint.
     """
-    rule, below, precise = (
-        find_rule(algorithm),
-        find_rule(subgame_algorithm, "subgame_algorithm"),
-        check_dtype(dtype),
-    )
+    rule, below = find_rule(algorithm), find_rule(subgame_algorithm, "subgame_algorithm")
+    precise = check_dtype(dtype)
     check_iterations(iterations)
     counts = _counts(subgame_iterations)
     watch = Stopwatch()
