@@ -476,7 +476,9 @@ def test_refine_both_players_exactly(kuhn: HistoryTree):
     record = strict(run("refine", "kuhn_poker", "--player", "both", *options, "--json", "-").stdout)
     assert record["algorithm"] == "lp"
     assert len(record["rows"]) == 8
-    assert [list(row) for row in record["rows"]] == [[*ROW_KEYS, "blueprint_nash_conv", "nash_conv"]] * 8
+    assert [list(row) for row in record["rows"]] == [
+        [*ROW_KEYS, "auto", "blueprint_nash_conv", "nash_conv"]
+    ] * 8
     keyed = {(row["blueprint"], row["gadget"], row["player"]): row for row in record["rows"]}
     for blueprint in ("uniform", "cfr:3"):
         for gadget in ("resolving", "optimal-continuation"):

@@ -76,7 +76,7 @@ def test_floors_are_kept():
     with pytest.raises(
         ProgramError, match=r"'whole game kuhn_poker' has no solution: .*'Time limit reached'"
     ):
-        solve_exactly(tree, time_limit=0)
+        solve_exactly(tree, time_limit=1e-9)
 
 
 # Against a known opponent
@@ -183,4 +183,4 @@ def test_bad_input_is_named():
         with pytest.raises(ValueError, match=r"p=.*: expected a number in \[0, 1\]"):
             restricted_nash_response(uniform, 0, p)
     with pytest.raises(ProgramError, match=r"best equilibrium of player 1 in kuhn_poker.*Time limit"):
-        best_equilibrium(uniform, 1, time_limit=0)
+        best_equilibrium(uniform, 1, time_limit=1e-9)

@@ -24,6 +24,7 @@ from jaxgadget import (
 )
 from jaxgadget.games.game import FloatArray
 from jaxgadget.refine import default_gadgets
+from jaxgadget.solve.gadget import Gadget
 from tests.reference import efg, gadgets, lp
 from tests.solve import grove
 from tests.test_refine import CUTS, GADGETS, RATIO, REFERENCE, loaded
@@ -64,18 +65,23 @@ def test_published_optima(game: str, where: str, player: int) -> None:
         assert value * (1, -1)[player] - result.gadget_value[0, lane] == pytest.approx(floor, abs=EXACT)
 
 
-WIDE = (
-    ReachResolving(NoPrior()),
-    ReachResolving(BlueprintPrior(), 0.02),
-    ReachMaxMargin(NoPrior()),
-    ReachMaxMargin(UniformPrior(), 0.02),
-    Resolving(BlueprintPrior(), 0.02, alternative=BlueprintValues()),
-    MaxMargin(UniformPrior(), 0.02, alternative=BlueprintValues()),
-    Full(NoPrior()),
-    Full(BlueprintPrior(), 0.02),
-    OptimalContinuation(NoPrior()),
-    OptimalContinuation(UniformPrior(), 0.02),
+WIDE: tuple[tuple[Gadget, ...], ...] = (
+    (
+        ReachResolving(NoPrior()),
+        ReachResolving(BlueprintPrior(), 0.02),
+        MaxMargin(UniformPrior(), 0.02, alternative=BlueprintValues()),
+        Full(NoPrior()),
+        Full(BlueprintPrior(), 0.02),
+    ),
+    (
+        ReachMaxMargin(NoPrior()),
+        ReachMaxMargin(UniformPrior(), 0.02),
+        Resolving(BlueprintPrior(), 0.02, alternative=BlueprintValues()),
+        OptimalContinuation(NoPrior()),
+        OptimalContinuation(UniformPrior(), 0.02),
+    ),
 )
+"""Of player 0 and player 1: each kind compiles programs of its own."""
 
 
 @pytest.mark.parametrize("player", [0, 1])
@@ -87,8 +93,10 @@ def test_cfr_comes_within_its_gap_of_the_optimum(player: int) -> None:
     never = Policy(tree, (np.round(first, 3), np.round(second, 3)), ("certain",))
     blueprints = Policy.stack([Policy.geometric(tree, 0.5), Policy.geometric(tree, 0.05), never])
     how: dict[str, Any] = {"player": player, "value": (0.0, 0.0)}
-    exact = jaxgadget.refine(tree, "depth:1", blueprints, WIDE, algorithm="lp", **how)
-    found = jaxgadget.refine(tree, "depth:1", blueprints, WIDE, iterations=400, dtype="float64", **how)
+    exact = jaxgadget.refine(tree, "depth:1", blueprints, WIDE[player], algorithm="lp", **how)
+    found = jaxgadget.refine(
+        tree, "depth:1", blueprints, WIDE[player], iterations=400, dtype="float64", **how
+    )
     np.testing.assert_array_equal(np.isnan(exact.gap), np.isnan(found.gap))
     np.testing.assert_array_equal(exact.live, found.live)
     assert not exact.live.all()
