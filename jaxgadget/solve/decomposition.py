@@ -18,16 +18,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.solve.cfr import State, averages, start, step
 from jaxgadget.solve.payoff import MatrixPayoff, build_payoff
 from jaxgadget.solve.problem import (
     Parts,
     Problem,
-    Side,
     Terms,
     absolute,
     build_side,
@@ -40,8 +37,9 @@ from jaxgadget.solve.problem import (
 from jaxgadget.solve.regret import ZERO_REGRET, Rule
 from jaxgadget.solve.response import payoff_reaches
 from jaxgadget.solve.rows import RowSums, build_row_sums
+from jaxgadget.solve.structure import build_bodies, forest_rounding, pad_rows
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import SequenceForm, exact_size, rounded_size
+from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.trunk import Trunk
 
 
@@ -223,7 +221,7 @@ def trunk_problem(
     sizes = [treeplex.num_sequences for treeplex in trunk.form.treeplex]
     below = _subgames(forest, num_lanes, dtype)
     links = [
-        _pad(trunk.link[p], below.sides[p].body.num_roots, size).astype(np.int32)
+        pad_rows(trunk.link[p], below.sides[p].body.num_roots, size).astype(np.int32)
         for p, size in enumerate(sizes)
     ]
     linked = [
@@ -263,32 +261,25 @@ def no_values(problem: Problem) -> RootSums:
 
 def _subgames(forest: Forest, lanes: int, dtype: DTypeLike) -> Problem:
     """The subgames with every root's scale at 1."""
-    rounding = rounded_size if forest.padded else exact_size
-    count = rounding(forest.num_subgames)
-    sides: list[Side] = []
-    terms: list[Terms] = []
-    for player in (0, 1):
-        body = forest.form.treeplex[player]
-        subgame = _pad(forest.roots[player].subgame, body.num_roots, -1)
-        sides.append(build_side(body, fixed_entry(count), subgame, dtype, rounding))
-        terms.append(
-            Terms(scale=jnp.ones((body.num_roots, lanes), dtype), constant=jnp.zeros((count, lanes), dtype))
+    sides = build_bodies(forest, dtype)
+    first, second = (
+        Terms(
+            scale=jnp.ones((side.body.num_roots, lanes), dtype),
+            constant=jnp.zeros((side.entry.num_sequences, lanes), dtype),
         )
+        for side in sides
+    )
     return Problem(
         order=(0, 1),
-        sides=(sides[0], sides[1]),
-        terms=(terms[0], terms[1]),
-        payoff=build_payoff(forest.form.payoff, dtype, rounding=rounding),
+        sides=sides,
+        terms=(first, second),
+        payoff=build_payoff(forest.form.payoff, dtype, rounding=forest_rounding(forest)),
         zero=no_zero(sides, lanes, dtype),
     )
 
 
 def _magnitude(form: SequenceForm, dtype: DTypeLike) -> MatrixPayoff:
     return build_payoff(absolute(form.payoff), dtype)
-
-
-def _pad(values: IntArray, size: int, fill: int) -> npt.NDArray[np.int64]:
-    return np.pad(values, (0, size - len(values)), constant_values=fill)
 
 
 @jax.jit

@@ -60,22 +60,12 @@ def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
     """Puts a forest on the device for one resolving player; call inside `precision(dtype)`."""
     rounding = forest_rounding(forest)
     num_subgames = rounding(forest.num_subgames)
-    sides = [
-        build_side(
-            forest.form.treeplex[p],
-            fixed_entry(num_subgames),
-            pad_rows(forest.roots[p].subgame, forest.form.treeplex[p].num_roots, -1),
-            dtype,
-            rounding,
-        )
-        for p in (0, 1)
-    ]
     pairs = (forest.chance.row, forest.chance.column)
     other = 1 - player
     return Structure(
         player=player,
         num_subgames=num_subgames,
-        sides=(sides[0], sides[1]),
+        sides=build_bodies(forest, dtype),
         payoff=build_payoff(forest.form.payoff, dtype, rounding=rounding),
         magnitude=build_payoff(absolute(forest.form.payoff), dtype, rounding=rounding),
         mass=build_row_sums(
@@ -87,6 +77,17 @@ def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
             )
         ),
     )
+
+
+def build_bodies(forest: Forest, dtype: DTypeLike) -> tuple[Side, Side]:
+    """Both players' decisions below the cut, with fixed entries: a root a subgame."""
+    rounding = forest_rounding(forest)
+    entry = fixed_entry(rounding(forest.num_subgames))
+    first, second = (
+        build_side(body, entry, pad_rows(roots.subgame, body.num_roots, -1), dtype, rounding)
+        for body, roots in zip(forest.form.treeplex, forest.roots, strict=True)
+    )
+    return first, second
 
 
 def forest_rounding(forest: Forest) -> Rounding:
