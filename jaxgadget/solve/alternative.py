@@ -162,14 +162,12 @@ def gifts(ranges: Ranges, values: jax.Array, rule: GiftRule, scaled: bool) -> ja
     share = expand_infosets(trunk.treeplex, inverse(trunk.mass))
     gift = (best - q) * share
     if scaled:
-        reached, _, _ = sweep_up(
-            trunk.treeplex, trunk.linked(ranges.mass), lambda level, x: level.sums.largest(x)
-        )
+        reached, _, _ = sweep_up(trunk.treeplex, trunk.linked(ranges.mass), lambda level, x: level.largest(x))
         gift = gift * inverse(reached * share)
     return trunk.ancestors(gift)
 
 
 def _largest_action(ranges: Ranges, q: jax.Array) -> jax.Array:
     """`[I, L]` the largest of each infoset's actions."""
-    parts = [level.sums.largest(q[level.actions]) for level in ranges.above.treeplex.levels()]
+    parts = [level.largest(q[level.actions]) for level in ranges.above.treeplex.levels()]
     return jnp.concatenate(parts) if parts else q

@@ -17,13 +17,10 @@ import jax.numpy as jnp
 from jaxgadget.solve.problem import (
     Parts,
     Problem,
-    Side,
-    Terms,
-    Values,
     follow,
     values_up,
 )
-from jaxgadget.solve.regret import Bounds, Rule, match, regrets
+from jaxgadget.solve.regret import Bounds, Rule, learn, match
 from jaxgadget.solve.response import evaluate, payoff_reaches
 from jaxgadget.solve.treeplex import Treeplex, expand_infosets, sum_actions
 
@@ -92,9 +89,16 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
     strategy_sum = jax.tree.map(
         lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
     )
-    regret = _regrets(side, terms, values)
-    regret_sum = jax.tree.map(lambda total, r: rule.accumulate(total, r, t), state.regret_sum[player], regret)
-    strategy = _match(problem, player, jax.tree.map(rule.basis, regret_sum, regret))
+    before = state.regret_sum[player]
+    entry = values.actions.entry, values.infosets.entry
+    body = values.actions.body, values.infosets.body
+    first = learn(side.entry, rule, terms.entry, before.entry, entry, t)
+    second = learn(side.body, rule, terms.body, before.body, body, t)
+    # The old strategy and plan are done with here: without the barrier XLA keeps copies of them.
+    regret_sum, basis, strategy_sum = jax.lax.optimization_barrier(
+        (Parts(first[0], second[0]), Parts(first[1], second[1]), strategy_sum)
+    )
+    strategy = _match(problem, player, basis)
     return dataclasses.replace(
         state,
         strategy=_put(state.strategy, player, strategy),
@@ -114,13 +118,6 @@ def _match(problem: Problem, player: int, basis: Parts) -> Parts:
     return Parts(
         match(side.entry, basis.entry, zero.entry, terms.entry),
         match(side.body, basis.body, zero.body, terms.body),
-    )
-
-
-def _regrets(side: Side, terms: Terms, values: Values) -> Parts:
-    return Parts(
-        regrets(side.entry, values.actions.entry, values.infosets.entry, terms.entry),
-        regrets(side.body, values.actions.body, values.infosets.body, terms.body),
     )
 
 

@@ -226,7 +226,7 @@ def plan_of(chain: Chain, rows: FloatArray) -> FloatArray:
     plan = np.ones(treeplex.num_sequences)
     for infosets, actions in _levels(chain):
         above = np.repeat(plan[treeplex.parent[infosets]], treeplex.num_actions[infosets])
-        plan[actions] = above * rows[actions.start - chain.num_games : actions.stop - chain.num_games]
+        plan[actions] = above * rows[actions - chain.num_games]
     return plan
 
 
@@ -293,9 +293,8 @@ def respond(
     q, size = np.stack(gradients), np.abs(np.stack(gradients))
     spare = _fallback(chain, fallback)
     for infosets, actions in reversed(_levels(chain)):
-        starts = treeplex.first_sequence[infosets] - actions.start
-        widths = treeplex.num_actions[infosets]
-        below = slice(actions.start - games, actions.stop - games)
+        widths, below = treeplex.num_actions[infosets], actions - games
+        starts = np.cumsum(widths) - widths
         weighs = np.add.reduceat(size[:, actions], starts, axis=1)
         chosen = spare[below]
         for k in reversed(range(len(q))):
@@ -312,7 +311,9 @@ def respond(
     return rows, q[0, :games]
 
 
-def _best_rows(chain: Chain, q: FloatArray, actions: slice, starts: IntArray, widths: IntArray) -> FloatArray:
+def _best_rows(
+    chain: Chain, q: FloatArray, actions: IntArray, starts: IntArray, widths: IntArray
+) -> FloatArray:
     """The first of the best legal actions of each infoset, floors mixed in."""
     allowed = np.where(chain.legal[actions], q, -np.inf)
     best = np.repeat(np.maximum.reduceat(allowed, starts), widths)
@@ -336,14 +337,12 @@ def _fallback(chain: Chain, given: FloatArray | None) -> FloatArray:
     return np.where(fair[infoset], np.where(within[infoset], exact, mixed), uniform)
 
 
-def _levels(chain: Chain) -> list[tuple[slice, slice]]:
-    """Infosets and action sequences of every level, top down."""
-    found: list[tuple[slice, slice]] = []
-    infoset, sequence = 0, chain.num_games
-    for runs in chain.treeplex.levels:
-        infosets = sum(run.num_infosets for run in runs)
-        actions = sum(run.num_infosets * run.num_actions for run in runs)
-        if infosets:
-            found.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
-        infoset, sequence = infoset + infosets, sequence + actions
+def _levels(chain: Chain) -> list[tuple[slice, IntArray]]:
+    """Infosets and action sequences of every level, top down; the sequences infoset by infoset."""
+    found: list[tuple[slice, IntArray]] = []
+    for infosets, actions in chain.treeplex.level_slices():
+        if infosets.stop > infosets.start:
+            begin = actions.start - chain.num_games
+            owner = chain.infoset[begin : actions.stop - chain.num_games]
+            found.append((infosets, actions.start + np.argsort(owner, kind="stable")))
     return found

@@ -137,7 +137,7 @@ class Resolving(Perturbed):
         """See `Gadget`; action 0 is follow, 1 terminate."""
         subgame = forest.roots[1 - player].subgame
         count = len(subgame)
-        treeplex, follow = build_treeplex(
+        treeplex, position = build_treeplex(
             num_roots=forest.num_subgames,
             depth=np.zeros(count, np.int64),
             num_actions=np.full(count, 2),
@@ -146,17 +146,17 @@ class Resolving(Perturbed):
             infoset=np.arange(count),
             rounding=rounding,
         )
-        return layout(treeplex, follow, forest, player)
+        return layout(treeplex, treeplex.first_sequence[position], forest, player)
 
     @staticmethod
     def terms(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, entry: Entry) -> Terms:
         """See `Gadget`."""
         nothing, link = _nothing(ranges, entry), entry.link
         floor = nothing.at[link].set(epsilon[None, :] * mistakes, mode="drop")
-        floor = floor.at[link + 1].set(epsilon[None, :] * (1 - mistakes), mode="drop")
+        floor = floor.at[entry.second].set(epsilon[None, :] * (1 - mistakes), mode="drop")
         return Terms(
             scale=jnp.ones_like(ranges.cbv),
-            constant=nothing.at[link + 1].set(-ranges.cbv, mode="drop"),
+            constant=nothing.at[entry.second].set(-ranges.cbv, mode="drop"),
             entry=Bounds(floor=floor[entry.num_games :]),
         )
 
@@ -214,7 +214,7 @@ class MaxMargin(Perturbed):
         order = np.argsort(subgame, kind="stable")
         slot = np.empty(len(subgame), np.int64)
         slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
-        treeplex, first = build_treeplex(
+        treeplex, position = build_treeplex(
             num_roots=count,
             depth=np.zeros(count, np.int64),
             num_actions=size,
@@ -223,7 +223,7 @@ class MaxMargin(Perturbed):
             infoset=np.arange(count),
             rounding=rounding,
         )
-        return layout(treeplex, first[subgame] + slot, forest, player)
+        return layout(treeplex, treeplex.sequence(position[subgame], slot), forest, player)
 
     @staticmethod
     def terms(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, entry: Entry) -> Terms:

@@ -105,6 +105,11 @@ class Entry:
         return self.side.entry.num_sequences
 
     @property
+    def second(self) -> jax.Array:
+        """`[R]` the second action where `link` is the first of two; beyond the end for padding."""
+        return self.link + self.side.entry.num_infosets
+
+    @property
     def num_games(self) -> int:
         """Roots of the entry, padding included."""
         return self.side.entry.num_roots

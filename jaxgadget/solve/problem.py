@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import IntArray
 from jaxgadget.solve.payoff import MatrixPayoff, Payoff, PayoffForm, build_payoff
 from jaxgadget.solve.regret import ZERO_REGRET, Bounds
-from jaxgadget.solve.rows import RowSums, build_row_sums
+from jaxgadget.solve.rows import RowSums, build_row_sums, take_rows
 from jaxgadget.solve.treeplex import Level, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
 from jaxgadget.tree.sequence import Entries, Rounding, SequenceForm, exact_size
@@ -226,7 +226,7 @@ def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
       magnitude: the payoff operator with absolute values and player 1's sign turned.
     """
     bound = tuple(
-        _least_scale(side, terms).at[side.root_of].get(mode="promise_in_bounds")
+        take_rows(_least_scale(side, terms), side.root_of)
         for side, terms in zip(problem.sides, problem.terms, strict=True)
     )
     tolerance = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
@@ -246,11 +246,11 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
     Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
     hardly ever entered must not make the regrets of all others look like rounding.
     """
-    subgame = side.subgame_of.at[side.link].get(mode="promise_in_bounds")
+    subgame = take_rows(side.subgame_of, side.link)
     some = jnp.where(terms.scale > 0, terms.scale, jnp.inf)
     least = jax.ops.segment_min(some, subgame, num_segments=side.entry.num_roots)
     least = jnp.where(jnp.isfinite(least), least, 0)
-    return least.at[subgame].get(mode="promise_in_bounds")
+    return take_rows(least, subgame)
 
 
 def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
@@ -264,7 +264,7 @@ def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
     if side.fixed:
         root = jnp.ones_like(terms.scale)
     else:
-        root = terms.scale * entry.at[side.link].get(mode="promise_in_bounds")
+        root = terms.scale * take_rows(entry, side.link)
     return Parts(entry, reach(side.body, strategy.body, root))
 
 
@@ -272,7 +272,7 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     """`[S, lanes]` the reach that the payoff sees: a fixed entry counts here."""
     if not side.fixed:
         return plan.body
-    scale = terms.scale.at[side.root_of].get(mode="promise_in_bounds")
+    scale = take_rows(terms.scale, side.root_of)
     # Without the barrier XLA repeats the product in every gather that reads it.
     return jax.lax.optimization_barrier(plan.body * scale)
 

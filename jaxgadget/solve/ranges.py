@@ -52,7 +52,7 @@ class TrunkRanges:
 
 
 def _largest(level: Level, q: jax.Array) -> jax.Array:
-    return level.sums.largest(q)
+    return level.largest(q)
 
 
 @jax.tree_util.register_dataclass

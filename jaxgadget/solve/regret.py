@@ -107,8 +107,8 @@ class Bounds:
         """π → (1−ε)π + ε·p, `[Q, lanes]`."""
         if self.floor is None:
             return strategy
-        epsilon = expand_infosets(treeplex, sum_actions(treeplex, self.floor))
-        return (1 - epsilon) * strategy + self.floor
+        parts = [self._mixed(level, strategy[level.actions]) for level in treeplex.levels()]
+        return jnp.concatenate(parts) if parts else strategy
 
     def uniform(self, treeplex: Treeplex) -> jax.Array:
         """All legal actions alike, `[Q, lanes or 1]`."""
@@ -117,10 +117,37 @@ class Bounds:
         legal = self.legal.astype(treeplex.share.dtype)
         return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
 
+    def scale(self, level: Level, positive: jax.Array, zero: jax.Array) -> jax.Array:
+        """`[infosets, L]` what a level's positive regrets are multiplied with; see `match`.
+
+        Where there are none, it is below zero: minus the probability of each legal action.
+        """
+        total = level.sums(positive)
+        if self.legal is None:
+            width = jnp.asarray(level.widths, total.dtype)[:, None]
+        else:
+            width = jnp.maximum(level.sums(self.legal[level.actions].astype(total.dtype)), 1)
+        some = total > zero
+        return jnp.where(some, 1, -1) / jnp.where(some, total, width)
+
+    def mapped_back(self, level: Level, regret: jax.Array) -> jax.Array:
+        """Bᵀ times what every action of a level would have gained."""
+        if self.floor is None:
+            return regret
+        floor = self.floor[level.actions]
+        epsilon, shared = level.sums(floor), level.sums(floor * regret)
+        return (1 - level.expand(epsilon)) * regret + level.expand(shared)
+
+    def _mixed(self, level: Level, strategy: jax.Array) -> jax.Array:
+        if self.floor is None:
+            return strategy
+        floor = self.floor[level.actions]
+        return (1 - level.expand(level.sums(floor))) * strategy + floor
+
     def best(self, level: Level, q: jax.Array) -> jax.Array:
         """The most that the infosets of a level can be worth, `[actions, lanes]` → `[infosets, lanes]`."""
         allowed = q if self.legal is None else jnp.where(self.legal[level.actions], q, -jnp.inf)
-        value = level.sums.largest(allowed)
+        value = level.largest(allowed)
         if self.legal is not None:
             value = jnp.where(jnp.isneginf(value), 0, value)
         if self.floor is None:
@@ -143,28 +170,50 @@ def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds)
     """
     chex.assert_shape(basis, (treeplex.num_actions, None))
     chex.assert_shape(zero, (treeplex.num_infosets, None))
+    if not treeplex.runs:
+        return basis
     positive = jnp.maximum(basis, 0)
     if bounds.legal is not None:
         positive = jnp.where(bounds.legal, positive, 0)
-    total = sum_actions(treeplex, positive)
-    total = expand_infosets(treeplex, jnp.where(total > zero, total, 0))
-    some = total > 0
-    strategy = jnp.where(some, positive / jnp.where(some, total, 1), bounds.uniform(treeplex))
-    return bounds.floored(treeplex, strategy)
+    scales = [
+        level.spread(bounds.scale(level, positive[level.actions], zero[level.infosets]))
+        for level in treeplex.levels()
+    ]
+    scale = jnp.concatenate([slot for level in scales for slot in level])
+    uniform = -scale if bounds.legal is None else jnp.where(bounds.legal, -scale, 0)
+    return bounds.floored(treeplex, jnp.where(scale > 0, positive * scale, uniform))
 
 
-def regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
-    """What every action would have gained, mapped back through the floor: Bᵀ(q − v), `[Q, lanes]`.
+def learn(
+    treeplex: Treeplex,
+    rule: Rule,
+    bounds: Bounds,
+    regret_sum: jax.Array,
+    values: tuple[jax.Array, jax.Array],
+    t: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """One iteration's regrets: what every action would have gained, mapped back by Bᵀ, added up.
 
     Args:
       treeplex: the player's decisions.
-      q: `[Q, lanes]` action values.
-      value: `[I, lanes]` infoset values under the strategy played.
+      rule: how regrets accumulate.
       bounds: legal actions and floors.
+      regret_sum: `[Q, lanes]` the regrets so far.
+      values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under the strategy played.
+      t: number of the iteration, from 1.
+
+    Returns:
+      The regrets now, and what the next strategy matches, `[Q, lanes]` each.
     """
-    regret = q - expand_infosets(treeplex, value)
-    if bounds.floor is None:
-        return regret
-    epsilon = expand_infosets(treeplex, sum_actions(treeplex, bounds.floor))
-    shared = expand_infosets(treeplex, sum_actions(treeplex, bounds.floor * regret))
-    return (1 - epsilon) * regret + shared
+    q, value = values
+    chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
+    chex.assert_shape(value, (treeplex.num_infosets, None))
+    totals: list[jax.Array] = []
+    basis: list[jax.Array] = []
+    for level in treeplex.levels():
+        regret = bounds.mapped_back(level, q[level.actions] - level.expand(value[level.infosets]))
+        totals.append(rule.accumulate(regret_sum[level.actions], regret, t))
+        basis.append(rule.basis(totals[-1], regret))
+    if not totals:
+        return regret_sum, regret_sum
+    return jnp.concatenate(totals), jnp.concatenate(basis)

@@ -1,9 +1,7 @@
 """A sparse matrix times a dense one with lanes, as gathers.
 
 Both sums of a solver are of this kind: the values of the infosets below a sequence, and
-the payoff against an opponent's reach. On a CPU, unrolled gathers over rows of equal
-width fuse into one loop that writes each output once; measured on Leduc with 64 lanes,
-43 µs against 122 µs for a sorted segment sum and 97 µs for dense blocks.
+the payoff against an opponent's reach where blocks would be mostly empty.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.tree.sequence import Rounding, exact_size
 
 UNROLLED_WIDTH = 16
@@ -24,6 +22,11 @@ UNROLLED_WIDTH = 16
 
 MIN_FILL = 0.3
 """Below this share of used cells, rows are sorted into buckets of similar width."""
+
+
+def take_rows(x: jax.Array, index: jax.Array) -> jax.Array:
+    """`x[index]` for indices known to be in bounds: no check, no wrapping of negative ones."""
+    return x.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 @jax.tree_util.register_dataclass
@@ -50,9 +53,7 @@ class RowSums:
     def largest(self, x: jax.Array) -> jax.Array:
         """The largest `x` of every row instead of the sum; every row must have an entry."""
         parts = [
-            jnp.where(weight[:, :, None] != 0, x.at[index].get(mode="promise_in_bounds"), -jnp.inf).max(
-                axis=0
-            )
+            jnp.where(weight[:, :, None] != 0, take_rows(x, index), -jnp.inf).max(axis=0)
             for index, weight in zip(self.index, self.weight, strict=True)
         ]
         return self._in_order(parts, x)
@@ -61,15 +62,60 @@ class RowSums:
         if self.place is None:
             return parts[0]
         parts.append(jnp.zeros((1, x.shape[1]), x.dtype))
-        return jnp.concatenate(parts).at[self.place].get(mode="promise_in_bounds")
+        return take_rows(jnp.concatenate(parts), self.place)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ScatteredSums:
+    """`y[row[i]] += x[i]`, one after the other.
+
+    Attributes:
+      num_rows: rows of the result.
+      row: `[n]` where each row of x goes; `num_rows` if nowhere.
+    """
+
+    num_rows: int = dataclasses.field(metadata={"static": True})
+    row: jax.Array
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """`[n, lanes]` → `[num_rows, lanes]`."""
+        empty = jnp.zeros((self.num_rows, x.shape[1]), x.dtype)
+        return empty.at[self.row].add(x, mode="drop", wrap_negative_indices=False)
+
+
+Sums = RowSums | ScatteredSums
+
+
+def build_sums(
+    row: IntArray, real: BoolArray, num_rows: int, dtype: DTypeLike, rounding: Rounding = exact_size
+) -> Sums:
+    """Sums of rows into few rows: scattered on a CPU, gathered elsewhere, where writes would collide.
+
+    Scattering is one operation. On one core it takes 0.9 µs with 1 lane and 22 µs with 64 for
+    Leduc's 510 infosets, and gathering a dozen operations that are no faster.
+
+    Args:
+      row: `[n]` where each row of the argument goes.
+      real: `[n]` which ones count.
+      num_rows: rows of the result.
+      dtype: of the weights.
+      rounding: how sizes are rounded up.
+    """
+    if jax.default_backend() == "cpu":
+        return ScatteredSums(
+            num_rows=num_rows, row=jax.device_put(np.where(real, row, num_rows).astype(np.int32))
+        )
+    some = np.nonzero(real)[0]
+    return build_row_sums(row[some], some, np.ones(len(some)), num_rows, dtype, rounding)
 
 
 def _bucket_sum(index: jax.Array, weight: jax.Array, x: jax.Array) -> jax.Array:
     if index.shape[0] > UNROLLED_WIDTH:
-        return jnp.einsum("cr,crl->rl", weight, x.at[index].get(mode="promise_in_bounds"))
-    total = weight[0, :, None] * x.at[index[0]].get(mode="promise_in_bounds")
+        return jnp.einsum("cr,crl->rl", weight, take_rows(x, index))
+    total = weight[0, :, None] * take_rows(x, index[0])
     for column in range(1, index.shape[0]):
-        total += weight[column, :, None] * x.at[index[column]].get(mode="promise_in_bounds")
+        total += weight[column, :, None] * take_rows(x, index[column])
     return total
 
 

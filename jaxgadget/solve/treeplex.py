@@ -2,14 +2,16 @@
 
 Every array has the lanes last. A strategy is `[Q, lanes]`, the probability of every
 (infoset, action); a reach or a gradient is `[S, lanes]` over sequences, S = roots + Q.
-Sums over the actions of an infoset are gathers, so that a level is a handful of
-operations however many different numbers of actions its infosets have: operations cost
-compile time and, with few lanes, run time.
+A level's sequences lie slot by slot (`tree.sequence`), so that sums over the actions of its
+infosets, and the way back, are slices: measured on Leduc's numbers of actions, one core,
+regret matching takes 0.3 µs with 1 lane and 24 µs with 64; with gathers 6 and 58, with an
+infoset's actions side by side 3 and 47.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -17,11 +19,12 @@ import chex
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jaxgadget.solve.rows import RowSums, build_row_sums
+from jaxgadget.solve.rows import Sums, build_sums, take_rows
 from jaxgadget.tree import sequence
-from jaxgadget.tree.sequence import Rounding, Run, exact_size
+from jaxgadget.tree.sequence import Rounding, Run, exact_size, level_infosets, slot_counts
 
 
 class Level(NamedTuple):
@@ -30,12 +33,44 @@ class Level(NamedTuple):
     Attributes:
       infosets: the level's rows of `[I, …]` arrays.
       actions: the level's rows of `[Q, …]` arrays.
-      sums: sums over the actions of every infoset, within the level.
+      runs: its infosets, widest first.
     """
 
     infosets: slice
     actions: slice
-    sums: RowSums
+    runs: tuple[Run, ...]
+
+    @property
+    def widths(self) -> npt.NDArray[np.int64]:
+        """`[infosets]` how many actions each has."""
+        return np.repeat([run.num_actions for run in self.runs], [run.num_infosets for run in self.runs])
+
+    def sums(self, x: jax.Array) -> jax.Array:
+        """Sums over the actions of every infoset, within the level: `[actions, L]` → `[infosets, L]`."""
+        return self._fold(x, jnp.add)
+
+    def largest(self, x: jax.Array) -> jax.Array:
+        """The largest of every infoset's actions, within the level."""
+        return self._fold(x, jnp.maximum)
+
+    def spread(self, x: jax.Array) -> list[jax.Array]:
+        """Infoset rows `[infosets, L]` for the first actions, for the second ones, …."""
+        return [x[:count] for count in slot_counts(self.runs)]
+
+    def expand(self, x: jax.Array) -> jax.Array:
+        """Repeats infoset rows for their actions: `[infosets, L]` → `[actions, L]`."""
+        return jnp.concatenate(self.spread(x))
+
+    def _fold(self, x: jax.Array, combine: Callable[[jax.Array, jax.Array], jax.Array]) -> jax.Array:
+        begin = np.concatenate([[0], np.cumsum(slot_counts(self.runs))]).tolist()
+        parts: list[jax.Array] = []
+        first = 0
+        for run in self.runs:
+            last = first + run.num_infosets
+            slots = [x[begin[slot] + first : begin[slot] + last] for slot in range(run.num_actions)]
+            parts.append(functools.reduce(combine, slots))
+            first = last
+        return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
 
 
 Reduce = Callable[[Level, jax.Array], jax.Array]
@@ -50,30 +85,26 @@ class Treeplex:
     Attributes:
       num_roots: sequences at the top.
       runs: the runs of every level; with `num_roots`, the static shape.
-      parent: for every level, for each of its actions, the row above in the level above.
+      parent: for every level, for each of its infosets, the row above in the level above.
       below: for every level the sum over infosets into the sequences of the level above.
-      sums: for every level the sum over actions into infosets.
-      infoset: `[Q]` the infoset of every action.
-      share: `[Q]` one over its number of actions.
+      share: `[Q]` for every action one over the number of its infoset's.
     """
 
     num_roots: int = dataclasses.field(metadata={"static": True})
     runs: tuple[tuple[Run, ...], ...] = dataclasses.field(metadata={"static": True})
     parent: tuple[jax.Array, ...]
-    below: tuple[RowSums, ...]
-    sums: tuple[RowSums, ...]
-    infoset: jax.Array
+    below: tuple[Sums, ...]
     share: jax.Array
 
     @property
     def num_infosets(self) -> int:
         """I, padding included."""
-        return sum(run.num_infosets for level in self.runs for run in level)
+        return sum(map(level_infosets, self.runs))
 
     @property
     def num_actions(self) -> int:
         """Q, (infoset, action) pairs."""
-        return self.infoset.shape[0]
+        return self.share.shape[0]
 
     @property
     def num_sequences(self) -> int:
@@ -84,10 +115,9 @@ class Treeplex:
         """All levels, top-down."""
         found: list[Level] = []
         infoset = action = 0
-        for runs, sums in zip(self.runs, self.sums, strict=True):
-            infosets = sum(run.num_infosets for run in runs)
-            actions = sum(run.num_infosets * run.num_actions for run in runs)
-            found.append(Level(slice(infoset, infoset + infosets), slice(action, action + actions), sums))
+        for runs in self.runs:
+            infosets, actions = level_infosets(runs), sum(slot_counts(runs))
+            found.append(Level(slice(infoset, infoset + infosets), slice(action, action + actions), runs))
             infoset, action = infoset + infosets, action + actions
         return found
 
@@ -95,32 +125,20 @@ class Treeplex:
 def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding = exact_size) -> Treeplex:
     """Copies a treeplex to the device, with weights of the given dtype."""
     parents: list[jax.Array] = []
-    below: list[RowSums] = []
-    sums: list[RowSums] = []
-    infoset, above, num_above = 0, 0, treeplex.num_roots
-    for runs in treeplex.levels:
-        rows = slice(infoset, infoset + sum(run.num_infosets for run in runs))
+    below: list[Sums] = []
+    above = slice(0, treeplex.num_roots)
+    for rows, actions in treeplex.level_slices():
         real = treeplex.infoset[rows] >= 0
-        parent = np.where(real, treeplex.parent[rows] - above, 0)
-        widths = treeplex.num_actions[rows]
-        parents.append(jax.device_put(np.repeat(parent, widths).astype(np.int32)))
-        children = np.nonzero(real)[0]
-        ones = np.ones(len(children))
-        below.append(build_row_sums(parent[children], children, ones, num_above, dtype, rounding))
-        owner = np.repeat(np.arange(len(widths)), widths)
-        sums.append(
-            build_row_sums(owner, np.arange(len(owner)), np.ones(len(owner)), len(widths), dtype, rounding)
-        )
-        above, num_above, infoset = above + num_above, len(owner), rows.stop
-    of_action = treeplex.sequence_infoset
+        parent = np.where(real, treeplex.parent[rows] - above.start, 0)
+        parents.append(jax.device_put(parent.astype(np.int32)))
+        below.append(build_sums(parent, real, above.stop - above.start, dtype, rounding))
+        above = actions
     return Treeplex(
         num_roots=treeplex.num_roots,
         runs=treeplex.levels,
         parent=tuple(parents),
         below=tuple(below),
-        sums=tuple(sums),
-        infoset=jax.device_put(of_action.astype(np.int32)),
-        share=jax.device_put((1 / treeplex.num_actions[of_action]).astype(dtype)),
+        share=jax.device_put((1 / treeplex.num_actions[treeplex.sequence_infoset]).astype(dtype)),
     )
 
 
@@ -139,8 +157,8 @@ def reach(treeplex: Treeplex, strategy: jax.Array, root: jax.Array) -> jax.Array
     chex.assert_shape(root, (treeplex.num_roots, None))
     found = [root]
     for parent, level in zip(treeplex.parent, treeplex.levels(), strict=True):
-        above = found[-1].at[parent].get(mode="promise_in_bounds")
-        found.append(above * strategy[level.actions])
+        above = take_rows(found[-1], parent)
+        found.append(level.expand(above) * strategy[level.actions])
     return jnp.concatenate(found)
 
 
@@ -175,7 +193,8 @@ def sweep_up(
 
 def expand_infosets(treeplex: Treeplex, x: jax.Array) -> jax.Array:
     """Repeats infoset rows for their actions: `[I, lanes]` → `[Q, lanes]`."""
-    return x.at[treeplex.infoset].get(mode="promise_in_bounds")
+    parts = [level.expand(x[level.infosets]) for level in treeplex.levels()]
+    return jnp.concatenate(parts) if parts else x
 
 
 def sum_actions(treeplex: Treeplex, x: jax.Array) -> jax.Array:

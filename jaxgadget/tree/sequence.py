@@ -2,12 +2,16 @@
 
 A treeplex is one player's decisions: infosets in levels, each below a sequence of the
 level above; the level above the first holds the roots. Infosets are sorted by (level,
-number of actions), so that a run of equal ones makes its sequences a reshape.
+number of actions, most first), and a level's sequences by (slot, infoset): the first
+actions of all its infosets, then the second ones of those that have two, and so on. So a
+sum over actions is a sum of slices however many different numbers of actions there are,
+and nothing is padded or searched.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -41,16 +45,16 @@ class Run(NamedTuple):
 class Treeplex:
     """One player's decisions below its roots.
 
-    Sequences are numbered roots first, then level by level, run by run, infoset by infoset.
+    Sequences are numbered roots first, then level by level, slot by slot, infoset by infoset.
     The shape (`num_roots`, `levels`) is static; everything else is data.
 
     Attributes:
       num_roots: sequences at the top, padding included.
-      levels: the runs of every level.
+      levels: the runs of every level, widest first.
       parent: `[I]` sequence above each infoset; 0 for padding.
       infoset: `[I]` which infoset of the source this is, -1 for padding.
       num_actions: `[I]` actions of each infoset.
-      first_sequence: `[I]` its first sequence.
+      first_sequence: `[I]` the sequence of its first action; see `sequence` for the others.
     """
 
     num_roots: int
@@ -70,23 +74,72 @@ class Treeplex:
         """Roots and actions, padding included."""
         return self.num_roots + int(self.num_actions.sum())
 
-    @property
+    @functools.cached_property
     def sequence_infoset(self) -> IntArray:
         """`[num_sequences - num_roots]` position of the infoset of each action."""
-        return np.repeat(np.arange(self.num_infosets), self.num_actions)
+        parts = [np.zeros(0, np.int64)]
+        begin = 0
+        for runs in self.levels:
+            parts += [begin + np.arange(count) for count in slot_counts(runs)]
+            begin += level_infosets(runs)
+        return np.concatenate(parts)
+
+    @functools.cached_property
+    def sequence_slot(self) -> IntArray:
+        """`[num_sequences - num_roots]` which action of its infoset each one is, from 0."""
+        counts = [slot_counts(runs) for runs in self.levels]
+        slots = [np.arange(len(level)) for level in counts]
+        return np.repeat(
+            np.concatenate([np.zeros(0, np.int64), *slots]), [n for level in counts for n in level]
+        )
+
+    def sequence(self, infoset: IntArray, slot: IntArray) -> IntArray:
+        """The sequence of an infoset's action number `slot`, elementwise; slots must exist."""
+        level, before = self._slots
+        return self.first_sequence[infoset] + before[level[infoset], slot]
+
+    def rows(self, infoset: int) -> IntArray:
+        """Where an infoset's actions are in arrays over actions."""
+        slots = np.arange(self.num_actions[infoset])
+        return self.sequence(np.full(len(slots), infoset), slots) - self.num_roots
+
+    @functools.cached_property
+    def _slots(self) -> tuple[IntArray, IntArray]:
+        """`[I]` the level of each infoset, and how far from its first sequence each slot is."""
+        counts = [slot_counts(runs) for runs in self.levels]
+        before = np.zeros((len(counts), 1 + max(map(len, counts), default=0)), np.int64)
+        for level, sizes in enumerate(counts):
+            before[level, 1 : len(sizes) + 1] = np.cumsum(sizes)
+        return np.repeat(np.arange(len(counts)), [level_infosets(runs) for runs in self.levels]), before
+
+    def level_slices(self) -> list[tuple[slice, slice]]:
+        """The infosets and the sequences of every level, top-down."""
+        found: list[tuple[slice, slice]] = []
+        infoset, sequence = 0, self.num_roots
+        for runs in self.levels:
+            infosets, actions = level_infosets(runs), sum(slot_counts(runs))
+            found.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
+            infoset, sequence = infoset + infosets, sequence + actions
+        return found
 
     def root_of(self) -> IntArray:
         """`[num_sequences]` the root above each sequence."""
         root = np.arange(self.num_sequences)
-        begin = 0
-        for runs in self.levels:
-            end = begin + sum(run.num_infosets for run in runs)
-            above = root[self.parent[begin:end]]
-            first = int(self.first_sequence[begin]) if end > begin else 0
-            widths = self.num_actions[begin:end]
-            root[first : first + int(widths.sum())] = np.repeat(above, widths)
-            begin = end
+        for _, actions in self.level_slices():
+            infoset = self.sequence_infoset[actions.start - self.num_roots : actions.stop - self.num_roots]
+            root[actions] = root[self.parent[infoset]]
         return root
+
+
+def level_infosets(runs: tuple[Run, ...]) -> int:
+    """Infosets of a level, padding included."""
+    return sum(run.num_infosets for run in runs)
+
+
+def slot_counts(runs: tuple[Run, ...]) -> tuple[int, ...]:
+    """How many infosets of a level have a first action, a second one, …; its first so many."""
+    widest = max((run.num_actions for run in runs), default=0)
+    return tuple(sum(run.num_infosets for run in runs if run.num_actions > slot) for slot in range(widest))
 
 
 def build_treeplex(
@@ -111,22 +164,29 @@ def build_treeplex(
       rounding: how run sizes and the number of roots are rounded up.
 
     Returns:
-      The treeplex, and `[m]` the first sequence of every given infoset.
+      The treeplex, and `[m]` the position in it of every given infoset.
     """
     padded_roots = rounding(num_roots)
-    parent, position, first_sequence = (np.zeros(len(depth), np.int64) for _ in range(3))
+    parent, position = np.zeros(len(depth), np.int64), np.zeros(len(depth), np.int64)
+    first_sequence: list[IntArray] = [np.zeros(0, np.int64)]
     next_infoset, next_sequence = 0, padded_roots
     levels: list[tuple[Run, ...]] = []
+    before = np.zeros(1, np.int64)  # sequences of the level above before each slot of its infosets
     for level in range(int(depth.max(initial=-1)) + 1):
         rows = np.nonzero(depth == level)[0]
         above = parent_infoset[rows]
-        parent[rows] = parent_slot[rows] + np.where(above >= 0, first_sequence[above], 0)
-        rows = rows[np.lexsort((parent[rows], num_actions[rows]))]
-        runs, infosets_before, sequences_before = _lay_out_level(num_actions[rows], rounding)
+        first = np.concatenate(first_sequence)
+        inside = above >= 0
+        parent[rows] = parent_slot[rows]
+        slots = before[parent_slot[rows][inside]]
+        parent[rows[inside]] = first[position[above[inside]]] + slots
+        rows = rows[np.lexsort((parent[rows], -num_actions[rows]))]
+        runs, infosets_before = _lay_out_level(num_actions[rows], rounding)
         position[rows] = next_infoset + infosets_before
-        first_sequence[rows] = next_sequence + sequences_before
-        next_infoset += sum(run.num_infosets for run in runs)
-        next_sequence += sum(run.num_infosets * run.num_actions for run in runs)
+        first_sequence.append(next_sequence + np.arange(level_infosets(runs)))
+        before = np.concatenate([[0], np.cumsum(slot_counts(runs))])
+        next_infoset += level_infosets(runs)
+        next_sequence += int(before[-1])
         levels.append(runs)
     every_run = [run for runs in levels for run in runs]
     widths = np.repeat(
@@ -141,31 +201,28 @@ def build_treeplex(
         parent=padded_parent,
         infoset=padded_infoset,
         num_actions=widths,
-        first_sequence=padded_roots + np.cumsum(widths) - widths,
+        first_sequence=np.concatenate(first_sequence),
     )
-    return treeplex, first_sequence
+    return treeplex, position
 
 
-def _lay_out_level(widths: IntArray, rounding: Rounding) -> tuple[tuple[Run, ...], IntArray, IntArray]:
+def _lay_out_level(widths: IntArray, rounding: Rounding) -> tuple[tuple[Run, ...], IntArray]:
     """The runs of a level.
 
     Args:
-      widths: `[k]` actions of the level's infosets, ascending.
+      widths: `[k]` actions of the level's infosets, descending.
       rounding: how sizes are rounded up.
 
     Returns:
-      The runs, and `[k]` how many infosets and how many sequences of the level, padding included,
-      lie before each infoset.
+      The runs, and `[k]` how many infosets of the level, padding included, lie before each.
     """
-    values, starts = np.unique(widths, return_index=True)
+    narrowness, starts = np.unique(-widths, return_index=True)
     counts = np.diff(starts, append=len(widths))
     sizes = np.array([rounding(count) for count in counts.tolist()], np.int64)
-    run = np.repeat(np.arange(len(values)), counts)
+    run = np.repeat(np.arange(len(narrowness)), counts)
     nth = np.arange(len(widths)) - starts[run]
-    infosets_before = (np.cumsum(sizes) - sizes)[run] + nth
-    sequences_before = (np.cumsum(sizes * values) - sizes * values)[run] + widths * nth
-    runs = tuple(map(Run, sizes.tolist(), values.tolist()))
-    return runs, infosets_before, sequences_before
+    runs = tuple(map(Run, sizes.tolist(), (-narrowness).tolist()))
+    return runs, (np.cumsum(sizes) - sizes)[run] + nth
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -218,8 +275,7 @@ class SequenceForm:
         real = treeplex.infoset >= 0
         first = np.where(real, infosets.first_sequence[treeplex.infoset], 0)
         infoset = treeplex.sequence_infoset
-        slot = np.arange(len(infoset)) + treeplex.num_roots - treeplex.first_sequence[infoset]
-        return np.where(real[infoset], first[infoset] + slot, -1)
+        return np.where(real[infoset], first[infoset] + treeplex.sequence_slot, -1)
 
 
 def sequence_form(tree: HistoryTree) -> SequenceForm:
@@ -262,7 +318,7 @@ def build_sequence_form(
         parent = infosets.parent[rows]
         parent_infoset = row_of[infosets.infoset[parent]]
         under_root = root_index[player][root[infosets.history[rows]]]
-        treeplex, first = build_treeplex(
+        treeplex, position = build_treeplex(
             num_roots=num_roots[player],
             depth=_depth_below(infosets.depth[rows], parent_infoset),
             num_actions=infosets.num_actions[rows],
@@ -272,7 +328,8 @@ def build_sequence_form(
             rounding=rounding,
         )
         row = row_of[infosets.infoset]
-        renumber = np.where(row >= 0, np.append(first, 0)[row] + slot, -1)  # of the tree's sequences
+        renumber = np.full(len(row), -1, np.int64)  # of the tree's sequences
+        renumber[row >= 0] = treeplex.sequence(position[row[row >= 0]], slot[row >= 0])
         column = renumber[tree.sequence[player, below]]
         columns.append(np.where(column >= 0, column, root_index[player][root_below]))
         treeplexes.append(treeplex)

@@ -128,8 +128,7 @@ def build_way(trunk: Trunk, player: int, game: IntArray, rounding: Rounding) -> 
     rows = sorted(pairs, key=lambda pair: (pair[1], pair[0]))  # infosets are sorted by level
     number = {pair: row for row, pair in enumerate(rows)}
     games, infosets = (np.array([pair[k] for pair in rows], np.int64) for k in (0, 1))
-    parent = above.parent[infosets]
-    slot = parent - np.where(owner[parent] >= 0, above.first_sequence[owner[parent]], 0)
+    parent, slots = above.parent[infosets], np.append(0, above.sequence_slot)
     depth = np.zeros(len(rows), np.int64)
     inside = np.full(len(rows), -1, np.int64)
     for row, (g, sequence) in enumerate(zip(games.tolist(), parent.tolist(), strict=True)):
@@ -137,28 +136,25 @@ def build_way(trunk: Trunk, player: int, game: IntArray, rounding: Rounding) -> 
             inside[row] = number[g, int(owner[sequence])]
             depth[row] = depth[inside[row]] + 1
     num_games = int(game.max(initial=-1)) + 1
-    treeplex, first = build_treeplex(
+    treeplex, position = build_treeplex(
         num_roots=num_games,
         depth=depth,
         num_actions=above.num_actions[infosets],
         parent_infoset=inside,
-        parent_slot=np.where(inside >= 0, slot, games),
+        parent_slot=np.where(inside >= 0, slots[parent], games),
         infoset=np.arange(len(rows)),
         rounding=rounding,
     )
+    copied = np.where(treeplex.infoset >= 0, np.append(infosets, -1)[treeplex.infoset], -1)
     source = np.full(treeplex.num_sequences, -1, np.int64)
     source[:num_games] = 0
-    for row, infoset in enumerate(infosets.tolist()):
-        count = int(above.num_actions[infoset])
-        source[first[row] : first[row] + count] = above.first_sequence[infoset] + np.arange(count)
-    ends = np.array(
-        [
-            first[number[g, int(owner[s])]] + s - above.first_sequence[owner[s]] if s else g
-            for g, s in zip(game.tolist(), link.tolist(), strict=True)
-        ],
-        np.int64,
+    copy = copied[treeplex.sequence_infoset]
+    source[treeplex.num_roots :][copy >= 0] = above.sequence(
+        copy[copy >= 0], treeplex.sequence_slot[copy >= 0]
     )
-    copied = np.where(treeplex.infoset >= 0, np.append(infosets, -1)[treeplex.infoset], -1)
+    row = [number[g, int(owner[s])] if s else -1 for g, s in zip(game.tolist(), link.tolist(), strict=True)]
+    ends, last = game.astype(np.int64), np.array(row, np.int64)
+    ends[last >= 0] = treeplex.sequence(position[last[last >= 0]], slots[link[last >= 0]])
     return Way(treeplex=treeplex, link=ends, source=source, infoset=copied)
 
 

@@ -182,13 +182,7 @@ def body_rows(where: Forest, player: int, rows: Any, lane: int) -> dict[Label, A
     treeplex = where.form.treeplex[player]
     values = np.asarray(rows)[:, lane]
     found: dict[Label, Array] = {}
-    for infoset, first, count in zip(
-        treeplex.infoset.tolist(),
-        treeplex.first_sequence.tolist(),
-        treeplex.num_actions.tolist(),
-        strict=True,
-    ):
+    for number, infoset in enumerate(treeplex.infoset.tolist()):
         if infoset >= 0:
-            begin = first - treeplex.num_roots
-            found[player, infoset] = values[begin : begin + count]
+            found[player, infoset] = values[treeplex.rows(number)]
     return found

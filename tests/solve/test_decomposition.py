@@ -141,11 +141,9 @@ def by_state(forest: Forest, player: int, values: Array) -> dict[Label, float]:
 def by_label(player: int, rows: Array) -> dict[Label, Array]:
     """A lane of the trunk's `[Q]` strategies by infoset."""
     treeplex = trunk(False).form.treeplex[player]
-    first = (treeplex.first_sequence - 1).tolist()
-    counts = treeplex.num_actions.tolist()
     return {
-        (player, infoset): rows[begin : begin + count]
-        for infoset, begin, count in zip(treeplex.infoset.tolist(), first, counts, strict=True)
+        (player, infoset): rows[treeplex.rows(number)]
+        for number, infoset in enumerate(treeplex.infoset.tolist())
     }
 
 

@@ -151,11 +151,7 @@ def test_entries_have_the_decisions_of_the_explicit_tree(kind: str, player: int)
                 assert len(actions) == len(gadget.entry[label].actions)
                 used.update(actions)
     real = np.nonzero(treeplex.infoset >= 0)[0]
-    expected = {
-        int(treeplex.first_sequence[i]) - treeplex.num_roots + k
-        for i in real
-        for k in range(int(treeplex.num_actions[i]))
-    }
+    expected = {row for i in real.tolist() for row in treeplex.rows(i).tolist()}
     assert used <= expected and (used == expected or kind.endswith("max-margin"))
 
 
@@ -416,7 +412,7 @@ def test_constants(kind: str, player: int) -> None:
             for s in subgame.states:
                 sequence = int(side.link[here.root_of[s]])
                 if kind.endswith("resolving"):
-                    expected[sequence + 1, one.lane] = -subgame.alternative(s, gifts)
+                    expected[sequence + side.entry.num_infosets, one.lane] = -subgame.alternative(s, gifts)
                 elif subgame.normalizer(s) > 0:
                     expected[sequence, one.lane] = subgame.alternative(s, gifts) / subgame.normalizer(s)
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
@@ -468,7 +464,7 @@ def test_a_gadget_of_ones_own_is_one_class() -> None:
         @staticmethod
         def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
             count, subgame = forest.num_subgames, forest.roots[1 - player].subgame
-            treeplex, enter = build_treeplex(
+            treeplex, position = build_treeplex(
                 num_roots=count,
                 depth=np.zeros(count, np.int64),
                 num_actions=np.full(count, 2),
@@ -477,14 +473,14 @@ def test_a_gadget_of_ones_own_is_one_class() -> None:
                 infoset=np.arange(count),
                 rounding=rounding,
             )
-            return layout(treeplex, enter[subgame], forest, player)
+            return layout(treeplex, treeplex.first_sequence[position[subgame]], forest, player)
 
         @staticmethod
         def terms(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, entry: Entry) -> Terms:
             nothing = jnp.zeros((entry.num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
             floor = nothing.at[entry.link].set(epsilon[None, :] * mistakes, mode="drop")
-            floor = floor.at[entry.link + 1].set(epsilon[None, :] * (1 - mistakes), mode="drop")
-            leave = nothing.at[entry.link + 1].add(-ranges.opponent * ranges.cbv, mode="drop")
+            floor = floor.at[entry.second].set(epsilon[None, :] * (1 - mistakes), mode="drop")
+            leave = nothing.at[entry.second].add(-ranges.opponent * ranges.cbv, mode="drop")
             bounds = Bounds(floor=floor[entry.num_games :])
             return Terms(scale=ranges.opponent, constant=leave, entry=bounds)
 

@@ -85,8 +85,7 @@ def test_the_trunk_has_the_counterfactual_values_of_the_whole_game(player: int) 
         whole = efg.counterfactual_values(game.root, other, {**blueprint, **best})
         assert set(explicit.cbv) == {(other, j) for j in treeplex.infoset.tolist()}
         for number, infoset in enumerate(treeplex.infoset.tolist()):
-            first, label = int(treeplex.first_sequence[number]) - 1, (other, infoset)
-            actions = slice(first, first + int(treeplex.num_actions[number]))
+            actions, label = treeplex.rows(number), (other, infoset)
             np.testing.assert_allclose(q[actions, b], whole[label], rtol=0, atol=TOLERANCE)
             np.testing.assert_allclose(explicit.cbv[label], whole[label], rtol=0, atol=TOLERANCE)
             assert v[number, b] == pytest.approx(whole[label].max(), abs=TOLERANCE)

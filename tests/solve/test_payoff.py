@@ -11,7 +11,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget.solve.drive import precision
-from jaxgadget.solve.payoff import MatrixPayoff, PayoffForm, block_fill, build_payoff
+from jaxgadget.solve.payoff import MIN_BLOCK_FILL, Blocks, MatrixPayoff, PayoffForm, block_fill, build_payoff
 from jaxgadget.solve.rows import UNROLLED_WIDTH, RowSums, build_row_sums
 from jaxgadget.tree.sequence import Entries, Rounding, exact_size, merge_entries, rounded_size, sequence_form
 from tests.reference.efg import Array
@@ -142,5 +142,9 @@ def test_how_full_blocks_are() -> None:
     assert block_fill(block_diagonal(0)) == 1
 
 
-def test_auto_takes_rows_on_a_cpu() -> None:
-    assert all(isinstance(part, RowSums) for part in build_payoff(block_diagonal(0), np.float32).maps)
+def test_auto_takes_blocks_that_are_full_enough() -> None:
+    assert all(isinstance(part, Blocks) for part in build_payoff(block_diagonal(0), np.float32).maps)
+    ends = np.arange(20)
+    chain = merge_entries(np.append(ends, ends[1:]), np.append(ends, ends[:-1]), np.ones(39), (20, 20))
+    assert block_fill(chain) < MIN_BLOCK_FILL  # one component, almost empty
+    assert all(isinstance(part, RowSums) for part in build_payoff(chain, np.float32).maps)

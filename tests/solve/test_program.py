@@ -36,7 +36,7 @@ players = pytest.mark.parametrize("player", [0, 1])
 
 
 def entry_treeplex(num_games: int, game: Array, num_actions: Array, padded: bool) -> tuple[Treeplex, Array]:
-    """Decisions right below the games' roots, and their first sequences."""
+    """Decisions right below the games' roots, and their positions."""
     return build_treeplex(
         num_roots=num_games,
         depth=np.zeros(len(game), np.int64),
@@ -58,8 +58,7 @@ def rows_of(form: SequenceForm, player: int, values: Array) -> dict[Label, Array
     treeplex = form.treeplex[player]
     found: dict[Label, Array] = {}
     for j in np.nonzero(treeplex.infoset >= 0)[0].tolist():
-        begin = int(treeplex.first_sequence[j]) - treeplex.num_roots
-        found[player, int(treeplex.infoset[j])] = values[begin : begin + int(treeplex.num_actions[j])]
+        found[player, int(treeplex.infoset[j])] = values[treeplex.rows(j)]
     return found
 
 
@@ -94,10 +93,10 @@ def random_floors(tree: HistoryTree, seed: int) -> tuple[tuple[Array, Array], di
         treeplex = form.treeplex[p]
         array = np.zeros(treeplex.num_sequences - 1)
         for j in range(treeplex.num_infosets):
-            count, begin = int(treeplex.num_actions[j]), int(treeplex.first_sequence[j]) - 1
+            rows = treeplex.rows(j)
             share = rng.choice([0.0, 0.05, 0.3, 1.0], p=[0.2, 0.3, 0.4, 0.1])
-            array[begin : begin + count] = share * rng.dirichlet(np.ones(count))
-            labels[p, int(treeplex.infoset[j])] = array[begin : begin + count]
+            array[rows] = share * rng.dirichlet(np.ones(len(rows)))
+            labels[p, int(treeplex.infoset[j])] = array[rows]
         arrays.append(array)
     return (arrays[0], arrays[1]), labels
 
@@ -218,19 +217,20 @@ def gadget(
 
     def program_of(epsilon: float) -> Program:
         if kind == "resolving":
-            entry, link = entry_treeplex(games, theirs.subgame, np.full(len(states), 2), padded)
+            entry, position = entry_treeplex(games, theirs.subgame, np.full(len(states), 2), padded)
+            link = entry.first_sequence[position]
             constant, floor = np.zeros(entry.num_sequences), np.zeros(entry.num_sequences)
-            constant[link + 1] = [-sub.alternative(s) for sub, s in states]
+            constant[link + entry.num_infosets] = [-sub.alternative(s) for sub, s in states]
             for at, (sub, s) in zip(link.tolist(), states, strict=True):
-                floor[at : at + 2] = epsilon * gadgets.resolving_prior(sub, s, prior)
+                floor[[at, at + entry.num_infosets]] = epsilon * gadgets.resolving_prior(sub, s, prior)
             legal, scale = None, np.ones(len(states))
         else:
             size = np.bincount(theirs.subgame, minlength=len(explicit))
-            entry, first = entry_treeplex(games, np.arange(len(explicit)), size, padded)
+            entry, position = entry_treeplex(games, np.arange(len(explicit)), size, padded)
             slot = [
                 explicit[g].states.index(s) for g, s in zip(theirs.subgame, theirs.infostate, strict=True)
             ]
-            link = first[theirs.subgame] + np.array(slot)
+            link = entry.sequence(position[theirs.subgame], np.array(slot))
             mass = np.array([sub.normalizer(s) for sub, s in states])
             scale = np.where(mass > 0, 1 / np.where(mass > 0, mass, 1), 0)
             constant, floor = np.zeros(entry.num_sequences), np.zeros(entry.num_sequences)
@@ -353,12 +353,12 @@ def test_what_only_mistakes_reach_is_answered():
         parent_slot=np.array([0, 1]),
         infoset=np.arange(2),
     )
-    entry, follow = entry_treeplex(1, np.zeros(1, np.int64), np.array([2]), padded=False)
+    entry, _ = entry_treeplex(1, np.zeros(1, np.int64), np.array([2]), padded=False)
     player = Decisions(
         entry=nothing_above(1), body=body, link=np.zeros(1, np.int64), scale=np.ones(1), constant=np.zeros(1)
     )
     opponent = dataclasses.replace(
-        player, entry=entry, body=nothing_above(1), link=follow, constant=np.array([0, 0, 5.0])
+        player, entry=entry, body=nothing_above(1), link=np.array([1]), constant=np.array([0, 0, 5.0])
     )
     payoff = Entries(
         row=np.array([1, 3, 4]), column=np.zeros(3, np.int64), value=np.array([1, -1, 0.5]), shape=(5, 1)
@@ -422,7 +422,7 @@ def test_a_wrong_solution_is_noticed(monkeypatch):
 
     def spoiled(*args, **options):
         found = highs.run(*args, **options)
-        return dataclasses.replace(found, x=np.roll(found.x, 1))
+        return dataclasses.replace(found, x=np.flip(found.x))
 
     monkeypatch.setattr(program, "run", spoiled)
     with pytest.raises(ProgramError, match="is solved badly: its strategies leave a gap of"):

@@ -77,7 +77,7 @@ NOTHING = Decisions(*(np.zeros(0, np.int64) for _ in range(4)))
 @jax.jit
 def sweeps(treeplex: Treeplex, strategy: jax.Array, root: jax.Array, gradient: jax.Array):
     played = sweep_up(treeplex, gradient, lambda level, q: level.sums(strategy[level.actions] * q))
-    best = sweep_up(treeplex, gradient, lambda level, q: level.sums.largest(q))
+    best = sweep_up(treeplex, gradient, lambda level, q: level.largest(q))
     return reach(treeplex, strategy, root), played, best
 
 
@@ -88,7 +88,7 @@ def below(plan: Decisions, infoset: int, action: int) -> list[int]:
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 @pytest.mark.parametrize("plan", [drawn(), NOTHING], ids=["drawn", "no decision"])
 def test_sweeps_equal_recursion(plan: Decisions, rounding: Rounding) -> None:
-    host, first = plan.treeplex[rounding]
+    host, position = plan.treeplex[rounding]
     rng = np.random.default_rng(1)
     size, count = host.num_sequences, len(plan.depth)
     strategy = rng.random((size - host.num_roots, LANES))
@@ -104,23 +104,23 @@ def test_sweeps_equal_recursion(plan: Decisions, rounding: Rounding) -> None:
         if plan.above[infoset] < 0:
             return root[plan.slot[infoset]]
         above, slot = int(plan.above[infoset]), int(plan.slot[infoset])
-        return own(above) * strategy[first[above] + slot - host.num_roots]
+        return own(above) * strategy[host.rows(position[above])[slot]]
 
     def action_value(infoset: int, action: int, maximum: bool) -> Array:
-        here = gradient[first[infoset] + action]
+        here = gradient[host.rows(position[infoset])[action] + host.num_roots]
         return sum((value(k, maximum) for k in below(plan, infoset, action)), here)
 
     @functools.cache
     def value(infoset: int, maximum: bool) -> Array:
         q = np.stack([action_value(infoset, a, maximum) for a in range(plan.num_actions[infoset])])
-        rows = slice(first[infoset] - host.num_roots, first[infoset] - host.num_roots + len(q))
+        rows = host.rows(position[infoset])
         return q.max(axis=0) if maximum else (strategy[rows] * q).sum(axis=0)
 
-    position = {int(infoset): row for row, infoset in enumerate(host.infoset) if infoset >= 0}
-    assert len(position) == count
+    assert sorted(position.tolist()) == np.nonzero(host.infoset >= 0)[0].tolist()
+    assert host.infoset[position].tolist() == list(range(count))
     for infoset in range(count):
         for a in range(plan.num_actions[infoset]):
-            s = first[infoset] + a
+            s = host.rows(position[infoset])[a] + host.num_roots
             expected = own(infoset) * strategy[s - host.num_roots]
             np.testing.assert_allclose(down[s], expected, rtol=0, atol=TOLERANCE)
             for found, maximum in ((played, False), (best, True)):
@@ -139,11 +139,11 @@ def test_sweeps_equal_recursion(plan: Decisions, rounding: Rounding) -> None:
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
     """What is written in padded rows never gets into a real one."""
-    host, first = drawn().treeplex[rounding]
+    host, position = drawn().treeplex[rounding]
     real = np.zeros(host.num_sequences, np.bool_)
     real[:NUM_ROOTS] = True
-    for infoset, count in enumerate(drawn().num_actions.tolist()):
-        real[first[infoset] : first[infoset] + count] = True
+    for row in position.tolist():
+        real[host.rows(row) + host.num_roots] = True
     assert real.all() == (rounding is exact_size)
     results = []
     for wild in (0.0, 1e6):
@@ -170,14 +170,13 @@ def sums(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array]:
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 def test_sums_over_the_actions_of_an_infoset(rounding: Rounding) -> None:
-    host, first = drawn().treeplex[rounding]
-    position = {int(infoset): row for row, infoset in enumerate(host.infoset) if infoset >= 0}
+    host, position = drawn().treeplex[rounding]
     x = np.random.default_rng(3).normal(size=(host.num_sequences - host.num_roots, LANES))
     with precision(np.float64):
         device = to_device(host, np.float64, rounding)
         total, spread = jax.tree.map(np.asarray, sums(device, jnp.asarray(x)))
     for infoset, count in enumerate(drawn().num_actions.tolist()):
-        rows = slice(first[infoset] - host.num_roots, first[infoset] - host.num_roots + count)
+        rows = host.rows(position[infoset])
         expected = x[rows].sum(axis=0)
         np.testing.assert_allclose(total[position[infoset]], expected, rtol=0, atol=TOLERANCE)
         np.testing.assert_allclose(

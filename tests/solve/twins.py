@@ -77,7 +77,8 @@ def _nothing(built: Built, number: int, above: gadgets.Above) -> Rows:
 
 def _follow_or_terminate(built: Built, number: int, above: gadgets.Above) -> Rows:
     states = above.subgames[number].states
-    return {gadgets.entry_label(s): [built.action(s), built.action(s) + 1] for s in states}
+    apart = built.layout.treeplex.num_infosets
+    return {gadgets.entry_label(s): [built.action(s), built.action(s) + apart] for s in states}
 
 
 def _pick(built: Built, number: int, above: gadgets.Above) -> Rows:
@@ -92,10 +93,7 @@ def _way(built: Built, number: int, above: gadgets.Above) -> Rows:
     for infoset, game in enumerate(way.root_of()[way.first_sequence].tolist()):
         copied = int(layout.infoset[infoset])
         if game == number and copied >= 0:
-            first = int(way.first_sequence[infoset]) - way.num_roots
-            found[built.opponent, int(names[copied])] = list(
-                range(first, first + int(way.num_actions[infoset]))
-            )
+            found[built.opponent, int(names[copied])] = way.rows(infoset).tolist()
     return found
 
 
@@ -123,13 +121,8 @@ def _by_infoset(built_for: Prepared, values: Array) -> Mapping[Label, Array]:
     other = 1 - built_for.structure.player
     treeplex: Treeplex = built_for.trunk.form.treeplex[other]
     return {
-        (other, infoset): values[first - 1 : first - 1 + count]
-        for infoset, first, count in zip(
-            treeplex.infoset.tolist(),
-            treeplex.first_sequence.tolist(),
-            treeplex.num_actions.tolist(),
-            strict=True,
-        )
+        (other, infoset): values[treeplex.rows(number)]
+        for number, infoset in enumerate(treeplex.infoset.tolist())
     }
 
 

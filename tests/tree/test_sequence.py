@@ -72,25 +72,31 @@ def test_layout_is_roots_then_levels_then_runs(form):
 
 
 def check_layout(treeplex):
-    """Sequences follow one another; a level's infosets hang below the level above, a run's by parent."""
+    """A level's sequences lie slot by slot; its infosets hang below the level above, a run's by parent."""
     place, sequence = 0, treeplex.num_roots
     above = range(treeplex.num_roots)
     for runs in treeplex.levels:
-        first = sequence
+        first, top = sequence, place
         widths = [run.num_actions for run in runs]
-        assert widths == sorted(set(widths))
+        assert widths == sorted(set(widths), reverse=True)
         for run in runs:
             rows = slice(place, place + run.num_infosets)
             assert (treeplex.num_actions[rows] == run.num_actions).all()
-            starts = sequence + run.num_actions * np.arange(run.num_infosets)
-            np.testing.assert_array_equal(treeplex.first_sequence[rows], starts)
             real = treeplex.infoset[rows] >= 0
             assert (np.diff(real.astype(int)) <= 0).all()  # padding comes last
             assert (treeplex.parent[rows][~real] == 0).all()
             parents = treeplex.parent[rows][real].tolist()
             assert parents == sorted(parents) and set(parents) <= set(above)
             place += run.num_infosets
-            sequence += run.num_actions * run.num_infosets
+        for slot in range(widths[0]):  # first actions of all infosets, then second ones, …
+            for infoset in range(top, place):
+                if slot < treeplex.num_actions[infoset]:
+                    assert treeplex.rows(infoset)[slot] == sequence - treeplex.num_roots
+                    assert treeplex.sequence_infoset[sequence - treeplex.num_roots] == infoset
+                    assert treeplex.sequence_slot[sequence - treeplex.num_roots] == slot
+                    sequence += 1
+        starts = treeplex.first_sequence[top:place]
+        np.testing.assert_array_equal(starts, first + np.arange(place - top))
         above = range(first, sequence)
     assert place == treeplex.num_infosets and sequence == treeplex.num_sequences
 
@@ -136,27 +142,32 @@ def small(rounding):
 
 
 def test_a_small_treeplex_by_hand():
-    treeplex, first = small(exact_size)
+    treeplex, position = small(exact_size)
     check_layout(treeplex)
-    assert treeplex.levels == ((Run(4, 2), Run(1, 3)), (Run(1, 1), Run(1, 2)))
-    assert treeplex.infoset.tolist() == [12, 14, 10, 13, 11, 15, 16]  # by actions, then by parent
-    assert treeplex.parent.tolist() == [0, 0, 1, 1, 0, 9, 9]
-    assert first.tolist() == [6, 10, 2, 8, 4, 13, 14]
+    assert treeplex.levels == ((Run(1, 3), Run(4, 2)), (Run(1, 2), Run(1, 1)))
+    assert treeplex.infoset.tolist() == [11, 12, 14, 10, 13, 16, 15]  # by actions, then by parent
+    assert treeplex.parent.tolist() == [0, 0, 0, 1, 1, 11, 11]
+    assert position.tolist() == [3, 0, 1, 4, 2, 6, 5]
+    assert treeplex.first_sequence.tolist() == [2, 3, 4, 5, 6, 13, 14]
+    assert treeplex.rows(0).tolist() == [0, 5, 10]
+    assert treeplex.rows(4).tolist() == [4, 9]
     assert treeplex.num_sequences == 16
-    assert treeplex.sequence_infoset.tolist() == [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 4, 5, 6, 6]
-    assert treeplex.root_of().tolist() == [0, 1, 0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1, 1]
+    assert treeplex.sequence_infoset.tolist() == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 0, 5, 6, 5]
+    assert treeplex.sequence_slot.tolist() == [0] * 5 + [1] * 5 + [2, 0, 0, 1]
+    assert treeplex.root_of().tolist() == [0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0, 1, 1, 1]
 
 
 def test_padding_changes_nothing_but_sizes():
-    plain, first = small(exact_size)
+    plain, position = small(exact_size)
     padded, moved = small(lambda size: size + 3)
     check_layout(padded)
     assert padded.num_roots == 5
-    assert [[run.num_actions for run in runs] for runs in padded.levels] == [[2, 3], [1, 2]]
-    assert [[run.num_infosets for run in runs] for runs in padded.levels] == [[7, 4], [4, 4]]
+    assert [[run.num_actions for run in runs] for runs in padded.levels] == [[3, 2], [2, 1]]
+    assert [[run.num_infosets for run in runs] for runs in padded.levels] == [[4, 7], [4, 4]]
     assert padded.infoset[padded.infoset >= 0].tolist() == plain.infoset.tolist()
     root = padded.root_of()
-    assert [root[s] for s in moved] == [plain.root_of()[s] for s in first]
+    here, there = padded.first_sequence[moved], plain.first_sequence[position]
+    assert root[here].tolist() == plain.root_of()[there].tolist()
 
 
 def test_a_player_without_decisions():
