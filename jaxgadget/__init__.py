@@ -11,6 +11,7 @@ from importlib.metadata import version
 
 from jaxgadget.abstraction import lift
 from jaxgadget.cfr_d import Decomposition, cfr_d
+from jaxgadget.compilation import enable_compilation_cache
 from jaxgadget.evaluate import (
     BestResponse,
     ProfileValues,
@@ -77,6 +78,7 @@ __all__ = [
     "cfr_checkpoints",
     "cfr_d",
     "cut",
+    "enable_compilation_cache",
     "enumerate_game",
     "evaluate_policy",
     "exploitability",

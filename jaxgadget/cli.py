@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `jaxgadget solve GAME`, `jaxgadget refine GAME`.
+"""The command line: `jaxgadget games`, `solve GAME`, `refine GAME` and `bench`.
 
 What needs JAX is imported inside the commands, so that help and complaints come at once.
 """
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget import options
+from jaxgadget.bench import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
+from jaxgadget.compilation import enable_compilation_cache
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
     STANDARD_OUTPUT,
@@ -40,7 +42,7 @@ Re-solves subgames of two-player zero-sum games with hidden information, all in 
 
 A **blueprint** is a strategy for the whole game, a **cut** says where subgames begin, and a **gadget** is the
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
-was before and is after. `solve` finds an equilibrium of a whole game.
+was before and is after. `solve` finds an equilibrium of a whole game. `bench` tells how fast that goes here.
 """
 
 FIRST_STEPS = """\
@@ -72,6 +74,14 @@ Examples:
 
 `jaxgadget refine leduc_poker --player both --blueprint cfr:100 --gadget resolving --gadget
 optimal-continuation --algorithm lp --epsilon auto`
+"""
+
+BENCH_EXAMPLES = """\
+Examples:
+
+`jaxgadget bench`
+
+`jaxgadget bench leduc_poker --lanes 1 --lanes 64 --lanes 1024 --engine jaxgadget --engine openspiel --json -`
 """
 
 app = typer.Typer(
@@ -275,6 +285,49 @@ def _finish_refine(
         show(tables.both_table(both), last)
 
 
+@app.command("bench", epilog=BENCH_EXAMPLES)
+@_clear_errors()
+def bench(
+    game: options.BenchGames = None,
+    lanes: options.Lanes = None,
+    engine: options.Engines = None,
+    algorithm: options.BenchAlgorithm = options.AlgorithmName.CFR_PLUS,
+    dtype: options.BenchDtype = options.DtypeName.FLOAT32,
+    iterations: options.BenchIterations = None,
+    seconds: options.Seconds = DEFAULT_SECONDS,
+    repeats: options.Repeats = DEFAULT_REPEATS,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Time iterations of CFR on whole games, on many lanes and beside other solvers.
+
+    OpenSpiel's C++ solver and LiteEFG run by turns with jaxgadget if they are installed (extra `peers`).
+    Building, compiling and running are told apart; nothing is compiled by way of the compilation cache.
+    """
+    check_outputs({"--json": json})
+    from jaxgadget.bench import bench as run_bench
+    from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
+
+    found = run_bench(
+        game or DEFAULT_GAMES,
+        engines=engine,
+        lanes=lanes or DEFAULT_LANES,
+        algorithm=algorithm.value,
+        dtype=dtype.value,
+        iterations=iterations,
+        seconds=seconds,
+        repeats=repeats,
+        max_histories=max_histories,
+    )
+    if json is not None:
+        write_json(json, bench_record(found))
+    if json == STANDARD_OUTPUT:
+        for note in found.skipped:
+            warn(note)
+    else:
+        show(bench_tables(found), [*bench_notes(found), *written(results=json)])
+
+
 def _enumerate(game: str, max_histories: int) -> tuple[HistoryTree, float]:
     """The game's histories, and the seconds that took."""
     from jaxgadget.games.registry import load
@@ -293,10 +346,11 @@ def _find_cut(tree: HistoryTree, name: str | None, infostate: str | None) -> Cut
 
 
 def main() -> None:
-    """Runs the command line; what the terminal's encoding lacks is replaced."""
+    """Runs the command line, with JAX's compilation cache; what the terminal's encoding lacks is replaced."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    enable_compilation_cache()
     app(prog_name="jaxgadget")
 
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
+from jaxgadget.bench import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
 from jaxgadget.solve.alternative import ALTERNATIVES, GIFT_RULES
 from jaxgadget.solve.drive import MOST_ITERATIONS
 from jaxgadget.solve.gadget import AUTO
@@ -75,6 +76,11 @@ def _within(low: int, high: int | None = None) -> Callable[[float | None], float
         raise typer.BadParameter(f"{value} is out of range, expected {low}{upper}.")
 
     return check
+
+
+def _each(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Applies a check to every item of a list."""
+    return lambda values: values and [check(value) for value in values]
 
 
 Game = Annotated[
@@ -265,3 +271,76 @@ Plot = Annotated[
     ),
 ]
 Rows = Annotated[bool, typer.Option("--rows", help="Print every row, not a summary of many.")]
+BenchGames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="GAME",
+        show_default=f"{', '.join(DEFAULT_GAMES[:-1])} and {DEFAULT_GAMES[-1]}",
+        help="What to solve; peers need a game that OpenSpiel has too.",
+    ),
+]
+Engines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        callback=_one_of(ENGINES),
+        show_default="jaxgadget and the peers that are installed",
+        help=f"Who solves it: {_either(ENGINES)}. *May be repeated.*",
+    ),
+]
+Lanes = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--lanes",
+        metavar="N",
+        callback=_each(_within(1, MOST_ITERATIONS)),
+        show_default=" and ".join(map(str, DEFAULT_LANES)),
+        help="Copies of the game side by side; peers have 1. *May be repeated.*",
+    ),
+]
+BenchAlgorithm = Annotated[
+    AlgorithmName,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help=f"Which CFR: {_either(name for name in AlgorithmName if name != AlgorithmName.LP)}; peers have "
+        "`cfr` and `cfr+`.",
+    ),
+]
+BenchDtype = Annotated[
+    DtypeName,
+    typer.Option(
+        "--dtype",
+        metavar="NAME",
+        help=f"Precision of jaxgadget: {_either(DtypeName)}. Peers compute in float64.",
+    ),
+]
+BenchIterations = Annotated[
+    int | None,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        callback=_within(1, MOST_ITERATIONS),
+        show_default="as many as fill the time",
+        help="How many in a repetition.",
+    ),
+]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        "--seconds",
+        metavar="SECONDS",
+        callback=_within(0),
+        help="How long to time a row, all repetitions together.",
+    ),
+]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        "--repeats",
+        metavar="N",
+        callback=_within(1, MOST_ITERATIONS),
+        help="Repetitions, the engines by turns; the fastest counts.",
+    ),
+]

@@ -106,6 +106,15 @@ def test_help_explains_and_gives_examples():
     for text in ("--blueprint", "dirichlet:SEED[:ALPHA]", "file:PATH", "max-margin", "depth:D", "Examples:"):
         assert text in refine
     assert "Examples:" in words(run("solve", "--help").stdout)
+    bench = words(run("bench", "--help").stdout)
+    for text in (
+        "[GAME]...",
+        "--lanes",
+        "leduc_poker, liars_dice",
+        "jaxgadget, openspiel or liteefg",
+        "Examples:",
+    ):
+        assert text in bench
 
 
 def test_version():
@@ -454,6 +463,41 @@ def test_as_a_program_of_its_own():
     done = run_program("games")
     assert (done.returncode, done.stderr) == (0, "")
     assert "leduc_poker" in done.stdout
+
+
+# --- bench --------------------------------------------------------------------------------
+
+
+def test_bench(tmp_path: pathlib.Path):
+    file = tmp_path / "bench.json"
+    options = ("--engine", "jaxgadget", "--lanes", 2, "--iterations", 3, "--repeats", 1)
+    result = run("bench", "matching_pennies_twist", *options, "--json", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    record = strict(file.read_text())
+    assert list(record) == ["device", "versions", "rows"]
+    (row,) = record["rows"]
+    assert (row["game"], row["engine"], row["lanes"]) == ("matching_pennies_twist", "jaxgadget", 2)
+    text = words(result.stdout)
+    assert "matching_pennies_twist, cfr+" in text
+    assert words(record["device"]) in text
+    assert f"Wrote the results to {file}" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--engine", "gpucfr"), "'gpucfr' is not one of 'jaxgadget', 'openspiel', 'liteefg'"),
+        (("--lanes", 1, "--lanes", 0), "0 is out of range"),
+        (("--seconds", "nan"), "nan is out of range"),
+        (("--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
+        (("--algorithm", "dcfr", "--engine", "liteefg"), "liteefg is timed with cfr or cfr+"),
+        (("--json", "no/such/folder/x.json"), "--json: cannot write"),
+    ],
+)
+def test_bench_refuses(options: tuple[object, ...], message: str):
+    result = run("bench", "kuhn_poker", *options)
+    assert result.exit_code == 2
+    assert message in words(result.stderr)
 
 
 # --- exact programs, other gadgets, both players -------------------------------------------

@@ -25,6 +25,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 # A module imports from its own name and from lines above it, nothing else of ours.
 ORDER = (
     ("games", "files", "progress"),
+    ("compilation", "peers"),
     ("tree",),
     ("solve",),
     ("tabular",),
@@ -32,7 +33,7 @@ ORDER = (
     ("floors",),
     ("evaluate",),
     ("exact",),
-    ("solver",),
+    ("solver", "prepare"),
     ("blueprints", "batch", "abstraction", "specs"),
     ("refine",),
     ("cfr_d",),
@@ -46,7 +47,7 @@ ORDER = (
 LAYERS = {name: level for level, names in enumerate(ORDER) for name in names}
 GAMES_MAY_IMPORT = sys.stdlib_module_names | {"_typeshed", "numpy"}  # _typeshed: only type checkers have it
 IMPORTS_JAX = {"jax", "jaxlib", "chex", "flax", "optax", "orbax"}
-ONLY_INSIDE_FUNCTIONS = {"pyspiel", "open_spiel", "highspy"}
+ONLY_INSIDE_FUNCTIONS = {"pyspiel", "open_spiel", "LiteEFG", "highspy"}
 
 MAX_FILE_LINES = 400
 MAX_FUNCTION_LINES = 60

@@ -124,7 +124,7 @@ def _plain(value: Any) -> Any:
 
 def games_table(entries: Iterable[GameEntry]) -> Table:
     """All games by name, with parameters and their defaults, and the cuts that they name."""
-    table = _table("game", "what it is", "parameters and their defaults", "cuts")
+    table = make_table("game", "what it is", "parameters and their defaults", "cuts")
     for entry in entries:
         parameters = "\n".join(f"{key}={value}" for key, value in entry.parameters.items())
         cuts = "\n".join(entry.cuts)
@@ -137,7 +137,7 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
     """A solved game: sizes, value and certificate."""
     tree = solution.policy.tree
     first, second = solution.best_response_values
-    table = _table("", tree.game.name)
+    table = make_table("", tree.game.name)
     table.add_row("histories, of them terminal", f"{tree.num_histories:,}, {tree.num_terminals:,}")
     table.add_row("infosets of players 0, 1", f"{len(tree.infosets[0]):,}, {len(tree.infosets[1]):,}")
     table.add_row("algorithm", f"{solution.algorithm}, {solution.iterations:,} iterations")
@@ -178,7 +178,7 @@ def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
     table = named(table, alike=False)
     numbers = ("ε", "before", "refined", "bound", "largest\ngap")
-    shown = _table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
+    shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
     previous = None
     for row in table.to_dict("records"):
@@ -236,7 +236,7 @@ def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
     """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
     found = summary(table, noise=noise)
     numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", "largest\ngap")
-    shown = _table("gadget", "prior", *numbers, right=numbers, fold="")
+    shown = make_table("gadget", "prior", *numbers, right=numbers, fold="")
     shown.title = f"Exploitability, over {found['blueprints'].max()} blueprints"
     first = found.iloc[0]
     shown.add_row("blueprint", "", "", *(_number(first[f"blueprint_{name}"]) for name in ("mean", "median")))
@@ -269,7 +269,7 @@ def both_table(both: BothRefined) -> Table:
     table["epsilon"] = table["epsilon"].where(~table["auto"], smallest)  # of both players
     table = named(table.query("player == 0"))
     numbers = ("ε", "mean", "smallest", "largest")
-    shown = _table("gadget", "prior", *numbers, right=numbers)
+    shown = make_table("gadget", "prior", *numbers, right=numbers)
     shown.title = "NashConv of both players' refined halves"
     before = table["blueprint_nash_conv"]
     shown.add_row("blueprint", "", "", *(_number(x) for x in (before.mean(), before.min(), before.max())))
@@ -339,7 +339,14 @@ def _number(value: float, digits: int = 5) -> str:
     return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.9g}"
 
 
-def _table(*columns: str, right: Iterable[str] = (), fold: str | None = None) -> Table:
+def make_table(*columns: str, right: Iterable[str] = (), fold: str | None = None) -> Table:
+    """An empty table in the style of all others.
+
+    Args:
+      columns: their headings.
+      right: headings of the columns with numbers.
+      fold: the only column that may be broken into lines; by default all may.
+    """
     table = Table(
         box=box.SIMPLE_HEAD, header_style="bold", title_style="bold", pad_edge=False, collapse_padding=True
     )

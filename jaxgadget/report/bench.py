@@ -1,0 +1,75 @@
+"""What `jaxgadget bench` found, as a record for scripts and tables for people."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Group
+from rich.table import Table
+
+from jaxgadget.report.tables import make_table
+
+if TYPE_CHECKING:
+    from jaxgadget.bench import Benchmark, Row
+
+
+def bench_record(benchmark: Benchmark) -> dict[str, Any]:
+    """What `jaxgadget bench --json` writes: `device`, `versions` and `rows`."""
+    return {
+        "device": benchmark.device,
+        "versions": benchmark.versions,
+        "rows": [dataclasses.asdict(row) for row in benchmark.rows],
+    }
+
+
+def bench_tables(benchmark: Benchmark) -> Group:
+    """A table a game, with a column that tells how many times faster than each peer a row is."""
+    games = dict.fromkeys(row.game for row in benchmark.rows)
+    return Group(*(_game_table(row for row in benchmark.rows if row.game == game) for game in games))
+
+
+def _game_table(rows: Iterable[Row]) -> Table:
+    rows = list(rows)
+    peers = {row.engine: row for row in rows if row.threads is not None}
+    heads = ["lanes", "µs /\nlane /\niter.", "hist.\n/ s", "build\ns", "comp.\ns", "run\ns", "peak\nMB"]
+    heads += ["×\n" + name.replace("openspiel", "open-\nspiel") for name in peers]
+    table = make_table("engine", *heads, right=heads, fold="engine")
+    table.title = f"{rows[0].game}, {rows[0].algorithm}"
+    for row in rows:
+        ratios = (peer.us_per_lane_iteration / row.us_per_lane_iteration for peer in peers.values())
+        table.add_row(
+            row.engine if (row.threads or 1) == 1 else f"{row.engine}, {row.threads} threads",
+            f"{row.lanes:,}",
+            _short(row.us_per_lane_iteration),
+            f"{row.histories_per_second:.3g}",
+            f"{row.build_seconds:.2f}",
+            "–" if row.compile_seconds is None else f"{row.compile_seconds:.2f}",
+            f"{row.run_seconds:.2f}",
+            "–" if row.peak_bytes is None else _short(row.peak_bytes / 1e6),
+            *map(_short, ratios),
+        )
+    return table
+
+
+def _short(value: float) -> str:
+    """Three digits, or all before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def bench_notes(benchmark: Benchmark) -> list[str]:
+    """What the numbers mean, and on what they were taken."""
+    dtypes = {row.engine: row.dtype for row in benchmark.rows}
+    notes = [
+        "µs of an iteration, which updates both players, divided by lanes. Histories per second = "
+        "histories × iterations × lanes ÷ run seconds, those of the fastest repetition. Computed in "
+        f"{', '.join(f'{dtype} ({engine})' for engine, dtype in dtypes.items())}."
+    ]
+    if any(row.threads is not None for row in benchmark.rows):
+        notes.append(
+            "× is how many times faster a row is than a peer, per lane. Peers have one lane; LiteEFG gets as "
+            "many threads as it is fastest with, and is timed without averaging."
+        )
+    versions = ", ".join(f"{name} {found}" for name, found in benchmark.versions.items() if found)
+    return [*notes, *benchmark.skipped, f"{benchmark.device}.", f"{versions}."]
