@@ -1,0 +1,56 @@
+"""What the machine can do: how fast it copies memory, and what it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+
+LARGE = 1 << 28
+"""Bytes of a copy that no cache holds."""
+
+SMALL = 1 << 18
+"""Bytes of one that a core's cache holds."""
+
+
+def copy_bandwidth(size: int, seconds: float = 1.0) -> float:
+    """Bytes a second, read and written, of a compiled loop that scales an array in place.
+
+    Args:
+      size: bytes of the array.
+      seconds: how long to measure.
+    """
+    x = jnp.ones(size // 4, jnp.float32)
+
+    @jax.jit
+    def scale(x: jax.Array, times: jax.Array) -> jax.Array:
+        return jax.lax.fori_loop(0, times, lambda _, y: jax.lax.optimization_barrier(y * 1.0000001), x)
+
+    spent, times = best_seconds(lambda n: scale(x, jnp.asarray(n)), seconds)
+    return 2 * size * times / spent
+
+
+def best_seconds(call: Callable[[int], object], seconds: float, turns: int = 5) -> tuple[float, int]:
+    """Calls with more and more repetitions until a turn is long enough, then takes the fastest turn.
+
+    Args:
+      call: does something so many times, on the device.
+      seconds: all turns together, about.
+      turns: how many.
+
+    Returns:
+      Seconds of the fastest turn, and the repetitions in it.
+    """
+    times = 1
+    while (spent := _seconds(call, times)) < seconds / turns / 2:
+        times *= 2
+    times = max(1, round(times * seconds / turns / spent))
+    return min(_seconds(call, times) for _ in range(turns)), times
+
+
+def _seconds(call: Callable[[int], object], times: int) -> float:
+    began = time.perf_counter()
+    jax.block_until_ready(call(times))
+    return max(time.perf_counter() - began, 1e-9)

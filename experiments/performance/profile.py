@@ -1,0 +1,148 @@
+"""One iteration taken apart: operations and bytes, counted, beside what the clock says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+
+from experiments.performance.machine import best_seconds
+from jaxgadget import enumerate_game, load
+from jaxgadget.solve.cfr import State, start, step
+from jaxgadget.solve.problem import Problem, follow, values_up, whole_game
+from jaxgadget.solve.regret import RULES, learn, match
+from jaxgadget.solve.response import payoff_reaches
+from jaxgadget.tree.sequence import sequence_form
+
+RULE = RULES["cfr+"]
+
+Part = Callable[[Problem, State], Any]
+
+
+def gradients(problem: Problem, state: State) -> Any:
+    """What every sequence earns, for both players."""
+    reach = payoff_reaches(problem, state.plan)
+    return [problem.payoff.gradient(player, reach, None)[0] for player in (0, 1)]
+
+
+def values(problem: Problem, state: State) -> Any:
+    """Action and infoset values from the bottom up; regrets stand in for the gradient's numbers."""
+    return [
+        values_up(side, terms, plan.body, strategy=strategy)[:2]
+        for side, terms, plan, strategy in zip(
+            problem.sides, problem.terms, state.plan, state.strategy, strict=True
+        )
+    ]
+
+
+def regrets(problem: Problem, state: State) -> Any:
+    """Regrets added up; strategies stand in for action values."""
+    return [
+        learn(
+            side.body,
+            RULE,
+            terms.body,
+            total.body,
+            (strategy.body, strategy.body[: side.body.num_infosets]),
+            jnp.ones((), problem.dtype),
+        )
+        for side, terms, total, strategy in zip(
+            problem.sides, problem.terms, state.regret_sum, state.strategy, strict=True
+        )
+    ]
+
+
+def matching(problem: Problem, state: State) -> Any:
+    """Strategies from regrets."""
+    return [
+        match(side.body, total.body, zero.body, terms.body)
+        for side, terms, total, zero in zip(
+            problem.sides, problem.terms, state.regret_sum, problem.zero, strict=True
+        )
+    ]
+
+
+def reaches(problem: Problem, state: State) -> Any:
+    """Plans from strategies, from the top down."""
+    return [
+        follow(side, terms, strategy).body
+        for side, terms, strategy in zip(problem.sides, problem.terms, state.strategy, strict=True)
+    ]
+
+
+def averaging(problem: Problem, state: State) -> Any:
+    """Plans added up."""
+    weight = jnp.full((), 2.0, problem.dtype)
+    return [s.body + weight * p.body for s, p in zip(state.strategy_sum, state.plan, strict=True)]
+
+
+PARTS: dict[str, Part] = {
+    "gradients": gradients,
+    "values": values,
+    "regrets": regrets,
+    "matching": matching,
+    "reaches": reaches,
+    "averaging": averaging,
+}
+
+
+def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:
+    """A row for every part of an iteration and for the whole of it.
+
+    Args:
+      game: its name.
+      lanes: copies side by side.
+      seconds: to measure each row.
+
+    Returns:
+      Microseconds, floating-point operations, and bytes, all per lane and iteration: `bytes` is what XLA
+      says that all operations read and write, `bytes_once` what they would if every argument were read
+      and every result written once.
+    """
+    form = sequence_form(enumerate_game(load(game)))
+    rows: list[dict[str, Any]] = []
+    for count in lanes:
+        problem = whole_game(form, num_lanes=count, dtype=np.float32)
+        state = jax.jit(step, static_argnums=1)(problem, RULE, start(problem))
+        for name, part in PARTS.items():
+            rows.append({"game": game, "lanes": count, "part": name} | _row(part, problem, state, seconds))
+        whole = _row(lambda p, s: step(p, RULE, s), problem, state, seconds)
+        rows.append({"game": game, "lanes": count, "part": "iteration"} | whole)
+    return pd.DataFrame(rows)
+
+
+def _row(part: Part, problem: Problem, state: State, seconds: float) -> dict[str, float]:
+    lanes = problem.num_lanes
+    compiled = jax.jit(part).lower(problem, state).compile()
+    cost = compiled.cost_analysis() or {}
+    arguments, results = used_bytes(part, problem, state), jax.eval_shape(part, problem, state)
+    once = arguments + sum(x.size * x.dtype.itemsize for x in jax.tree.leaves(results))
+
+    @jax.jit
+    def repeat(problem: Problem, state: State, results: Any, times: jax.Array) -> Any:
+        def body(_: jax.Array, carry: Any) -> Any:
+            kept = jax.lax.optimization_barrier(carry[0])
+            return kept, part(problem, kept)
+
+        return jax.lax.fori_loop(0, times, body, (state, results))
+
+    first = compiled(problem, state)
+    spent, times = best_seconds(lambda n: repeat(problem, state, first, jnp.asarray(n)), seconds)
+    return {
+        "us": spent / times / lanes * 1e6,
+        "flops": float(cost.get("flops", np.nan)) / lanes,
+        "bytes": float(cost.get("bytes accessed", np.nan)) / lanes,
+        "bytes_once": once / lanes,
+        "gigabytes_per_second": float(cost.get("bytes accessed", np.nan)) * times / spent / 1e9,
+    }
+
+
+def used_bytes(part: Part, problem: Problem, state: State) -> int:
+    """Bytes of the arguments that a part looks at."""
+    jaxpr = jax.make_jaxpr(part)(problem, state).jaxpr
+    seen = {id(x) for equation in jaxpr.eqns for x in equation.invars}
+    return sum(int(np.prod(x.aval.shape)) * x.aval.dtype.itemsize for x in jaxpr.invars if id(x) in seen)

@@ -1,0 +1,78 @@
+"""The measurements of speed run, and say what they claim to: never how fast."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.performance.__main__ import PIECES, main
+from experiments.performance.grid import blueprints
+from experiments.performance.machine import best_seconds
+from experiments.performance.profile import PARTS, used_bytes
+from jaxgadget import enumerate_game, evaluate_policy, load
+
+QUICK = ("machine", "peers", "lanes", "profile")
+
+
+@pytest.fixture(scope="module")
+def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
+    folder = tmp_path_factory.mktemp("performance")
+    main([*QUICK, "--quick", "--folder", str(folder)])
+    (device,) = folder.iterdir()
+    assert sorted(path.name for path in device.iterdir()) == sorted(
+        [*(f"{q}.csv" for q in QUICK), "machine.json"]
+    )
+    assert set(json.loads((device / "machine.json").read_text())) == {"date", "device", "versions"}
+    return {piece: pd.read_csv(device / f"{piece}.csv") for piece in QUICK}
+
+
+def test_every_number_is_finite(tables: dict[str, pd.DataFrame]) -> None:
+    assert set(QUICK) | {"grid"} == set(PIECES)
+    for name, table in tables.items():
+        numbers = table.select_dtypes("number")
+        assert len(table) and numbers.size, name
+        known = numbers.drop(columns=["compile_seconds", "peak_bytes", "threads"], errors="ignore")
+        assert np.isfinite(known.to_numpy()).all(), name
+        assert (known.drop(columns=["build_seconds"], errors="ignore").to_numpy() > 0).all(), name
+
+
+def test_an_iteration_is_its_parts(tables: dict[str, pd.DataFrame]) -> None:
+    table = tables["profile"].set_index("part")
+    assert list(table.index) == [*PARTS, "iteration"]
+    parts = table.loc[list(PARTS)].sum(numeric_only=True)
+    assert 0.5 < parts["flops"] / table.loc["iteration", "flops"] < 2
+    assert (table["bytes"] >= 0.5 * table["bytes_once"]).all()
+
+
+def test_only_arguments_that_are_looked_at_are_counted() -> None:
+    problem, state = jnp.zeros(10, jnp.float32), jnp.zeros(3, jnp.float32)
+    assert used_bytes(lambda p, s: s + 1, problem, state) == 12
+    assert used_bytes(lambda p, s: (p * 2, s), problem, state) == 40
+
+
+def test_the_fastest_turn_counts() -> None:
+    asked: list[int] = []
+    spent, times = best_seconds(lambda n: asked.append(n), 1e-9)
+    assert asked == [1] + [times] * 5 and spent > 0
+
+
+def test_the_grids_blueprints_are_many_and_different() -> None:
+    tree = enumerate_game(load("kuhn_poker"))
+    policy = blueprints(tree, 25, 20)
+    assert policy.num_lanes == 45 == len(set(policy.labels))
+    values = evaluate_policy(policy).nash_conv
+    assert len(np.unique(values)) == 45 and values.min() < 0.1 < 1 < values.max()
+    again = blueprints(tree, 25, 20)
+    for one, other in zip(policy.probabilities, again.probabilities, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_unknown_pieces_are_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["speed", "--folder", str(tmp_path)])
+    assert "unknown: speed; expected some of machine, peers, lanes, profile, grid" in capsys.readouterr().err
