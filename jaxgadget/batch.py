@@ -7,39 +7,32 @@ import functools
 import itertools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
-import jax
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.evaluate import normalise_rows, to_parts
+from jaxgadget.evaluate import normalise_rows
 from jaxgadget.files import make_folder
-from jaxgadget.games.game import BoolArray, FloatArray
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.policy import Policy
+from jaxgadget.prepare import Prepared, prepare
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve import forest as on_device
+from jaxgadget.solve.checkpoint import load_chunk, save_chunk
+from jaxgadget.solve.chunks import Loop, Solved, solve_chunks
 from jaxgadget.solve.clock import Stopwatch
-from jaxgadget.solve.drive import drive, precision
+from jaxgadget.solve.devices import HOME, Place
+from jaxgadget.solve.drive import precision
 from jaxgadget.solve.exactly import HostGames, solve_lanes, to_host
 from jaxgadget.solve.gadget import AUTO, Gadget, Layout
+from jaxgadget.solve.parts import load_parts, restrict, save_parts, separable, take_part
+from jaxgadget.solve.plan import DoesNotFit, Plan, plan_ranges, plan_solve
 from jaxgadget.solve.prior import NoPrior
-from jaxgadget.solve.problem import Parts
-from jaxgadget.solve.ranges import Ranges
 from jaxgadget.solve.regret import Rule
-from jaxgadget.solve.structure import (
-    Structure,
-    blueprint_ranges,
-    blueprint_values,
-    build_structure,
-    build_trunk_structure,
-    pad_rows,
-    trunk_ranges,
-)
 from jaxgadget.solver import LP
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.trunk import Trunk, build_trunk
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +46,8 @@ class Settings:
     check_every: int
     checkpoint: str | os.PathLike[str] | None
     time_limit: float | None = None
+    memory_limit: int | None = None
+    place: Place = HOME
 
     @property
     def algorithm(self) -> str:
@@ -65,64 +60,13 @@ class Settings:
         return None if self.checkpoint is None else pathlib.Path(self.checkpoint)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Prepared:
-    """What comes before a gadget, in float64.
+@dataclasses.dataclass
+class Lanes:
+    """Results of one gadget for all blueprints, `[…, num_blueprints]`; rows of missing games are NaN.
 
     Attributes:
-      forest: the subgames.
-      trunk: what lies above them, if a gadget needs it.
-      structure: the forest on the device.
-      strategy: both players' blueprints below the cut.
-      ranges: what the blueprints bring.
+      strategy: `[actions of the tree, num_blueprints]` of the resolving player, 0 outside the subgames.
     """
-
-    forest: Forest
-    trunk: Trunk | None
-    structure: Structure
-    strategy: tuple[Parts, Parts]
-    ranges: Ranges
-
-
-def prepare(forest: Forest, player: int, blueprint: Policy, gadgets: Iterable[Gadget] = ()) -> Prepared:
-    """Puts a forest and blueprints on the device.
-
-    Args:
-      forest: the subgames.
-      player: who re-solves.
-      blueprint: profiles of the forest's game, a lane each.
-      gadgets: what is asked for; they say what they need.
-    """
-    needs = frozenset[str]().union(*(gadget.needs for gadget in gadgets))
-    trunk = build_trunk(forest) if "trunk" in needs else None
-    with precision(np.float64):
-        structure = build_structure(forest, player, np.float64)
-        strategy = to_parts(forest.form, blueprint, np.float64)
-        reach = _root_reach(forest, blueprint)
-        ranges = blueprint_ranges(structure, strategy, reach)
-        if "played" in needs:
-            ranges = dataclasses.replace(ranges, played=blueprint_values(structure, strategy, reach))
-        if trunk is not None:
-            own = blueprint.reach(player)[trunk.sequences(player)]
-            theirs = blueprint.probabilities[1 - player][trunk.form.action_sequences(1 - player) - 1]
-            above = build_trunk_structure(trunk, forest, player, np.float64)
-            found = trunk_ranges(above, jax.device_put(own), jax.device_put(theirs))
-            ranges = dataclasses.replace(ranges, trunk=found)
-    return Prepared(forest, trunk, structure, strategy, ranges)
-
-
-def _root_reach(forest: Forest, blueprint: Policy) -> tuple[jax.Array, jax.Array]:
-    """Both players' own reach of their roots, `[R, lanes]`, 0 for padding."""
-    first, second = (
-        pad_rows(blueprint.reach(p)[forest.roots[p].sequence], forest.form.treeplex[p].num_roots, 0)
-        for p in (0, 1)
-    )
-    return jax.device_put(first), jax.device_put(second)
-
-
-@dataclasses.dataclass(frozen=True)
-class Lanes:
-    """Results of one gadget for all blueprints, `[…, num_blueprints]`; rows of missing games are NaN."""
 
     strategy: FloatArray
     value: FloatArray
@@ -133,67 +77,138 @@ class Lanes:
     iterations: npt.NDArray[np.int64]
 
 
+class Planned(NamedTuple):
+    """Gadgets of one kind over some subgames, about to be solved.
+
+    Attributes:
+      here: the subgames.
+      subgames: their numbers in the whole forest.
+      places: which of all gadgets these are.
+      gadgets: the gadgets, of one kind.
+      lanes: their lanes.
+      plan: how they are split.
+      folder: of checkpoints.
+    """
+
+    here: Prepared
+    subgames: IntArray
+    places: Sequence[int]
+    gadgets: Sequence[Gadget]
+    lanes: on_device.KindLanes
+    plan: Plan
+    folder: pathlib.Path | None
+
+
 class Batch:
-    """Collects the results of one kind of gadget after the other."""
+    """Solves all gadgets over a forest and keeps the results by gadget."""
 
-    def __init__(self, prepared: Prepared, blueprint: Policy, settings: Settings, watch: Stopwatch):
-        self.prepared, self.blueprint = prepared, blueprint
+    def __init__(
+        self,
+        forest: Forest,
+        player: int,
+        blueprint: Policy,
+        gadgets: tuple[Gadget, ...],
+        settings: Settings,
+        watch: Stopwatch,
+    ):
+        self.forest, self.player, self.blueprint, self.gadgets = forest, player, blueprint, gadgets
         self.settings, self.watch = settings, watch
-        if settings.folder is not None:
-            make_folder(settings.folder)
-        self.lanes: dict[int, Lanes] = {}
+        self.lanes: list[Lanes] = [self._nothing(gadget) for gadget in gadgets]
+        self.plans: list[Plan] = []
+        self._whole: list[Planned] | None = None
+        for gadget in gadgets:
+            gadget.check(len(forest.roots[1 - player]), blueprint.num_lanes)
 
-    def solve_all(self, gadgets: tuple[Gadget, ...], progress: bool | None) -> None:
+    def solve_all(self, progress: bool | None) -> None:
         """Solves one kind of gadget after the other, or one gadget after the other by linear programs."""
-        if self.settings.rule is None:
-            self._solve_exactly(gadgets, progress)
+        rule, folder, iterations = self.settings.rule, self.settings.folder, self.settings.iterations
+        if rule is None:
+            self._solve_exactly(progress)
             return
-        kinds = list(dict.fromkeys(type(gadget) for gadget in gadgets))
-        iterations = self.settings.iterations
-        with progress_bar("refining", iterations * len(kinds), progress) as report:
-            for number, kind in enumerate(kinds):
-                places = [i for i, gadget in enumerate(gadgets) if type(gadget) is kind]
+        with self.watch.phase("build"):
+            if folder is not None:
+                make_folder(folder)
+            parts = self._split(folder)
+        total = len(parts) * len({type(gadget) for gadget in self.gadgets})
+        with progress_bar("refining", iterations * total, progress) as report:
+            for part in parts:
+                with self.watch.phase("build"):
+                    planned = self._plan(part, parts)
+                for one in planned:
 
-                def told(done: int, before: int = number * iterations) -> None:
-                    report(before + done)
+                    def told(done: int, before: int = len(self.plans) * iterations) -> None:
+                        report(before + done)
 
-                self._solve(self.settings.rule, [gadgets[i] for i in places], places, told)
+                    self._solve(rule, one, told)
 
-    def _solve(
-        self, rule: Rule, gadgets: Sequence[Gadget], places: Sequence[int], report: Callable[[int], None]
-    ) -> None:
-        """Solves one kind of gadget; `places` says which of the gadgets asked for these are."""
-        how, here = self.settings, self.prepared
-        with self.watch.phase("build"), precision(np.float64):
-            games, layout = on_device.build_games(
-                here.forest, here.structure, here.ranges, gadgets, np.float64, here.trunk
-            )
-            problem = on_device.in_precision(games.problem, how.dtype)
-        with self.watch.phase("run"), precision(how.dtype):
-            state = drive(
-                problem,
-                rule,
-                iterations=how.iterations,
-                target_gap=how.target_gap,
-                check_every=how.check_every,
-                checkpoint=None if how.folder is None else how.folder / f"{gadgets[0].name}.npz",
-                report=report,
-            )
-        with self.watch.phase("run"), precision(np.float64):
-            total = on_device.cast(state.strategy_sum, np.float64)
-            blueprint = here.strategy[here.structure.player].body
-            found = on_device.conclude(games, total, blueprint, kind=type(gadgets[0]))
-        done = np.full(self.blueprint.num_lanes, int(state.iteration))
-        epsilon = np.asarray(games.epsilon)
-        self._keep(gadgets, places, found, np.asarray(games.live), layout.num_games, epsilon, done)
+    def _split(self, folder: pathlib.Path | None) -> list[IntArray]:
+        """The subgames, in as few parts as fit, or as they were if some of this is done already."""
+        everything = np.arange(self.forest.num_subgames)
+        kept = None if folder is None else load_parts(folder, len(everything))
+        if kept is not None:
+            return kept
+        parts = self._fitting(everything)
+        if folder is not None:
+            save_parts(folder, parts)
+        return parts
 
-    def _solve_exactly(self, gadgets: tuple[Gadget, ...], progress: bool | None) -> None:
+    def _fitting(self, subgames: IntArray) -> list[IntArray]:
+        try:
+            self._plan(subgames, [subgames])
+            return [subgames]
+        except DoesNotFit:
+            if len(subgames) == 1 or not separable(self.gadgets):
+                raise
+        middle = len(subgames) // 2
+        return [*self._fitting(subgames[:middle]), *self._fitting(subgames[middle:])]
+
+    def _plan(self, part: IntArray, parts: Sequence[IntArray]) -> list[Planned]:
+        """Puts some subgames on the device and splits the lanes of every kind of gadget."""
+        if self._whole is not None and len(part) == self.forest.num_subgames:
+            return self._whole
+        how, player = self.settings, self.player
+        folder = how.folder
+        if folder is not None and len(parts) > 1:
+            folder /= f"subgames-{part[0]}-to-{part[-1]}"
+        forest = take_part(self.forest, part)
+        at_once = plan_ranges(forest, how.place, how.memory_limit)
+        gadgets = [restrict(gadget, self.forest, forest, player) for gadget in self.gadgets]
+        here = prepare(forest, player, self.blueprint, gadgets, at_once=at_once)
+        found: list[Planned] = []
+        for kind in dict.fromkeys(type(gadget) for gadget in gadgets):
+            places = [i for i, gadget in enumerate(gadgets) if type(gadget) is kind]
+            several = [gadgets[i] for i in places]
+            with precision(np.float64):
+                lanes = on_device.build_kind(
+                    forest, here.structure, here.ranges, several, np.float64, here.trunk, how.place
+                )
+            chunk = None if folder is None else load_chunk(folder, kind.name, lanes.num_lanes)
+            plan = plan_solve(lanes, how.dtype, memory_limit=how.memory_limit, chunk=chunk)
+            found.append(Planned(here, part, places, several, lanes, plan, folder))
+        if len(part) == self.forest.num_subgames:
+            self._whole = found
+        return found
+
+    def _solve(self, rule: Rule, one: Planned, report: Callable[[int], None]) -> None:
+        """Solves one kind of gadget."""
+        how, folder, lanes, plan = self.settings, one.folder, one.lanes, one.plan
+        loop = Loop(rule, how.dtype, how.iterations, how.target_gap, how.check_every)
+        if folder is not None:
+            make_folder(folder)
+            save_chunk(folder, lanes.kind.name, lanes.num_lanes, plan.chunk)
+        with self.watch.phase("run"):
+            solved = solve_chunks(lanes, plan, one.here.rows, loop, folder=folder, report=report)
+        self.plans.append(plan)
+        self._keep(one.here, one.subgames, one.places, solved, lanes.layout.num_games, lanes.epsilon)
+
+    def _solve_exactly(self, progress: bool | None) -> None:
         """Solves all gadgets by linear programs, with the same certificates as CFR's."""
-        labels, here = self.blueprint.labels, self.prepared
-        blueprint = here.strategy[here.structure.player].body
+        labels = self.blueprint.labels
+        with self.watch.phase("build"):
+            here = prepare(self.forest, self.player, self.blueprint, self.gadgets)
         done = itertools.count(1)
-        with progress_bar("refining", len(gadgets) * len(labels), progress) as report:
-            for place, gadget in enumerate(gadgets):
+        with progress_bar("refining", len(self.gadgets) * len(labels), progress) as report:
+            for place, gadget in enumerate(self.gadgets):
 
                 @functools.cache
                 def games(
@@ -213,67 +228,85 @@ class Batch:
                 auto = gadget.epsilon == AUTO
                 names = [f"{describe(gadget)} after blueprint {label!r}" for label in labels]
                 with self.watch.phase("run"), precision(np.float64):
-                    solved = solve_lanes(
+                    programs = solve_lanes(
                         host,
                         names,
-                        np.asarray(blueprint),
+                        here.rows,
                         auto=auto,
                         time_limit=self.settings.time_limit,
                         report=lambda: report(next(done)),
                     )
                     asked, layout = games(0.0 if auto else None)
-                    found = on_device.certify(asked, solved.played, blueprint, kind=type(gadget))
-                live, iterations = np.asarray(asked.live), solved.iterations.astype(np.int64)
-                self._keep([gadget], [place], found, live, layout.num_games, solved.epsilon, iterations)
+                    found = on_device.certify(asked, programs.played, here.rows, kind=type(gadget))
+                solved = Solved(found, np.asarray(asked.live), programs.iterations.astype(np.int64))
+                everything = np.arange(self.forest.num_subgames)
+                self._keep(here, everything, [place], solved, layout.num_games, programs.epsilon)
+
+    def _nothing(self, gadget: Gadget) -> Lanes:
+        """Before any subgame is solved."""
+        count, trees = self.blueprint.num_lanes, self.forest.num_subgames
+        actions = self.forest.tree.infosets[self.player].num_sequences - 1
+        return Lanes(
+            strategy=np.zeros((actions, count)),
+            value=np.full((trees, count), np.nan),
+            gap=np.full((trees, count), np.nan),
+            live=np.zeros((trees, count), np.bool_),
+            bound=np.full(count, {None: np.nan, "sum": 0.0, "max": -np.inf}[gadget.bound]),
+            epsilon=np.zeros(count),
+            iterations=np.zeros(count, np.int64),
+        )
 
     def _keep(
         self,
-        gadgets: Sequence[Gadget],
+        here: Prepared,
+        subgames: IntArray,
         places: Sequence[int],
-        found: on_device.Conclusion,
-        live: BoolArray,
+        solved: Solved,
         num_games: int,
         epsilon: FloatArray,
-        iterations: npt.NDArray[np.int64],
     ) -> None:
-        """Checks what was found and takes it apart by gadget."""
-        count, trees = self.blueprint.num_lanes, self.prepared.forest.num_subgames
-        value, gap, rise = (np.asarray(x)[:num_games] for x in (found.value, found.gap, found.rise))
-        check_finite(gadgets, self.blueprint, value, gap, self.settings.dtype)
-        gap = np.maximum(gap, 0)  # less is rounding
-        bound, strategy = on_device.excess(gadgets, rise), np.asarray(found.strategy)
-        missing = ((0, trees - num_games), (0, 0))
-        value, gap = (np.pad(x, missing, constant_values=np.nan) for x in (value, gap))
+        """Checks what was found in some subgames and takes it apart by gadget."""
+        count, gadgets = self.blueprint.num_lanes, [self.gadgets[place] for place in places]
+        value, gap, rise = (
+            np.asarray(x)[:num_games] for x in (solved.found.value, solved.found.gap, solved.found.rise)
+        )
+        check_finite(gadgets, self.blueprint, subgames, value, gap, self.settings.dtype)
+        bound = on_device.excess(gadgets, rise)
+        sequence = here.forest.form.action_sequences(self.player)
         for number, place in enumerate(places):
-            mine = slice(number * count, (number + 1) * count)
-            self.lanes[place] = Lanes(
-                strategy=strategy[:, mine],
-                value=value[:, mine],
-                gap=gap[:, mine],
-                live=live[:trees, mine],
-                bound=bound[mine],
-                epsilon=epsilon[mine],
-                iterations=iterations,
-            )
+            mine, lanes = slice(number * count, (number + 1) * count), self.lanes[place]
+            lanes.strategy[sequence[sequence >= 0] - 1] = np.asarray(solved.found.strategy)[
+                sequence >= 0, mine
+            ]
+            lanes.value[subgames[:num_games]] = value[:, mine]
+            lanes.gap[subgames[:num_games]] = np.maximum(gap[:, mine], 0)  # less is rounding
+            lanes.live[subgames] = solved.live[: len(subgames), mine]
+            both = np.add if gadgets[number].bound == "sum" else np.maximum
+            lanes.bound = both(lanes.bound, bound[mine])
+            lanes.epsilon = epsilon[mine]
+            lanes.iterations = np.maximum(lanes.iterations, solved.iterations[mine])
 
-    def policy(self, gadgets: Sequence[Gadget]) -> Policy:
+    def policy(self) -> Policy:
         """The blueprints with the strategies found spliced in, lanes over gadgets, then blueprints."""
-        forest, player = self.prepared.forest, self.prepared.structure.player
-        before = Policy.stack([self.blueprint] * len(gadgets))
-        strategy = np.concatenate([self.lanes[i].strategy for i in range(len(gadgets))], axis=1)
-        rows = before.probabilities[player].copy()
-        sequence = forest.form.action_sequences(player)
-        rows[sequence[sequence >= 0] - 1] = strategy[sequence >= 0]
-        infosets = forest.tree.infosets[player]
-        inside = np.isin(infosets.infoset[1:], forest.infosets(player))
+        tree, player = self.forest.tree, self.player
+        before = Policy.stack([self.blueprint] * len(self.gadgets))
+        infosets = tree.infosets[player]
+        inside = np.isin(infosets.infoset[1:], self.forest.infosets(player))
+        strategy = np.concatenate([lanes.strategy for lanes in self.lanes], axis=1)
+        rows = np.where(inside[:, None], strategy, before.probabilities[player])
         rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
         other = before.probabilities[1 - player]
-        labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in self.blueprint.labels)
-        return Policy(forest.tree, (rows, other) if player == 0 else (other, rows), labels)
+        labels = tuple(f"{label} | {describe(g)}" for g in self.gadgets for label in self.blueprint.labels)
+        return Policy(tree, (rows, other) if player == 0 else (other, rows), labels)
 
 
 def check_finite(
-    gadgets: Sequence[Gadget], blueprint: Policy, value: FloatArray, gap: FloatArray, dtype: np.dtype[Any]
+    gadgets: Sequence[Gadget],
+    blueprint: Policy,
+    subgames: IntArray,
+    value: FloatArray,
+    gap: FloatArray,
+    dtype: np.dtype[Any],
 ) -> None:
     """ValueError if a solve overflowed, saying which."""
     bad = ~(np.isfinite(value) & np.isfinite(gap))
@@ -283,8 +316,8 @@ def check_finite(
         remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
         raise ValueError(
             f"{describe(gadgets[number])} after blueprint {blueprint.labels[label]!r}: the solve of subgame "
-            f"{subgame} overflowed in {dtype}, because the blueprint reaches it with a probability near 0; "
-            f"{remedy}"
+            f"{subgames[subgame]} overflowed in {dtype}, because the blueprint reaches it with a probability "
+            f"near 0; {remedy}"
         )
 
 

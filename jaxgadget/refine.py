@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.batch import Batch, Settings, prepare, prior_name
+from jaxgadget.batch import Batch, Settings, prior_name
 from jaxgadget.evaluate import (
     check_player,
     check_value,
@@ -29,9 +29,11 @@ from jaxgadget.exact import solve_exactly
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy, check_policy
 from jaxgadget.solve.clock import Stopwatch
+from jaxgadget.solve.devices import Device, find_place
 from jaxgadget.solve.drive import check_dtype, check_limits, check_time
 from jaxgadget.solve.gadget import AUTO, DEFAULT_EPSILON, Gadget
 from jaxgadget.solve.kinds import MaxMargin, Resolving, Unsafe
+from jaxgadget.solve.plan import Plan, check_memory
 from jaxgadget.solve.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.solver import LP
@@ -76,6 +78,7 @@ class Refinement:
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
       target_gap: what was aimed at, if anything.
       seconds: `build`, `compile` and `run`.
+      plans: how the lanes of each kind of gadget were split; none for linear programs.
     """
 
     forest: Forest
@@ -95,6 +98,7 @@ class Refinement:
     iterations: npt.NDArray[np.int64]
     target_gap: float | None
     seconds: dict[str, float]
+    plans: tuple[Plan, ...] = ()
 
     def __repr__(self) -> str:
         lanes = f"{self.policy.num_lanes} lane(s), player {self.player}"
@@ -170,6 +174,8 @@ def refine(
     padded: bool = True,
     checkpoint: str | os.PathLike[str] | None = None,
     time_limit: float | None = None,
+    memory_limit: int | None = None,
+    devices: Sequence[Device] | None = None,
     progress: bool | None = None,
 ) -> Refinement:
     """Re-solves every subgame below a cut, for every blueprint and gadget (Kubíček et al. 2026, §7).
@@ -184,45 +190,49 @@ def refine(
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact linear
         programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
-      target_gap: stop when no gadget game of a kind has a larger gap.
+      target_gap: stop when no gadget game of a kind, in a chunk of lanes, has a larger gap.
       check_every: iterations between two looks at the gap.
       dtype: of the solve, `float32` or `float64`; certificates are always in float64.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
       padded: round sizes up, so that similar forests share programs.
-      checkpoint: a folder to resume from and to save to, a file a kind of gadget.
+      checkpoint: a folder to resume from and to save to, a file a kind of gadget and chunk of lanes.
       time_limit: for `lp`, in seconds for every gadget and blueprint; by default none.
+      memory_limit: bytes that a solve may take on each device, by default most of what is free there, or
+        half of a CPU's: lanes, and then the forest, are split until that suffices.
+      devices: over which lanes are spread; by default all of `jax.local_devices()`.
       progress: show a bar; by default if it takes two seconds and somebody watches.
 
     Raises:
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
-        an infoset, or a number out of range.
+        an infoset, a number out of range, or too little memory for one lane of a subgame.
     """
     profiles = _stacked(blueprint).on(tree)
     check_player(player)
-    check_limits(iterations, target_gap, check_every)
     check_value(value, tree)
-    rule = _find_rule(algorithm, target_gap, checkpoint)
     limits = (iterations, target_gap, check_every)
-    settings = Settings(rule, check_dtype(dtype), *limits, checkpoint, check_time(time_limit))
-    asked, watch = _listed(gadgets, rule is None), Stopwatch()
+    settings = _settings(algorithm, limits, dtype, checkpoint, time_limit, memory_limit, devices)
+    asked, watch = _listed(gadgets, settings.rule is None), Stopwatch()
     with watch.phase("build"):
         spot = cut(tree, where)
         forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
-        batch = Batch(prepare(forest, player, profiles, asked), profiles, settings, watch)
-    batch.solve_all(asked, progress)
-    with watch.phase("run"):
-        known = _game_value(tree, rule, progress) if value is None else value
-        return _collect(batch, asked, known)
+    return _solve(Batch(forest, player, profiles, asked, settings, watch), value, progress)
 
 
-def _collect(batch: Batch, gadgets: tuple[Gadget, ...], value: tuple[float, float]) -> Refinement:
+def _solve(batch: Batch, value: tuple[float, float] | None, progress: bool | None) -> Refinement:
+    """Solves everything and measures it in the full game."""
+    batch.solve_all(progress)
+    with batch.watch.phase("run"):
+        tree, rule = batch.forest.tree, batch.settings.rule
+        return _collect(batch, _game_value(tree, rule, progress) if value is None else value)
+
+
+def _collect(batch: Batch, value: tuple[float, float]) -> Refinement:
     """Splices the strategies into the blueprints and evaluates them in the full game."""
-    lanes = [batch.lanes[i] for i in range(len(gadgets))]
-    blueprint, player = batch.blueprint, batch.prepared.structure.player
-    policy = batch.policy(gadgets)
+    lanes, gadgets, player, blueprint = batch.lanes, batch.gadgets, batch.player, batch.blueprint
+    policy = batch.policy()
     exploited = np.tile(exploitability(blueprint, player, value=value), len(gadgets))
     return Refinement(
-        forest=batch.prepared.forest,
+        forest=batch.forest,
         player=player,
         blueprint=blueprint,
         gadgets=gadgets,
@@ -239,6 +249,7 @@ def _collect(batch: Batch, gadgets: tuple[Gadget, ...], value: tuple[float, floa
         iterations=np.concatenate([lane.iterations for lane in lanes]),
         target_gap=batch.settings.target_gap,
         seconds=batch.watch.seconds,
+        plans=tuple(batch.plans),
     )
 
 
@@ -256,6 +267,28 @@ def _game_value(tree: HistoryTree, rule: Rule | None, progress: bool | None) -> 
         exact = solve_exactly(tree)
         return exact.value, exact.value + exact.gap
     return game_value(tree, progress=progress)
+
+
+def _settings(
+    algorithm: str | Rule,
+    limits: tuple[int, float | None, int],
+    dtype: DTypeLike,
+    checkpoint: str | os.PathLike[str] | None,
+    time_limit: float | None,
+    memory_limit: int | None,
+    devices: Sequence[Device] | None,
+) -> Settings:
+    """Checks what does not depend on the game."""
+    check_limits(*limits)
+    return Settings(
+        _find_rule(algorithm, limits[1], checkpoint),
+        check_dtype(dtype),
+        *limits,
+        checkpoint,
+        check_time(time_limit),
+        check_memory(memory_limit),
+        find_place(devices),
+    )
 
 
 def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) -> Rule | None:

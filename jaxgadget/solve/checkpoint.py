@@ -17,6 +17,9 @@ from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule
 
 CHECKPOINT_FORMAT = "jaxgadget checkpoint 1"
+CHUNKS_FORMAT = "jaxgadget chunks 1"
+CHUNKS_FILE = "chunks.json"
+"""In a folder of checkpoints: how lanes were split, by kind of gadget, where they were."""
 
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
@@ -64,3 +67,47 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
             "precision differ); choose another file or delete it"
         )
     return jax.tree.unflatten(jax.tree.structure(begin), [jax.device_put(leaf) for leaf in leaves])
+
+
+def save_chunk(folder: pathlib.Path, kind: str, lanes: int, chunk: int) -> None:
+    """Writes down how many lanes of a kind of gadget are solved at once, unless that is all of them."""
+    if chunk == lanes:
+        return
+    kept = _read_chunks(folder) | {kind: {"lanes": lanes, "chunk": chunk}}
+    with atomic_writer(folder / CHUNKS_FILE) as file:
+        file.write(json.dumps({"format": CHUNKS_FORMAT, "kinds": kept}, indent=1).encode())
+
+
+def load_chunk(folder: pathlib.Path, kind: str, lanes: int) -> int | None:
+    """How many lanes of a kind of gadget a solve in this folder takes at once; None if there is none yet.
+
+    Raises:
+      ValueError: if the file cannot be read, or is of another number of lanes.
+    """
+    kept = _read_chunks(folder).get(kind)
+    if kept is None:
+        return lanes if (folder / f"{kind}.npz").exists() else None
+    if kept["lanes"] != lanes:
+        raise ValueError(
+            f"checkpoint {str(folder / CHUNKS_FILE)!r} is of another solve, of {kept['lanes']} lanes of "
+            f"{kind} instead of {lanes}; choose another folder or delete it"
+        )
+    return kept["chunk"]
+
+
+def _read_chunks(folder: pathlib.Path) -> dict[str, dict[str, int]]:
+    path = folder / CHUNKS_FILE
+    if not path.exists():
+        return {}
+    try:
+        found = json.loads(path.read_bytes())
+        if found["format"] != CHUNKS_FORMAT:
+            raise ValueError(found["format"])
+        return {
+            str(kind): {"lanes": int(kept["lanes"]), "chunk": int(kept["chunk"])}
+            for kind, kept in found["kinds"].items()
+        }
+    except Exception as error:
+        raise ValueError(
+            f"checkpoint {str(path)!r} cannot be read: {type(error).__name__}; delete it to start again"
+        ) from error

@@ -18,6 +18,7 @@ from jax.typing import DTypeLike
 from jaxgadget.files import check_writable
 from jaxgadget.solve.cfr import State, largest_gap, run, run_to_gap, start
 from jaxgadget.solve.checkpoint import fingerprint, load_checkpoint, save_checkpoint
+from jaxgadget.solve.devices import beside
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import Rule
 
@@ -89,7 +90,7 @@ def drive(
       check_every: iterations between two looks at the gap.
       checkpoint: file to resume from and to save to.
       state: where to go on, if there is no checkpoint yet; needed for a payoff that keeps a state.
-      report: is told the number of iterations done.
+      report: is told the number of iterations done, first when everything is compiled.
 
     Raises:
       ValueError: if a number is out of range, or the checkpoint is of another problem or rule,
@@ -109,6 +110,8 @@ def drive(
                 "already; ask for at least as many, or choose another file"
             )
     loop = _Loop(problem, rule, iterations, target_gap, check_every, state)
+    if report is not None:
+        report(int(loop.state.iteration))
     last = time.perf_counter()
     for done in loop.chunks():
         if report is not None:
@@ -145,7 +148,7 @@ class _Loop:
         self._iterations, self._target, self._check_every = iterations, target_gap, check_every
         self._goal = None if target_gap is None else jax.device_put(np.asarray(target_gap, problem.dtype))
         resumed = state is not None and int(state.iteration) > 0
-        self.state = start(problem) if state is None else state
+        self.state = beside(problem, start(problem) if state is None else state)
         self._gap = float("inf")
         if target_gap is not None and resumed:
             self._gap = float(largest_gap(problem, self.state))
@@ -155,12 +158,14 @@ class _Loop:
     def _advance(self, until: int) -> None:
         last = jax.device_put(np.asarray(min(until, self._iterations), np.int32))
         if self._goal is None:
-            self.state = jax.block_until_ready(run(self._problem, self.state, last, rule=self._rule))
+            state = run(self._problem, self.state, last, rule=self._rule)
+            self.state = jax.block_until_ready(beside(self._problem, state))
             return
         before = int(self.state.iteration)
-        self.state, gap = run_to_gap(
+        state, gap = run_to_gap(
             self._problem, self.state, last, self._goal, rule=self._rule, check_every=self._check_every
         )
+        self.state = beside(self._problem, state)
         if int(self.state.iteration) > before:
             self._gap = float(gap)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,8 +12,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import FloatArray
+from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.solve.cfr import averages
+from jaxgadget.solve.devices import HOME, Place
 from jaxgadget.solve.gadget import Entry, Gadget, Layout
 from jaxgadget.solve.problem import (
     Parts,
@@ -57,15 +58,53 @@ class GadgetGames(NamedTuple):
     entry: Entry
 
 
-def build_games(
+class KindLanes(NamedTuple):
+    """All lanes of one kind of gadget over a forest; numbers of lanes are on the host.
+
+    Attributes:
+      kind: of gadget.
+      place: the devices.
+      structure: the forest on the devices.
+      ranges: what the blueprints bring, a lane each.
+      sides: both players' sides, the resolving player's with a root a game.
+      entry: the opponent's way in.
+      layout: the same on the host.
+      alternatives: `[R, lanes]` what stands for `V̄(s)`.
+      mistakes: `[…, lanes]` the priors.
+      epsilon: `[lanes]`.
+    """
+
+    kind: type[Gadget]
+    place: Place
+    structure: Structure
+    ranges: Ranges
+    sides: tuple[Side, Side]
+    entry: Entry
+    layout: Layout
+    alternatives: FloatArray
+    mistakes: FloatArray
+    epsilon: FloatArray
+
+    @property
+    def num_lanes(self) -> int:
+        """Gadgets × blueprints."""
+        return len(self.epsilon)
+
+    def blueprint(self, lanes: IntArray) -> IntArray:
+        """The blueprints of some lanes."""
+        return lanes % self.ranges.cbv.shape[1]
+
+
+def build_kind(
     forest: Forest,
     structure: Structure,
     ranges: Ranges,
     gadgets: Sequence[Gadget],
     dtype: DTypeLike,
     trunk: Trunk | None = None,
-) -> tuple[GadgetGames, Layout]:
-    """The gadget games of every blueprint lane and of gadgets of one kind.
+    place: Place = HOME,
+) -> KindLanes:
+    """What the gadget games of all lanes have in common, and what tells them apart.
 
     Args:
       forest: the subgames.
@@ -74,17 +113,109 @@ def build_games(
       gadgets: of one class, with numbers for ε; each takes all blueprint lanes.
       dtype: of the numbers.
       trunk: what lies above the cut, for gadgets that need it.
+      place: the devices.
 
     Raises:
       ValueError: if a user's array does not fit the forest's roots.
     """
-    other = 1 - structure.player
+    other, count = 1 - structure.player, ranges.cbv.shape[1]
     for gadget in gadgets:
-        gadget.check(len(forest.roots[other]), ranges.cbv.shape[1])
+        gadget.check(len(forest.roots[other]), count)
     layout = gadgets[0].layout(forest, trunk, structure.player, forest_rounding(forest))
     sides, entry = _sides(forest, structure, layout, dtype, trunk)
-    spread, mistakes, epsilon = _stack(ranges, gadgets)
-    return _assemble(structure, spread, mistakes, epsilon, sides, entry, kind=type(gadgets[0])), layout
+    return KindLanes(
+        kind=type(gadgets[0]),
+        place=place,
+        structure=place.everywhere(structure),
+        ranges=with_lanes(place.everywhere(ranges), np.asarray),
+        sides=place.everywhere(sides),
+        entry=place.everywhere(entry),
+        layout=layout,
+        alternatives=np.concatenate([gadget.alternatives(ranges) for gadget in gadgets], axis=1),
+        mistakes=np.concatenate([gadget.mistakes(ranges) for gadget in gadgets], axis=1),
+        epsilon=np.repeat([gadget.epsilon for gadget in gadgets], count).astype(ranges.cbv.dtype),
+    )
+
+
+def lane_games(lanes: KindLanes, chosen: IntArray | None = None) -> GadgetGames:
+    """The gadget games of some lanes, side by side.
+
+    Args:
+      lanes: all of them.
+      chosen: numbers of lanes, which the devices must divide; by default all.
+    """
+    chosen = np.arange(lanes.num_lanes) if chosen is None else chosen
+    by_lane, blueprint = lanes.place.by_lane, lanes.blueprint(chosen)
+    ranges = dataclasses.replace(lanes.ranges, played=None)
+    ranges = with_lanes(ranges, lambda x: by_lane(np.asarray(x)[:, blueprint]))
+    ranges = dataclasses.replace(ranges, cbv=by_lane(lanes.alternatives[:, chosen]))
+    mistakes, epsilon = by_lane((lanes.mistakes[:, chosen], lanes.epsilon[chosen]))
+    fixed = (lanes.structure, lanes.sides, lanes.entry)
+    games = _assemble(ranges, mistakes, epsilon, *fixed, kind=lanes.kind)
+    problem = games.problem
+    terms, zero, live = by_lane((problem.terms, problem.zero, games.live))
+    return games._replace(problem=dataclasses.replace(problem, terms=terms, zero=zero), live=live)
+
+
+def games_shape(lanes: KindLanes, count: int) -> GadgetGames:
+    """Shapes and dtypes of `count` lanes' games; nothing is computed."""
+
+    def shape(x: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+    def narrow(x: Any) -> Any:
+        return jax.ShapeDtypeStruct((*x.shape[:-1], count), x.dtype)
+
+    ranges = with_lanes(jax.tree.map(shape, dataclasses.replace(lanes.ranges, played=None)), narrow)
+    numbers = (ranges, narrow(lanes.mistakes), narrow(lanes.epsilon))
+    fixed = jax.tree.map(shape, (lanes.structure, lanes.sides, lanes.entry))
+    return _assemble.eval_shape(*numbers, *fixed, kind=lanes.kind)
+
+
+def with_lanes(ranges: Ranges, change: Callable[[Any], Any]) -> Ranges:
+    """The same ranges, with every array that has lanes changed."""
+    played, trunk = ranges.played, ranges.trunk
+    if trunk is not None:
+        trunk = dataclasses.replace(
+            trunk,
+            strategy=change(trunk.strategy),
+            outside=change(trunk.outside),
+            mass=change(trunk.mass),
+        )
+    return dataclasses.replace(
+        ranges,
+        resolver=change(ranges.resolver),
+        opponent=change(ranges.opponent),
+        mass=change(ranges.mass),
+        cbv=change(ranges.cbv),
+        played=None if played is None else change(played),
+        trunk=trunk,
+    )
+
+
+def join_ranges(parts: Sequence[Ranges], count: int) -> Ranges:
+    """Ranges of some blueprints after those of others, the first `count` lanes of all."""
+    if len(parts) == 1:
+        return parts[0]
+    arrays: list[list[FloatArray]] = []
+    for part in parts:
+        arrays.append([])
+        with_lanes(part, lambda x, found=arrays[-1]: found.append(np.asarray(x)))
+    joined = iter([np.concatenate(each, axis=1)[:, :count] for each in zip(*arrays, strict=True)])
+    return with_lanes(parts[0], lambda _: jax.device_put(next(joined)))
+
+
+def build_games(
+    forest: Forest,
+    structure: Structure,
+    ranges: Ranges,
+    gadgets: Sequence[Gadget],
+    dtype: DTypeLike,
+    trunk: Trunk | None = None,
+) -> tuple[GadgetGames, Layout]:
+    """The gadget games of every blueprint lane and of gadgets of one kind; see `build_kind`."""
+    lanes = build_kind(forest, structure, ranges, gadgets, dtype, trunk)
+    return lane_games(lanes), lanes.layout
 
 
 def _sides(
@@ -121,49 +252,12 @@ def _trunk_sizes(trunk: Trunk, player: int) -> tuple[int, int]:
     return treeplex.num_sequences, treeplex.num_infosets
 
 
-def _stack(ranges: Ranges, gadgets: Sequence[Gadget]) -> tuple[Ranges, jax.Array, jax.Array]:
-    """The ranges once for every gadget, all priors `[…, lanes]` and all ε `[lanes]`."""
-    lanes, dtype = ranges.cbv.shape[1], ranges.cbv.dtype
-    mistakes = tuple(gadget.mistakes(ranges) for gadget in gadgets)
-    alternatives = tuple(gadget.alternatives(ranges) for gadget in gadgets)
-    spread, mistakes = _tile(ranges, mistakes, alternatives)
-    epsilon = jax.device_put(np.repeat([gadget.epsilon for gadget in gadgets], lanes).astype(dtype))
-    return spread, mistakes, epsilon
-
-
-@jax.jit
-def _tile(
-    ranges: Ranges, mistakes: tuple[jax.Array, ...], alternatives: tuple[jax.Array, ...]
-) -> tuple[Ranges, jax.Array]:
-    def repeat(x: jax.Array) -> jax.Array:
-        return jnp.tile(x, (1, len(mistakes)))
-
-    trunk = ranges.trunk
-    if trunk is not None:
-        trunk = dataclasses.replace(
-            trunk,
-            strategy=repeat(trunk.strategy),
-            outside=repeat(trunk.outside),
-            mass=repeat(trunk.mass),
-        )
-    spread = dataclasses.replace(
-        ranges,
-        resolver=repeat(ranges.resolver),
-        opponent=repeat(ranges.opponent),
-        mass=repeat(ranges.mass),
-        cbv=jnp.concatenate(alternatives, axis=1),
-        played=None,
-        trunk=trunk,
-    )
-    return spread, jnp.concatenate(mistakes, axis=1)
-
-
 @functools.partial(jax.jit, static_argnames=("kind",))
 def _assemble(
-    structure: Structure,
     ranges: Ranges,
     mistakes: jax.Array,
     epsilon: jax.Array,
+    structure: Structure,
     sides: tuple[Side, Side],
     entry: Entry,
     *,
