@@ -108,7 +108,7 @@ class Decomposition:
             all of the other player's if it is not re-solved, stay uniform.
           gadget: a gadget with an `alternative`, which is replaced; resolving without prior by
             default.
-          algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, or a `Rule`.
+          algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
           iterations: of the gadget games.
           dtype: `float32` or `float64`, of the re-solve.
           progress: show a bar; by default if it takes two seconds and somebody watches.
@@ -180,7 +180,7 @@ def cfr_d(
       iterations: of the trunk; one updates both players.
       subgame_iterations: of CFR in the subgames, in every update; several numbers make a lane each,
         and all lanes iterate as often as the largest needs.
-      algorithm: the trunk's: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, or a `Rule`.
+      algorithm: the trunk's: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
       subgame_algorithm: the same in the subgames.
       dtype: `float32` or `float64`.
       checkpoint: a file to resume from and to save to.

@@ -29,6 +29,7 @@ class AlgorithmName(enum.StrEnum):
     LINEAR_CFR = "linear-cfr"
     DCFR = "dcfr"
     PCFR_PLUS = "pcfr+"
+    SAPCFR_PLUS = "sapcfr+"
     LP = "lp"
 
 

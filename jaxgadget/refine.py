@@ -187,7 +187,7 @@ def refine(
       gadgets: by default unsafe, and resolving and max-margin with every prior.
       player: who re-solves, 0 or 1.
       infostate: re-solve only the subgame in which this infostate lies.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact linear
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact linear
         programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when no gadget game of a kind, in a chunk of lanes, has a larger gap.

@@ -92,7 +92,7 @@ def solve(
 
     Args:
       tree: the game's histories.
-      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, a `Rule`, or `lp`: exact, which
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact, which
         needs no iterations or `dtype` and takes no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
       target_gap: stop when the gap, NashConv within the floors, is no larger; in units of payoff.

@@ -72,6 +72,8 @@ class KindLanes(NamedTuple):
       alternatives: `[R, lanes]` what stands for `V̄(s)`.
       mistakes: `[…, lanes]` the priors.
       epsilon: `[lanes]`.
+      payoff_of: `[num_blueprints]` which of the structure's payoffs each of the ranges' lanes has, if
+        there are several; see `alike`.
     """
 
     kind: type[Gadget]
@@ -84,6 +86,7 @@ class KindLanes(NamedTuple):
     alternatives: FloatArray
     mistakes: FloatArray
     epsilon: FloatArray
+    payoff_of: IntArray | None = None
 
     @property
     def num_lanes(self) -> int:
@@ -150,8 +153,11 @@ def lane_games(lanes: KindLanes, chosen: IntArray | None = None) -> GadgetGames:
     ranges = with_lanes(ranges, lambda x: by_lane(np.asarray(x)[:, blueprint]))
     ranges = dataclasses.replace(ranges, cbv=by_lane(lanes.alternatives[:, chosen]))
     mistakes, epsilon = by_lane((lanes.mistakes[:, chosen], lanes.epsilon[chosen]))
-    fixed = (lanes.structure, lanes.sides, lanes.entry)
-    games = _assemble(ranges, mistakes, epsilon, *fixed, kind=lanes.kind)
+    structure = lanes.structure
+    if lanes.payoff_of is not None:
+        numbers = lanes.payoff_of[blueprint]
+        structure = structure.with_payoff(lambda x: by_lane(np.asarray(x)[..., numbers]))
+    games = _assemble(ranges, mistakes, epsilon, structure, lanes.sides, lanes.entry, kind=lanes.kind)
     problem = games.problem
     terms, zero, live = by_lane((problem.terms, problem.zero, games.live))
     return games._replace(problem=dataclasses.replace(problem, terms=terms, zero=zero), live=live)
@@ -169,6 +175,8 @@ def games_shape(lanes: KindLanes, count: int) -> GadgetGames:
     ranges = with_lanes(jax.tree.map(shape, dataclasses.replace(lanes.ranges, played=None)), narrow)
     numbers = (ranges, narrow(lanes.mistakes), narrow(lanes.epsilon))
     fixed = jax.tree.map(shape, (lanes.structure, lanes.sides, lanes.entry))
+    if lanes.payoff_of is not None:
+        fixed = (fixed[0].with_payoff(narrow), *fixed[1:])
     return _assemble.eval_shape(*numbers, *fixed, kind=lanes.kind)
 
 

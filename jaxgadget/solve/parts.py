@@ -30,17 +30,19 @@ def separable(gadgets: Sequence[Gadget]) -> bool:
 
 
 def take_part(forest: Forest, subgames: IntArray) -> Forest:
-    """The forest of some subgames alone, in the same order."""
+    """The forest of some subgames alone, in the order given."""
     cut = forest.cut
     if len(subgames) == cut.num_subgames:
         return forest
-    kept = np.isin(cut.subgame, subgames)
+    number = np.full(cut.num_subgames, -1)
+    number[subgames] = np.arange(len(subgames))
+    kept = number[cut.subgame] >= 0
     roots = cut.roots[kept]
     part = Cut(
         tree=cut.tree,
         name=cut.name,
         roots=roots,
-        subgame=np.searchsorted(subgames, cut.subgame[kept]),
+        subgame=number[cut.subgame[kept]],
         root=np.where(np.isin(cut.root, roots), cut.root, -1),
     )
     return build_forest(cut.tree, part, padded=forest.padded)

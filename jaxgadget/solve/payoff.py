@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import jax
@@ -43,7 +44,7 @@ class Blocks:
     """A sparse matrix as batches of dense blocks of equal shape.
 
     Attributes:
-      matrix: for every shape `[blocks, rows, columns]`.
+      matrix: for every shape `[blocks, rows, columns]`, or `[blocks, rows, columns, lanes]`.
       column: for every shape `[blocks, columns]`.
       place: `[num_rows]` where each row is in the products laid end to end, followed by zeros.
     """
@@ -64,11 +65,12 @@ class Blocks:
 
 
 def _multiply(matrix: jax.Array, x: jax.Array) -> jax.Array:
-    """Blocks `[b, i, j]` times `[b, j, L]`; narrow ones as one fused loop, wide ones as products."""
-    width = matrix.shape[2]
+    """Blocks `[b, i, j]` (or `[b, i, j, L]`) times `[b, j, L]`; narrow ones as one fused loop."""
+    width, by_lane = matrix.shape[2], matrix.ndim == 4
     if width > UNROLLED_WIDTH:
-        return jnp.einsum("bij,bjl->bil", matrix, x)
-    terms = [matrix[:, :, j, None] * x[:, j : j + 1] for j in range(width)]
+        return jnp.einsum("bijl,bjl->bil" if by_lane else "bij,bjl->bil", matrix, x)
+    columns = matrix if by_lane else matrix[..., None]
+    terms = [columns[:, :, j] * x[:, j : j + 1] for j in range(width)]
     return functools.reduce(jnp.add, terms)
 
 
@@ -82,6 +84,21 @@ class MatrixPayoff:
     """
 
     maps: tuple[RowSums | Blocks, RowSums | Blocks]
+
+    @property
+    def by_lane(self) -> bool:
+        """Whether every lane has numbers of its own."""
+        forward = self.maps[0]
+        arrays, usual = (forward.matrix, 3) if isinstance(forward, Blocks) else (forward.weight, 2)
+        return any(len(array.shape) > usual for array in arrays)
+
+    def with_numbers(self, change: Callable[[Any], Any]) -> MatrixPayoff:
+        """The same pattern, with every array of numbers changed."""
+
+        def changed(x: Any) -> Any:
+            return change(x) if np.issubdtype(x.dtype, np.floating) else x
+
+        return jax.tree.map(changed, self)
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
@@ -98,7 +115,7 @@ def build_payoff(
     """Puts a payoff on the device.
 
     Args:
-      entries: chance probability × player 0's payoff.
+      entries: chance probability × player 0's payoff; values `[m]`, or `[m, lanes]`.
       dtype: of the values.
       form: `rows`, `blocks`, or `auto`: blocks if they are full enough.
       rounding: how sizes are rounded up.
@@ -132,7 +149,8 @@ def _components(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntA
 
 def _turned(entries: Entries) -> Entries:
     """The same game from the other player's side."""
-    return Entries(row=entries.column, column=entries.row, value=-entries.value, shape=entries.shape[::-1])
+    rows, columns = entries.shape
+    return Entries(row=entries.column, column=entries.row, value=-entries.value, shape=(columns, rows))
 
 
 def _build_blocks(entries: Entries, dtype: DTypeLike, rounding: Rounding) -> Blocks:
@@ -155,7 +173,7 @@ def _build_blocks(entries: Entries, dtype: DTypeLike, rounding: Rounding) -> Blo
         number = np.full(len(blocks), -1, np.int64)
         number[member] = np.arange(len(member))
         size = rounding(len(member))
-        matrix = np.zeros((size, tall, wide), dtype)
+        matrix = np.zeros((size, tall, wide, *entries.value.shape[1:]), dtype)
         mine = number[entry_block] >= 0
         matrix[number[entry_block[mine]], at_row[row[mine]], at_column[column[mine]]] = entries.value[mine]
         index = np.zeros((size, wide), np.int32)

@@ -19,6 +19,7 @@ from jaxgadget.solve.cfr import start
 from jaxgadget.solve.devices import Place
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.forest import KindLanes, games_shape, with_lanes
+from jaxgadget.solve.payoff import MatrixPayoff
 from jaxgadget.solve.problem import Problem
 from jaxgadget.tree.forest import Forest
 
@@ -186,6 +187,10 @@ def loop_size(problem: Problem) -> Size:
     with precision(problem.dtype):
         state = num_bytes(start.eval_shape(problem))
     by_lane = num_bytes((problem.terms, problem.zero))
+    if isinstance(problem.payoff, MatrixPayoff) and problem.payoff.by_lane:
+        numbers: list[Any] = []
+        problem.payoff.with_numbers(numbers.append)
+        by_lane += num_bytes(numbers)
     fixed = num_bytes(problem) - by_lane
     temporary = LOOP_ARRAYS * _sequences(problem) * np.dtype(problem.dtype).itemsize
     return Size(fixed, round((by_lane + state) / problem.num_lanes + temporary))

@@ -2,7 +2,8 @@
 
 A rule says how regrets accumulate, what the next strategy matches, and how an iteration
 weighs in the average: CFR (Zinkevich et al. 2007), CFR+ (Tammelin 2014), Linear and
-Discounted CFR (Brown and Sandholm 2019), PCFR+ (Farina, Kroer and Sandholm 2021).
+Discounted CFR (Brown and Sandholm 2019), PCFR+ (Farina, Kroer and Sandholm 2021), SAPCFR+
+(Meng et al. 2025, arXiv 2503.12770). `experiments/convergence` compares them on gadget games.
 
 Floors are the perturbation of Farina, Kroer and Sandholm (2017), Eq. 6: the strategy
 played is π' = (1−ε)π + ε·p, regrets are mapped back by Bᵀ, B = (1−ε)I + ε·p·1ᵀ. A floor
@@ -34,6 +35,7 @@ class Rule:
       positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t.
       negative_discount: β; the same for negative ones.
       predictive: the next strategy matches the regrets as if the last ones came again.
+      trust: how much of the last ones a predictive rule expects again.
       averaging: γ; iteration t weighs t^γ in the average.
     """
 
@@ -42,6 +44,7 @@ class Rule:
     positive_discount: float | None = None
     negative_discount: float | None = None
     predictive: bool = False
+    trust: float = 1.0
     averaging: float = 0.0
 
     def weight(self, t: jax.Array) -> jax.Array:
@@ -60,7 +63,7 @@ class Rule:
 
     def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
         """What the next strategy matches, given the last iteration's regrets."""
-        return regret_sum + regret if self.predictive else regret_sum
+        return regret_sum + self.trust * regret if self.predictive else regret_sum
 
 
 def _kept(exponent: float | None, t: jax.Array) -> jax.Array:
@@ -76,6 +79,7 @@ RULES = {
         Rule(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0),
         Rule(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0),
         Rule(name="pcfr+", plus=True, predictive=True, averaging=2.0),
+        Rule(name="sapcfr+", plus=True, predictive=True, trust=1 / 3, averaging=2.0),
     )
 }
 """The rules by name."""

@@ -36,7 +36,7 @@ class RowSums:
 
     Attributes:
       index: for every bucket `[width, rows]`.
-      weight: for every bucket `[width, rows]`, 0 for unused cells.
+      weight: for every bucket `[width, rows]` or `[width, rows, lanes]`, 0 for unused cells.
       place: `[num_rows]` where each row is in the buckets laid end to end, followed by a row
         of zeros; None if there is one bucket and it is in order.
     """
@@ -53,7 +53,9 @@ class RowSums:
     def largest(self, x: jax.Array) -> jax.Array:
         """The largest `x` of every row instead of the sum; every row must have an entry."""
         parts = [
-            jnp.where(weight[:, :, None] != 0, take_rows(x, index), -jnp.inf).max(axis=0)
+            jnp.where(
+                (weight if weight.ndim == 3 else weight[:, :, None]) != 0, take_rows(x, index), -jnp.inf
+            ).max(axis=0)
             for index, weight in zip(self.index, self.weight, strict=True)
         ]
         return self._in_order(parts, x)
@@ -112,10 +114,11 @@ def build_sums(
 
 def _bucket_sum(index: jax.Array, weight: jax.Array, x: jax.Array) -> jax.Array:
     if index.shape[0] > UNROLLED_WIDTH:
-        return jnp.einsum("cr,crl->rl", weight, take_rows(x, index))
-    total = weight[0, :, None] * take_rows(x, index[0])
+        return jnp.einsum("crl,crl->rl" if weight.ndim == 3 else "cr,crl->rl", weight, take_rows(x, index))
+    weights = weight if weight.ndim == 3 else weight[:, :, None]
+    total = weights[0] * take_rows(x, index[0])
     for column in range(1, index.shape[0]):
-        total += weight[column, :, None] * take_rows(x, index[column])
+        total += weights[column] * take_rows(x, index[column])
     return total
 
 
@@ -182,7 +185,7 @@ def _fill(
     dtype: Any,
 ) -> tuple[jax.Array, jax.Array]:
     index = np.zeros((width, num_rows), np.int32)
-    weight = np.zeros((width, num_rows), dtype)
+    weight = np.zeros((width, num_rows, *value.shape[1:]), dtype)
     index[slot, row] = column
     weight[slot, row] = value
     return jax.device_put(index), jax.device_put(weight)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -54,6 +55,12 @@ class Structure:
     magnitude: MatrixPayoff
     mass: RowSums
     subgame: jax.Array
+
+    def with_payoff(self, change: Callable[[Any], Any]) -> Structure:
+        """The same structure, with every array of the payoff's numbers changed."""
+        return dataclasses.replace(
+            self, payoff=self.payoff.with_numbers(change), magnitude=self.magnitude.with_numbers(change)
+        )
 
 
 def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:

@@ -13,6 +13,7 @@ Sandholm 2017). Rules:
   positive R are multiplied by t^alpha/(t^alpha+1), negative ones by t^beta/(t^beta+1); w(t) = t^gamma.
 - `pcfr+`: Farina, Kroer and Sandholm 2021, R = max(R + r, 0), the next strategy is proportional
   to [R + r]^+ with the last r as the prediction; w(t) = t².
+- `sapcfr+`: Meng et al. 2025, the same with r/3 as the prediction.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ import numpy as np
 from tests.reference import efg
 from tests.reference.efg import Array, Floors, Label, Node, Strategy
 
-RULES = ("cfr", "cfr+", "linear", "dcfr", "pcfr+")
+RULES = ("cfr", "cfr+", "linear", "dcfr", "pcfr+", "sapcfr+")
+PREDICTED = {"pcfr+": 1.0, "sapcfr+": 1 / 3}
+"""Which share of the last regrets is expected again."""
 DCFR = (1.5, 0.0, 2.0)
 """alpha, beta, gamma."""
 
@@ -51,13 +54,14 @@ class Iterate:
 
 def average_weight(rule: str, t: int) -> float:
     """w(t)."""
-    return {"cfr": 1.0, "cfr+": t, "linear": t, "dcfr": t ** DCFR[2], "pcfr+": t**2}[rule]
+    power = {"cfr": 0, "cfr+": 1, "linear": 1, "dcfr": DCFR[2], "pcfr+": 2, "sapcfr+": 2}[rule]
+    return float(t**power)
 
 
 def updated(rule: str, regret_sum: Array, regret: Array, t: int) -> Array:
     """R after the (perturbed) regrets of iteration t."""
     total = regret_sum + regret
-    if rule in ("cfr+", "pcfr+"):
+    if rule in ("cfr+", "pcfr+", "sapcfr+"):
         return np.maximum(total, 0.0)
     if rule in ("linear", "dcfr"):
         alpha, beta = (1.0, 1.0) if rule == "linear" else DCFR[:2]
@@ -117,7 +121,7 @@ def run(
                 strategy_sum[label] = strategy_sum[label] + average_weight(rule, t) * reach[label] * used
                 regret = perturbed(q[label] - used @ q[label], floors.get(label))
                 regret_sum[label] = updated(rule, regret_sum[label], regret, t)
-                prediction = regret if rule == "pcfr+" else 0.0
+                prediction = PREDICTED.get(rule, 0.0) * regret
                 row = matched(regret_sum[label] + prediction, threshold)
                 current[label] = efg.with_floor(row, floors.get(label))
         average = {label: _average(label, row, unreached) for label, row in strategy_sum.items()}

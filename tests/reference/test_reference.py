@@ -96,7 +96,8 @@ def test_cfr_on_kuhn_equals_openspiel(rule: str, solver: type) -> None:
 
 
 @pytest.mark.parametrize(
-    ("rule", "at_most"), [("cfr", 0.05), ("cfr+", 0.01), ("linear", 0.02), ("dcfr", 0.01), ("pcfr+", 0.002)]
+    ("rule", "at_most"),
+    [("cfr", 0.05), ("cfr+", 0.01), ("linear", 0.02), ("dcfr", 0.01), ("pcfr+", 0.002), ("sapcfr+", 0.002)],
 )
 def test_every_rule_converges_on_kuhn(rule: str, at_most: float) -> None:
     root = openspiel_game(KUHN).root
@@ -110,7 +111,7 @@ def test_rules_by_hand() -> None:
     np.testing.assert_allclose(cfr.updated("pcfr+", before, regret, 4), [0, 0, 4])
     np.testing.assert_allclose(cfr.updated("linear", before, regret, 4), [-1.6, -0.8, 3.2])  # 4/5
     np.testing.assert_allclose(cfr.updated("dcfr", before, regret, 4), [-1, -0.5, 32 / 9])  # 1/2; 8/9
-    assert [cfr.average_weight(rule, 3) for rule in cfr.RULES] == [1, 3, 3, 9, 9]
+    assert [cfr.average_weight(rule, 3) for rule in cfr.RULES] == [1, 3, 3, 9, 9, 9]
     np.testing.assert_allclose(cfr.matched(np.array([-1.0, 1e-9]), 1e-8), [0.5, 0.5])
     np.testing.assert_allclose(cfr.matched(np.array([-1.0, 1e-9]), 0.0), [0, 1])
 

@@ -36,17 +36,18 @@ def test_rules_by_hand() -> None:
         "cfr": [-2, -1, 4],
         "cfr+": [0, 0, 4],
         "pcfr+": [0, 0, 4],
+        "sapcfr+": [0, 0, 4],
         "linear-cfr": [-1.6, -0.8, 3.2],  # 4/5
         "dcfr": [-1, -0.5, 32 / 9],  # 1/2; 8/9
     }
     assert set(expected) == set(RULES)
     for name, rule in RULES.items():
         np.testing.assert_allclose(rule.accumulate(before, regret, t), expected[name], rtol=1e-6)
-        expected_basis = before + regret if rule.predictive else before
+        expected_basis = before + {"pcfr+": 1, "sapcfr+": 1 / 3}.get(name, 0) * regret
         np.testing.assert_allclose(rule.basis(before, regret), expected_basis, rtol=1e-6)
     weights = {name: float(rule.weight(jnp.array(3.0))) for name, rule in RULES.items()}
-    assert weights == {"cfr": 1, "cfr+": 3, "linear-cfr": 3, "dcfr": 9, "pcfr+": 9}
-    assert [name for name, rule in RULES.items() if rule.predictive] == ["pcfr+"]
+    assert weights == {"cfr": 1, "cfr+": 3, "linear-cfr": 3, "dcfr": 9, "pcfr+": 9, "sapcfr+": 9}
+    assert [name for name, rule in RULES.items() if rule.predictive] == ["pcfr+", "sapcfr+"]
 
 
 def test_rules_are_found_by_name() -> None:
@@ -64,7 +65,14 @@ def kuhn() -> tuple[HistoryTree, efg.Game]:
 
 @pytest.mark.parametrize(
     ("name", "at_most"),
-    [("cfr", 0.05), ("cfr+", 0.01), ("linear-cfr", 0.02), ("dcfr", 0.01), ("pcfr+", 0.002)],
+    [
+        ("cfr", 0.05),
+        ("cfr+", 0.01),
+        ("linear-cfr", 0.02),
+        ("dcfr", 0.01),
+        ("pcfr+", 0.002),
+        ("sapcfr+", 0.002),
+    ],
 )
 def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: float) -> None:
     """The compiled loop, stopped at every one of the first five iterations, at 10 and at 150."""

@@ -1,0 +1,210 @@
+"""The games of the convergence study: blueprints, gadgets, priors, and their exact optima."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgadget import HistoryTree, Policy, cut, enumerate_game, exploitability, game_value, load, refine
+from jaxgadget.batch import Prepared, prepare
+from jaxgadget.blueprints import make_blueprints
+from jaxgadget.evaluate import normalise_rows
+from jaxgadget.games.game import FloatArray
+from jaxgadget.solve.drive import precision
+from jaxgadget.solve.forest import GadgetGames, build_games
+from jaxgadget.solve.gadget import GADGETS, Gadget
+from jaxgadget.solve.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
+from jaxgadget.solve.ranges import Ranges
+from jaxgadget.tree.forest import Forest, build_forest
+
+BLUEPRINTS = ("uniform", "geometric:2.0", "geometric:0.5", "cfr:10", "cfr:100", "dirichlet:0", "dirichlet:1")
+EPSILONS = (1e-3, 2e-2)
+KINDS = ("resolving", "max-margin")
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """A game, its cut, and how many iterations are worth waiting for."""
+
+    name: str
+    game: str
+    cut: str
+    horizon: int
+
+
+GOOFSPIEL = "goofspiel(num_cards={},imp_info=True,points_order=descending)"
+
+CASES = {
+    case.name: case
+    for case in (
+        Case("leduc", "leduc_poker", "flop", 10_000),
+        Case("goofspiel4", GOOFSPIEL.format(4), "depth:1", 10_000),
+        Case("liars_dice", "liars_dice(numdice=1,dice_sides=4)", "depth:1", 10_000),
+        Case("goofspiel5", GOOFSPIEL.format(5), "depth:1", 5_000),
+        Case("kuhn", "kuhn_poker", "depth:1", 50),
+    )
+}
+"""The last one is for `--quick`."""
+
+
+@dataclasses.dataclass(frozen=True)
+class ScaledPrior(BlueprintPrior):
+    """The blueprint prior in another scale, clipped as usual.
+
+    Attributes:
+      scale: `largest` divides a subgame's reaches by the largest instead of by their sum;
+        `squared` squares them before they are divided by their sum.
+    """
+
+    scale: str = "largest"
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _scaled(ranges, self.scale, self.clip, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _scaled(ranges, self.scale, self.clip, 1.0)
+
+
+def _scaled(ranges: Ranges, scale: str, clip: float, otherwise: float) -> jax.Array:
+    reach = ranges.opponent**2 if scale == "squared" else ranges.opponent
+    if scale == "largest":
+        most = jax.ops.segment_max(reach, ranges.subgame, num_segments=ranges.num_subgames)
+        whole = ranges.spread(jnp.maximum(most, 0))
+    else:
+        whole = ranges.spread(ranges.per_subgame(reach))
+    share = reach / jnp.where(whole > 0, whole, 1)
+    return jnp.where(whole > 0, jnp.maximum(share, clip), otherwise)
+
+
+FAMILIES = {
+    "priors": {"uniform": UniformPrior(), "blueprint": BlueprintPrior()},
+    "scales": {
+        "by sum": BlueprintPrior(),
+        "by largest": ScaledPrior(PRIOR_CLIP, "largest"),
+        "squared": ScaledPrior(PRIOR_CLIP, "squared"),
+        "clip 0.01": BlueprintPrior(1e-2),
+    },
+}
+"""What goes into one batch: the two priors, or four scales of the blueprint prior."""
+
+
+@functools.cache
+def load_tree(case: Case) -> HistoryTree:
+    """The case's histories."""
+    return enumerate_game(load(case.game))
+
+
+@functools.cache
+def load_blueprints(case: Case) -> Policy:
+    """The case's blueprints, a lane each."""
+    return make_blueprints(load_tree(case), BLUEPRINTS, progress=False)
+
+
+@functools.cache
+def load_value(case: Case) -> tuple[float, float]:
+    """Bracket of player 0's value of the case's game."""
+    return game_value(load_tree(case), progress=False)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Games:
+    """One kind of gadget game of a case, all lanes, in float64.
+
+    Lanes run over priors, then ε, then blueprints.
+
+    Attributes:
+      case: the game.
+      player: who re-solves.
+      kind: of gadget.
+      forest: the subgames.
+      prepared: what the blueprints bring.
+      gadgets: one for every prior and ε.
+      names: `prior, ε` of every gadget.
+      games: what is solved.
+      count: games, padding not included.
+    """
+
+    case: Case
+    player: int
+    kind: str
+    forest: Forest
+    prepared: Prepared
+    gadgets: tuple[Gadget, ...]
+    names: tuple[tuple[str, float], ...]
+    games: GadgetGames
+    count: int
+
+    @property
+    def rule(self) -> str | None:
+        """How the certificate adds games up: `sum` for resolving, `max` for max-margin."""
+        return self.gadgets[0].bound
+
+    @property
+    def lanes(self) -> list[tuple[str, float, str]]:
+        """Prior, ε and blueprint of every lane."""
+        labels = load_blueprints(self.case).labels
+        return [(prior, epsilon, label) for prior, epsilon in self.names for label in labels]
+
+    def total(self, x: FloatArray) -> FloatArray:
+        """`[games, lanes]` in units of payoff → `[lanes]` shares of the payoff range, added up by `rule`."""
+        return (x.sum(axis=0) if self.rule == "sum" else x.max(axis=0)) / load_tree(self.case).payoff_range
+
+    def with_epsilon(self, least: float, factor: float = 1.0) -> GadgetGames:
+        """The same games with every ε multiplied, up to a half, and raised to at least `least`."""
+        raised = [max(g.epsilon, min(factor * g.epsilon, 0.5), least) for g in self.gadgets]
+        gadgets = [dataclasses.replace(g, epsilon=e) for g, e in zip(self.gadgets, raised, strict=True)]
+        return _build(self.forest, self.prepared, gadgets)[0]
+
+    def blueprint(self, player: int) -> jax.Array:
+        """A player's blueprints below the cut, repeated for every gadget."""
+        return jnp.tile(self.prepared.strategy[player].body, (1, len(self.gadgets)))
+
+    def exploitability(self, strategy: FloatArray) -> FloatArray:
+        """`[lanes]` of the refined policies in the full game, from strategies `[Q, lanes]` below the cut."""
+        tree, player, value = load_tree(self.case), self.player, load_value(self.case)
+        before = Policy.stack([load_blueprints(self.case)] * len(self.gadgets))
+        rows, sequence = before.probabilities[player].copy(), self.forest.form.action_sequences(player)
+        rows[sequence[sequence >= 0] - 1] = strategy[: len(sequence)][sequence >= 0]
+        infosets, other = tree.infosets[player], before.probabilities[1 - player]
+        inside = np.isin(infosets.infoset[1:], self.forest.infosets(player))
+        rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
+        pair = (rows, other) if player == 0 else (other, rows)
+        return exploitability(Policy(tree, pair, before.labels), player, value=value)
+
+
+def build(case: Case, player: int, kind: str, family: str) -> Games:
+    """Puts one kind of gadget game of a case on the device."""
+    named = {(name, e): GADGETS[kind](prior, e) for name, prior in FAMILIES[family].items() for e in EPSILONS}
+    tree, gadgets = load_tree(case), tuple(named.values())
+    forest = build_forest(tree, cut(tree, case.cut))
+    prepared = prepare(forest, player, load_blueprints(case), gadgets)
+    games, count = _build(forest, prepared, gadgets)
+    return Games(case, player, kind, forest, prepared, gadgets, tuple(named), games, count)
+
+
+def _build(forest: Forest, prepared: Prepared, gadgets: Sequence[Gadget]) -> tuple[GadgetGames, int]:
+    with precision(np.float64):
+        games, layout = build_games(forest, prepared.structure, prepared.ranges, gadgets, np.float64, None)
+    return games, layout.num_games
+
+
+def solve_exactly(games: Games) -> tuple[FloatArray, FloatArray]:
+    """Optima `[games, lanes]` by linear programs, and exploitabilities of exact policies, `[lanes]`."""
+    found = refine(
+        load_tree(games.case),
+        games.case.cut,
+        load_blueprints(games.case),
+        games.gadgets,
+        player=games.player,
+        algorithm="lp",
+        value=load_value(games.case),
+        progress=False,
+    )
+    return found.gadget_value[: games.count], found.refined_exploitability

@@ -1,0 +1,176 @@
+"""What was tried: regret-matching rules, averagings, annealed ε, warm starts, precision."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Literal
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from experiments.convergence.cases import EPSILONS, Games
+from jaxgadget.solve.cfr import State, run, start
+from jaxgadget.solve.problem import Parts
+from jaxgadget.solve.regret import RULES, Rule
+from jaxgadget.solve.treeplex import expand_infosets, sum_actions
+
+Warmth = Literal["blueprint", "regrets", "strategy"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Tried(Rule):
+    """A rule with two more settings.
+
+    Attributes:
+      trust: how much of the last regrets a predictive rule expects again; a third in simple
+        asymmetric predictive CFR+, SAPCFR+ (Meng et al. 2026, arXiv 2503.12770).
+      decay: regrets are multiplied by (t / (t + 1))^decay after iteration t.
+    """
+
+    trust: float = 1.0
+    decay: float = 0.0
+
+    def accumulate(self, regret_sum: jax.Array, regret: jax.Array, t: jax.Array) -> jax.Array:
+        """See `Rule`."""
+        total = super().accumulate(regret_sum, regret, t)
+        return total * (t / (t + 1)) ** self.decay if self.decay else total
+
+    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
+        """See `Rule`."""
+        return regret_sum + self.trust * regret if self.predictive else regret_sum
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Method:
+    """One way to solve.
+
+    Attributes:
+      name: in tables.
+      rule: regret matching and averaging.
+      everywhere: run in all games; else in those of `study.CHEAP` only.
+      anneal: at iteration t ε is at least anneal / t, until it is the gadget's own.
+      finish: at iteration t ε is finish / t times the gadget's own, but no more than a half, until t is
+        that many.
+      restart: the average starts again whenever ε changes.
+      warm: what regrets begin with; see `begin`.
+      warmth: by how much those are multiplied.
+      dtype: of the solve.
+    """
+
+    name: str
+    rule: Rule
+    everywhere: bool = False
+    anneal: float = 0.0
+    finish: int = 0
+    restart: bool = False
+    warm: Warmth | None = None
+    warmth: float = 1.0
+    dtype: str = "float64"
+
+
+def _plus(averaging: float, trust: float = 0.0, decay: float = 0.0, discount: float | None = None) -> Rule:
+    return Tried(
+        name="tried",
+        plus=True,
+        predictive=trust > 0,
+        averaging=averaging,
+        trust=trust,
+        decay=decay,
+        positive_discount=discount,
+    )
+
+
+CFR_PLUS, PREDICTIVE, CAUTIOUS = RULES["cfr+"], RULES["pcfr+"], _plus(2.0, 1 / 3)
+
+METHODS = {
+    method.name: method
+    for method in (
+        Method(name="CFR+ linear", rule=CFR_PLUS, everywhere=True),
+        Method(name="PCFR+ quadratic", rule=PREDICTIVE, everywhere=True),
+        Method(name="SAPCFR+ quadratic", rule=CAUTIOUS, everywhere=True),
+        Method(name="DCFR", rule=RULES["dcfr"], everywhere=True),
+        Method(name="CFR+ quadratic", rule=_plus(2.0), everywhere=True),
+        Method(name="PCFR+ linear", rule=_plus(1.0, 1.0), everywhere=True),
+        Method(name="SAPCFR+ linear", rule=_plus(1.0, 1 / 3), everywhere=True),
+        Method(name="SAPCFR+ quadratic, annealed", rule=CAUTIOUS, everywhere=True, anneal=1.0),
+        Method(name="SAPCFR+ quadratic, annealed slowly", rule=CAUTIOUS, everywhere=True, anneal=10.0),
+        Method(name="SAPCFR+ quadratic, annealed till 2,500", rule=CAUTIOUS, everywhere=True, finish=2_500),
+        Method(name="CFR+ linear, annealed till 2,500", rule=CFR_PLUS, finish=2_500),
+        Method(name="CFR+ uniform", rule=_plus(0.0)),
+        Method(name="PCFR+ uniform", rule=_plus(0.0, 1.0)),
+        Method(name="SAPCFR+ quintic", rule=_plus(5.0, 1 / 3)),
+        Method(name="SAPCFR+ 2/3 quadratic", rule=_plus(2.0, 2 / 3)),
+        Method(name="PDCFR+", rule=_plus(5.0, 1.0, discount=2.3)),
+        Method(name="CFR+ quadratic, decay 1", rule=_plus(2.0, decay=1.0)),
+        Method(name="PCFR+ quadratic, decay 1", rule=_plus(2.0, 1.0, decay=1.0)),
+        Method(name="PCFR+ quadratic, decay 4", rule=_plus(2.0, 1.0, decay=4.0)),
+        Method(name="CFR+ linear, annealed", rule=CFR_PLUS, anneal=1.0),
+        Method(name="CFR+ linear, annealed, restarted", rule=CFR_PLUS, anneal=1.0, restart=True),
+        Method(name="CFR+ linear, annealed slowly", rule=CFR_PLUS, anneal=10.0),
+        Method(name="CFR+ linear, from blueprint", rule=CFR_PLUS, warm="blueprint"),
+        Method(name="CFR+ linear, regrets × 10", rule=CFR_PLUS, warm="regrets", warmth=10.0),
+        Method(name="CFR+ linear, strategy × 1", rule=CFR_PLUS, warm="strategy"),
+        Method(name="CFR+ linear, strategy × 10", rule=CFR_PLUS, warm="strategy", warmth=10.0),
+        Method(name="SAPCFR+ quadratic, from blueprint", rule=CAUTIOUS, warm="blueprint"),
+        Method(name="CFR+ linear, float32", rule=CFR_PLUS, dtype="float32"),
+        Method(name="SAPCFR+ quadratic, float32", rule=CAUTIOUS, dtype="float32"),
+    )
+}
+"""In the order in which they run."""
+
+LARGE = 1e9
+"""Regrets next to which one iteration's do not count."""
+
+
+def begin(games: Games, method: Method) -> State:
+    """What a method starts from; call in its precision.
+
+    Without warmth nothing is known and play is uniform. `blueprint`: both players' first strategies
+    below the cut are their blueprints. `regrets`: the same, and the regrets of that play are multiplied.
+    `strategy`: regrets begin proportional to the blueprints' strategies, at every infoset as large as
+    the sum of its regrets' sizes against the blueprint.
+    """
+    problem = games.games.problem
+    if method.warm is None:
+        return start(problem)
+    bodies = [games.blueprint(player) for player in (0, 1)]
+    fresh = start(problem)
+    large = [Parts(jnp.full_like(r.entry, LARGE), LARGE * b) for r, b in _pairs(fresh, bodies)]
+    played = run(problem, dataclasses.replace(fresh, regret_sum=tuple(large)), jnp.int32(1), rule=CFR_PLUS)
+    nothing = jax.tree.map(jnp.zeros_like, (played.regret_sum, played.strategy_sum))
+    first = dataclasses.replace(
+        played, iteration=jnp.int32(0), regret_sum=nothing[0], strategy_sum=nothing[1]
+    )
+    if method.warm == "blueprint":
+        return first
+    rule = CFR_PLUS if method.warm == "regrets" else RULES["cfr"]
+    seen = run(problem, first, jnp.int32(1), rule=rule)
+    if method.warm == "regrets":
+        regret = jax.tree.map(lambda r: method.warmth * r, seen.regret_sum)
+        return dataclasses.replace(seen, regret_sum=regret)
+    regret = [
+        Parts(jnp.zeros_like(r.entry), method.warmth * b * _size(side.body, r.body))
+        for side, (r, b) in zip(problem.sides, _pairs(seen, bodies), strict=True)
+    ]
+    return dataclasses.replace(start(problem), regret_sum=(regret[0], regret[1]))
+
+
+def _pairs(state: State, bodies: list[jax.Array]) -> list[tuple[Parts, jax.Array]]:
+    return list(zip(state.regret_sum, bodies, strict=True))
+
+
+def _size(treeplex: object, regret: jax.Array) -> jax.Array:
+    return expand_infosets(treeplex, sum_actions(treeplex, jnp.abs(regret)))
+
+
+def epsilon_at(method: Method, iteration: int) -> tuple[float, float]:
+    """From this iteration on, to the next look: the least ε, and what every gadget's own is multiplied by."""
+    t = max(iteration, 2)
+    least = min(0.5, method.anneal / t)
+    return least if least > min(EPSILONS) else 0.0, max(1.0, method.finish / t)
+
+
+def as_numpy(sums: tuple[Parts, Parts]) -> tuple[Parts, Parts]:
+    """A copy that the next run does not overwrite."""
+    return jax.tree.map(lambda x: np.array(x, np.float64), sums)
