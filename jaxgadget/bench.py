@@ -8,10 +8,12 @@ updates both players; the clock stops when the device is done.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import pathlib
 import platform
+import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -26,9 +28,11 @@ from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.registry import load
 from jaxgadget.peers import PEERS, Runner, build_peer, check_peer, is_installed, num_cores
 from jaxgadget.progress import progress_bar
-from jaxgadget.solve.cfr import run, start
+from jaxgadget.solve.cfr import State, run, start
+from jaxgadget.solve.chunks import run_all
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.drive import check_dtype, check_iterations, precision
+from jaxgadget.solve.plan import Plan, num_bytes, plan_game
 from jaxgadget.solve.problem import whole_game
 from jaxgadget.solve.regret import Rule, find_rule
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -236,21 +240,31 @@ def _runners(tree: HistoryTree, plan: _Plan, skipped: list[str], progress: bool 
 
 
 def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule) -> Runner:
-    """Builds whole-game CFR on lanes, compiles it and runs an iteration: all that knows how it is run."""
+    """Builds whole-game CFR on lanes, compiles it and runs an iteration: all that knows how it is run.
+
+    Lanes are split as `refine` splits them: into chunks that fit a core's cache, a core for each.
+    """
     watch = Stopwatch()
     with precision(dtype):
         used, peak = _device_bytes()
         with watch.phase("build"):
-            problem = whole_game(form, num_lanes=lanes, dtype=dtype)
-            state = jax.block_until_ready(start(problem))
+            plan = plan_game(whole_game(form, num_lanes=1, dtype=dtype), lanes)
+            problem = whole_game(form, num_lanes=plan.chunk, dtype=dtype)
+            states = [jax.block_until_ready(start(problem)) for _ in range(plan.num_chunks)]
         with watch.phase("compile"):
-            loop = run.lower(problem, state, np.int32(0), rule=rule).compile()
+            loop = run.lower(problem, states[0], np.int32(0), rule=rule).compile()
 
     def advance(iterations: int) -> None:
-        nonlocal state, done
+        nonlocal done
         done += iterations
-        with precision(dtype):
-            state = jax.block_until_ready(loop(problem, state, jax.device_put(np.int32(done))))
+
+        def work(number: int) -> None:
+            with precision(dtype):
+                until = jax.device_put(np.int32(done))
+                states[number] = jax.block_until_ready(loop(problem, states[number], until))
+
+        tasks = [functools.partial(work, number) for number in range(plan.num_chunks)]
+        run_all(tasks, plan.workers, threading.Event(), lambda: None)
 
     done = 0
     advance(1)
@@ -262,7 +276,7 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
         advance=advance,
         build_seconds=watch.seconds["build"],
         compile_seconds=watch.seconds["compile"],
-        peak_bytes=in_use - used if in_use > peak else _loop_bytes(loop),
+        peak_bytes=in_use - used if in_use > peak else _solve_bytes(loop, plan, states),
     )
 
 
@@ -272,13 +286,14 @@ def _device_bytes() -> tuple[int, int]:
     return int(stats.get("bytes_in_use", 0)), int(stats.get("peak_bytes_in_use", 0))
 
 
-def _loop_bytes(loop: jax.stages.Compiled) -> int | None:
-    """What XLA says that the compiled program needs."""
+def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State]) -> int | None:
+    """What XLA says that the compiled program needs, for every worker, and the states that wait."""
     found = loop.memory_analysis()
     if found is None:
         return None
     kept = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
-    return int(kept + found.temp_size_in_bytes)
+    waiting = (len(states) - plan.workers) * num_bytes(states[0])
+    return int(plan.workers * (kept + found.temp_size_in_bytes) + waiting)
 
 
 def _race(

@@ -16,7 +16,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.solve.cfr import start
-from jaxgadget.solve.devices import Place
+from jaxgadget.solve.devices import HOME, Place
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.forest import KindLanes, games_shape, with_lanes
 from jaxgadget.solve.payoff import MatrixPayoff
@@ -232,9 +232,43 @@ def plan_solve(
       ValueError: if there is not enough for a chunk of the size asked for, or the devices do not
         divide it.
     """
-    place = lanes.place
     loop, size = solve_size(lanes, dtype)
     shared = num_bytes((lanes.structure, lanes.sides, lanes.entry, lanes.ranges))
+    what = f"{lanes.kind.name}: {{}} lane(s) of {lanes.layout.num_games} game(s)"
+    needs = Needs(what, size, loop.lane, shared)
+    return plan_lanes(lanes.num_lanes, needs, lanes.place, memory_limit, chunk)
+
+
+def plan_game(problem: Problem, lanes: int) -> Plan:
+    """Splits lanes of a whole game into chunks, on the default device.
+
+    Args:
+      problem: the game with one lane, in the precision of the solve.
+      lanes: how many there will be.
+    """
+    loop = loop_size(problem)
+    return plan_lanes(lanes, Needs("the game: {} lane(s)", loop, loop.lane, 0), HOME, None, None)
+
+
+class Needs(NamedTuple):
+    """What lanes take.
+
+    Attributes:
+      what: they are, with a place for their number.
+      size: bytes of a chunk.
+      loop: bytes that an iteration touches, for every lane.
+      shared: bytes that all chunks share.
+    """
+
+    what: str
+    size: Size
+    loop: int
+    shared: int
+
+
+def plan_lanes(lanes: int, needs: Needs, place: Place, memory_limit: int | None, chunk: int | None) -> Plan:
+    """Splits so many lanes into chunks; see `plan_solve`."""
+    _, size, loop, shared = needs
     available = find_memory(place, shared) if memory_limit is None else memory_limit
     devices, cores = len(place.devices), find_workers(place)
     if chunk is not None and chunk % devices:
@@ -244,27 +278,26 @@ def plan_solve(
         )
     most = None
     if place.on_cpu:
-        most = max(CACHE_BYTES // loop.lane // LANE_STEP, 1) * LANE_STEP
+        most = max(CACHE_BYTES // loop // LANE_STEP, 1) * LANE_STEP
     overhead = CHUNK_LANES if place.on_cpu else LAUNCH_LANES
     found: list[tuple[int, int, int]] = []
     for workers in range(1, cores + 1):
-        room = lanes.num_lanes
+        room = lanes
         if available is not None:
             room = ((available - shared) // workers - size.fixed) // size.lane
         limit = devices * (room if most is None else min(room, most))
-        size_of = choose_chunk(lanes.num_lanes, limit, devices, workers, overhead) if chunk is None else chunk
+        size_of = choose_chunk(lanes, limit, devices, workers, overhead) if chunk is None else chunk
         if devices <= limit and size_of <= devices * room:
-            rounds = -(-lanes.num_lanes // (size_of * workers))
+            rounds = -(-lanes // (size_of * workers))
             found.append((rounds * (size_of + overhead), workers, size_of))
     if not found:
         least = 1 if chunk is None else -(-chunk // devices)
         raise (DoesNotFit if chunk is None else ValueError)(
-            f"{lanes.kind.name}: {least} lane(s) of {lanes.layout.num_games} game(s) take "
-            f"{megabytes(shared + size.total(least))} of memory, {megabytes(available or 0)} may be taken; "
-            + ADVICE
+            f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
+            f"{megabytes(available or 0)} may be taken; {ADVICE}"
         )
     _, workers, size_of = min(found)
-    plan = Plan(lanes.num_lanes, size_of, workers, devices, size, shared, available)
+    plan = Plan(lanes, size_of, workers, devices, size, shared, available)
     return dataclasses.replace(plan, workers=min(workers, plan.num_chunks))
 
 

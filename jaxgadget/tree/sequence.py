@@ -167,19 +167,16 @@ def build_treeplex(
       The treeplex, and `[m]` the position in it of every given infoset.
     """
     padded_roots = rounding(num_roots)
-    parent, position = np.zeros(len(depth), np.int64), np.zeros(len(depth), np.int64)
+    parent, position = parent_slot.astype(np.int64), np.zeros(len(depth), np.int64)
     first_sequence: list[IntArray] = [np.zeros(0, np.int64)]
     next_infoset, next_sequence = 0, padded_roots
     levels: list[tuple[Run, ...]] = []
     before = np.zeros(1, np.int64)  # sequences of the level above before each slot of its infosets
     for level in range(int(depth.max(initial=-1)) + 1):
         rows = np.nonzero(depth == level)[0]
-        above = parent_infoset[rows]
-        first = np.concatenate(first_sequence)
-        inside = above >= 0
-        parent[rows] = parent_slot[rows]
-        slots = before[parent_slot[rows][inside]]
-        parent[rows[inside]] = first[position[above[inside]]] + slots
+        inside = rows[parent_infoset[rows] >= 0]
+        first = np.concatenate(first_sequence)[position[parent_infoset[inside]]]
+        parent[inside] = first + before[parent_slot[inside]]
         rows = rows[np.lexsort((parent[rows], -num_actions[rows]))]
         runs, infosets_before = _lay_out_level(num_actions[rows], rounding)
         position[rows] = next_infoset + infosets_before
