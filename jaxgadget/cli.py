@@ -207,6 +207,7 @@ def refine(
     target_gap: options.TargetGap = None,
     checkpoint: options.CheckpointFolder = None,
     time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
     plot: options.Plot = None,
     save: options.Save = None,
     rows: options.Rows = False,
@@ -234,16 +235,16 @@ def refine(
     from jaxgadget.solve.clock import Stopwatch
 
     with (watch := Stopwatch()).phase("build"):
-        profiles = make_blueprints(tree, specs)
+        asked = (tree, where, make_blueprints(tree, specs), gadgets)
     how: dict[str, Any] = {"algorithm": algorithm.value, "iterations": iterations, "dtype": dtype.value}
-    how |= {"target_gap": target_gap, "checkpoint": checkpoint, "time_limit": time_limit}
+    how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     if player is options.PlayerName.BOTH:
-        both = refine_both(tree, where, profiles, gadgets, **how)
+        both = refine_both(*asked, checkpoint=checkpoint, **how)
         results, policy = list(both.players), both.policy
     else:
         both = None
-        results = [refine_subgames(tree, where, profiles, gadgets, player=int(player), **how)]
+        results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
         policy = results[0].policy
     if save is not None:
         policy.save(save)

@@ -177,6 +177,16 @@ TimeLimit = Annotated[
         help="For `lp`: an error if a linear program takes longer (`refine`: all of a gadget and blueprint).",
     ),
 ]
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="BYTES",
+        min=1,
+        help="What a solve may take on each device; lanes and subgames are split until that suffices. "
+        "[default: most of what is free]",
+    ),
+]
 Floor = Annotated[
     float,
     typer.Option(
