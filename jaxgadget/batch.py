@@ -32,7 +32,7 @@ from jaxgadget.solve.devices import HOME, Place
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.exactly import HostGames, solve_lanes, to_host
 from jaxgadget.solve.gadget import AUTO, Gadget, Layout
-from jaxgadget.solve.parts import load_parts, restrict, save_parts, separable, take_part
+from jaxgadget.solve.parts import has_array, load_parts, restrict, save_parts, separable, take_part
 from jaxgadget.solve.plan import DoesNotFit, Plan, plan_ranges, plan_solve
 from jaxgadget.solve.prior import NoPrior
 from jaxgadget.solve.regret import Rule
@@ -202,11 +202,18 @@ class Batch:
         return found
 
     def _alike(self, part: IntArray) -> list[IntArray]:
-        """Some subgames, in parts of equal shape if that makes up for few lanes."""
+        """Some subgames, in parts of equal shape if that makes up for few lanes.
+
+        A solve that may go on with more iterations is of one form whatever their number.
+        """
         most = max(collections.Counter(map(type, self.gadgets)).values()) * self.blueprint.num_lanes
-        if most > FEW_LANES or self.settings.iterations < MANY_ITERATIONS:
+        if most > FEW_LANES or self.settings.iterations < MANY_ITERATIONS or self.settings.folder is not None:
             return [part]
-        if len(part) < self.forest.num_subgames or not separable(self.gadgets):
+        if (
+            len(part) < self.forest.num_subgames
+            or not separable(self.gadgets)
+            or any(map(has_array, self.gadgets))
+        ):
             return [part]
         return find_alike(self.forest)
 

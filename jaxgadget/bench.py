@@ -251,6 +251,7 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
             plan = plan_game(whole_game(form, num_lanes=1, dtype=dtype), lanes)
             problem = whole_game(form, num_lanes=plan.chunk, dtype=dtype)
             states = [jax.block_until_ready(start(problem)) for _ in range(plan.num_chunks)]
+        jax.clear_caches()  # or an earlier row's program would be taken for this one's
         with watch.phase("compile"):
             loop = run.lower(problem, states[0], np.int32(0), rule=rule).compile()
 

@@ -6,8 +6,11 @@ import contextlib
 import os
 import pathlib
 import tempfile
+import threading
 from collections.abc import Generator
 from typing import IO
+
+_ONE_ASKS = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -61,6 +64,7 @@ def make_folder(path: str | os.PathLike[str]) -> None:
 
 
 def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
+    with _ONE_ASKS:  # one can only ask by changing it, and several threads may write
+        mask = os.umask(0)
+        os.umask(mask)
     return mask

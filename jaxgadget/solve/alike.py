@@ -105,8 +105,9 @@ def take(solved: Any, number: int, count: int, blueprints: int) -> Any:
     """What concerns one of `count` stacked forests: the same arrays with its lanes only."""
 
     def mine(x: Any) -> Any:
-        by_forest = np.asarray(x).reshape(*x.shape[:-1], -1, count, blueprints)
-        return by_forest[..., number, :].reshape(*x.shape[:-1], -1)
+        *rows, lanes = np.shape(x)
+        by_forest = np.asarray(x).reshape(*rows, lanes // (count * blueprints), count, blueprints)
+        return by_forest[..., number, :].reshape(*rows, lanes // count)
 
     return jax.tree.map(mine, solved)
 
@@ -124,9 +125,9 @@ def align(entries: Sequence[Entries]) -> Entries:
 
 def _interleave(arrays: Sequence[Any], blueprints: int) -> Any:
     """`[…, gadgets × blueprints]` each → `[…, gadgets × forests × blueprints]`."""
-    split = [np.asarray(x).reshape(*x.shape[:-1], -1, blueprints) for x in arrays]
-    together = np.stack(split, axis=-2)
-    return together.reshape(*together.shape[:-3], -1)
+    *rows, lanes = np.shape(arrays[0])
+    split = [np.asarray(x).reshape(*rows, lanes // blueprints, blueprints) for x in arrays]
+    return np.stack(split, axis=-2).reshape(*rows, lanes * len(arrays))
 
 
 def _shape(lanes: KindLanes) -> Any:

@@ -29,6 +29,13 @@ def separable(gadgets: Sequence[Gadget]) -> bool:
     return not any("trunk" in gadget.needs for gadget in gadgets)
 
 
+def has_array(gadget: Gadget) -> bool:
+    """Whether a gadget has a user's numbers for the roots of the whole forest."""
+    return isinstance(gadget.prior, ArrayPrior) or isinstance(
+        getattr(gadget, "alternative", None), ArrayValues
+    )
+
+
 def take_part(forest: Forest, subgames: IntArray) -> Forest:
     """The forest of some subgames alone, in the order given."""
     cut = forest.cut

@@ -20,7 +20,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from jaxgadget.games.game import IntArray
-from jaxgadget.solve.rows import UNROLLED_WIDTH, RowSums, build_row_sums, take_rows
+from jaxgadget.solve.rows import EXACT, UNROLLED_WIDTH, RowSums, build_row_sums, take_rows
 from jaxgadget.tree.sequence import Entries, Rounding, exact_size
 
 PayoffForm = Literal["auto", "rows", "blocks"]
@@ -68,7 +68,7 @@ def _multiply(matrix: jax.Array, x: jax.Array) -> jax.Array:
     """Blocks `[b, i, j]` (or `[b, i, j, L]`) times `[b, j, L]`; narrow ones as one fused loop."""
     width, by_lane = matrix.shape[2], matrix.ndim == 4
     if width > UNROLLED_WIDTH:
-        return jnp.einsum("bijl,bjl->bil" if by_lane else "bij,bjl->bil", matrix, x)
+        return jnp.einsum("bijl,bjl->bil" if by_lane else "bij,bjl->bil", matrix, x, precision=EXACT)
     columns = matrix if by_lane else matrix[..., None]
     terms = [columns[:, :, j] * x[:, j : j + 1] for j in range(width)]
     return functools.reduce(jnp.add, terms)
@@ -131,6 +131,14 @@ def build_payoff(
         for side in (entries, _turned(entries))
     )
     return MatrixPayoff(maps=(forward, backward))
+
+
+def payoff_bytes(entries: Entries, dtype: DTypeLike) -> int:
+    """About what one direction of a payoff takes on a device, before it is there."""
+    fill, size = block_fill(entries), np.dtype(dtype).itemsize
+    if fill >= MIN_BLOCK_FILL:
+        return round(len(entries.row) * size / fill)
+    return 2 * len(entries.row) * (size + 4)  # rows are filled up to powers of two
 
 
 def block_fill(entries: Entries) -> float:

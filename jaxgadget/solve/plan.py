@@ -19,7 +19,7 @@ from jaxgadget.solve.cfr import start
 from jaxgadget.solve.devices import HOME, Place
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.forest import KindLanes, games_shape, with_lanes
-from jaxgadget.solve.payoff import MatrixPayoff
+from jaxgadget.solve.payoff import MatrixPayoff, payoff_bytes
 from jaxgadget.solve.problem import Problem
 from jaxgadget.tree.forest import Forest
 
@@ -49,6 +49,9 @@ DEVICE_SHARE = 0.75
 
 RANGE_ARRAYS = 2.5
 """What a blueprint's ranges take while they are computed, in arrays `[S_0 + S_1, lanes]` of float64."""
+
+STRUCTURE_BYTES = 40
+"""What a sequence takes in a forest's index arrays, payoffs aside."""
 
 MANY_LANES = 1 << 16
 """Ranges of more blueprints than that are computed one part after the other in any case."""
@@ -207,6 +210,9 @@ def solve_size(lanes: KindLanes, dtype: DTypeLike) -> tuple[Size, Size]:
     loop = loop_size(jax.tree.map(lambda x: _in_precision(x, dtype), games.problem))
     numbers: list[Any] = [games.problem.terms, games.problem.zero, games.live, games.mistakes, games.epsilon]
     with_lanes(games.ranges, numbers.append)
+    payoff = games.problem.payoff
+    if isinstance(payoff, MatrixPayoff) and payoff.by_lane:  # in float64 beside the solve's own
+        payoff.with_numbers(numbers.append)
     final = round(FINAL_ARRAYS * 8 * _sequences(games.problem))
     return loop, Size(loop.fixed, num_bytes(numbers) + max(loop.lane, final))
 
@@ -338,8 +344,9 @@ def plan_ranges(forest: Forest, place: Place, memory_limit: int | None = None) -
       DoesNotFit: if there is not enough memory for one.
     """
     available = find_memory(place) if memory_limit is None else memory_limit
-    entries = 4 * (8 + 4) * len(forest.form.payoff.row)  # twice both ways, with an index
-    lane = round(RANGE_ARRAYS * 8 * sum(treeplex.num_sequences for treeplex in forest.form.treeplex))
+    sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
+    entries = STRUCTURE_BYTES * sequences + 4 * payoff_bytes(forest.form.payoff, np.float64)
+    lane = round(RANGE_ARRAYS * 8 * sequences)
     if available is None:
         return MANY_LANES
     if available < entries + lane:

@@ -121,18 +121,17 @@ class Bounds:
         legal = self.legal.astype(treeplex.share.dtype)
         return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
 
-    def scale(self, level: Level, positive: jax.Array, zero: jax.Array) -> jax.Array:
-        """`[infosets, L]` what a level's positive regrets are multiplied with; see `match`.
+    def divisor(self, level: Level, positive: jax.Array, zero: jax.Array) -> jax.Array:
+        """`[infosets, L]` what a level's positive regrets are divided by; see `match`.
 
-        Where there are none, it is below zero: minus the probability of each legal action.
+        Where there are none, it is below zero: minus the number of legal actions.
         """
         total = level.sums(positive)
         if self.legal is None:
             width = jnp.asarray(level.widths, total.dtype)[:, None]
         else:
             width = jnp.maximum(level.sums(self.legal[level.actions].astype(total.dtype)), 1)
-        some = total > zero
-        return jnp.where(some, 1, -1) / jnp.where(some, total, width)
+        return jnp.where(total > zero, total, -width)
 
     def mapped_back(self, level: Level, regret: jax.Array) -> jax.Array:
         """Bᵀ times what every action of a level would have gained."""
@@ -179,13 +178,13 @@ def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds)
     positive = jnp.maximum(basis, 0)
     if bounds.legal is not None:
         positive = jnp.where(bounds.legal, positive, 0)
-    scales = [
-        level.spread(bounds.scale(level, positive[level.actions], zero[level.infosets]))
+    divisors = [
+        level.spread(bounds.divisor(level, positive[level.actions], zero[level.infosets]))
         for level in treeplex.levels()
     ]
-    scale = jnp.concatenate([slot for level in scales for slot in level])
-    uniform = -scale if bounds.legal is None else jnp.where(bounds.legal, -scale, 0)
-    return bounds.floored(treeplex, jnp.where(scale > 0, positive * scale, uniform))
+    divisor = jnp.concatenate([slot for level in divisors for slot in level])
+    uniform = 1 if bounds.legal is None else bounds.legal.astype(basis.dtype)
+    return bounds.floored(treeplex, jnp.where(divisor > 0, positive, uniform) / jnp.abs(divisor))
 
 
 def learn(

@@ -20,6 +20,9 @@ from jaxgadget.tree.sequence import Rounding, exact_size
 UNROLLED_WIDTH = 16
 """Wider buckets are one contraction instead of a chain of fused gathers."""
 
+EXACT = jax.lax.Precision.HIGHEST
+"""Of contractions: a GPU would else round float32 to ten bits."""
+
 MIN_FILL = 0.3
 """Below this share of used cells, rows are sorted into buckets of similar width."""
 
@@ -114,7 +117,8 @@ def build_sums(
 
 def _bucket_sum(index: jax.Array, weight: jax.Array, x: jax.Array) -> jax.Array:
     if index.shape[0] > UNROLLED_WIDTH:
-        return jnp.einsum("crl,crl->rl" if weight.ndim == 3 else "cr,crl->rl", weight, take_rows(x, index))
+        form = "crl,crl->rl" if weight.ndim == 3 else "cr,crl->rl"
+        return jnp.einsum(form, weight, take_rows(x, index), precision=EXACT)
     weights = weight if weight.ndim == 3 else weight[:, :, None]
     total = weights[0] * take_rows(x, index[0])
     for column in range(1, index.shape[0]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
+import pathlib
 
 import numpy as np
 import pytest
@@ -101,8 +101,51 @@ def test_forests_that_only_seem_alike_are_solved_together(monkeypatch: pytest.Mo
     tree, _ = random_tree("betting", 1)
     count = build_forest(tree, "depth:2").num_subgames
     assert count > 1
-    monkeypatch.setattr(jaxgadget.batch, "MANY_ITERATIONS", 1)
     monkeypatch.setattr(jaxgadget.batch, "find_alike", lambda forest: [np.array([k]) for k in range(count)])
-    found = refine(tree, "depth:2", Policy.uniform(tree), Resolving(), iterations=3, progress=False)
-    assert np.isfinite(found.gap).all()
-    assert dataclasses.is_dataclass(found)
+    found = []
+    for least in (10**9, 1):
+        monkeypatch.setattr(jaxgadget.batch, "MANY_ITERATIONS", least)
+        found.append(
+            refine(
+                tree,
+                "depth:2",
+                Policy.uniform(tree),
+                Resolving(),
+                iterations=3,
+                dtype="float64",
+                progress=False,
+            )
+        )
+    np.testing.assert_array_equal(found[0].gadget_value, found[1].gadget_value)
+    np.testing.assert_array_equal(found[0].gap, found[1].gap)
+    for one, other in zip(found[0].policy.probabilities, found[1].policy.probabilities, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_solve_that_may_go_on_is_never_stacked(
+    leduc: HistoryTree, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More iterations than those from which subgames become lanes continue the same solve."""
+    monkeypatch.setattr(jaxgadget.batch, "MANY_ITERATIONS", 10)
+    how = {"checkpoint": tmp_path / "solve", "value": (-1.0, 1.0), "progress": False}
+    refine(leduc, "flop", Policy.uniform(leduc), Resolving(), iterations=5, **how)
+    assert refine(leduc, "flop", Policy.uniform(leduc), Resolving(), iterations=12, **how).iterations == [12]
+
+
+def test_a_player_without_decisions_below_the_cut_keeps_its_blueprint() -> None:
+    """After a bet in Kuhn poker only one of the players moves."""
+    tree = enumerate_game(load("kuhn_poker"))
+    found = refine(
+        tree,
+        "depth:2",
+        Policy.uniform(tree),
+        [Resolving(), MaxMargin()],
+        player=1,
+        iterations=5,
+        value=(-1 / 18, -1 / 18),
+        progress=False,
+    )
+    assert "player 1 has no decision below the cut" in found.message
+    np.testing.assert_array_equal(
+        found.policy.probabilities[1][:, 0], Policy.uniform(tree).probabilities[1][:, 0]
+    )

@@ -270,6 +270,21 @@ def test_regrets_up_to_the_threshold_play_uniformly() -> None:
         np.testing.assert_array_equal(found[row][:, 3], np.eye(size)[0])
 
 
+@pytest.mark.parametrize("total", [1e-37, 9e37, 3e38])
+def test_regrets_at_the_ends_of_float32_are_matched(total: float) -> None:
+    """Their sum's inverse would be outside of it."""
+    treeplex, rows, _ = decisions()
+    treeplex = jax.tree.map(lambda x: x.astype(np.float32) if x.dtype == np.float64 else x, treeplex)
+    basis = np.full((treeplex.num_actions, LANES), -1.0, np.float32)
+    for row in rows:
+        basis[row[0]] = total
+    zero = jnp.zeros((treeplex.num_infosets, LANES), jnp.float32)
+    found = np.asarray(matched(treeplex, jnp.asarray(basis), zero, Bounds()))
+    for row in rows:
+        np.testing.assert_array_equal(found[row][0], 1)
+        np.testing.assert_array_equal(found[row][1:], 0)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_the_threshold_is_a_multiple_of_machine_epsilon_and_the_payoff_range(dtype: type) -> None:
     """Player 1 facing a bet in Kuhn: each of two deals has probability 1/6 and at most 2 at stake."""
