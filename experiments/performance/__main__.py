@@ -79,7 +79,11 @@ def measure_lanes(quick: bool) -> pd.DataFrame:
     tables: list[pd.DataFrame] = []
     for game in DEFAULT_GAMES:
         steps = range(0 if game == DEFAULT_GAMES[0] else 6, most + 1, 1 if most == 16 else 2)
-        rows = bench(game, engines=engines, lanes=[1 << k for k in steps], seconds=4.0).rows
+        few, many = [1 << k for k in steps if k < 6], [1 << k for k in steps if k >= 6]
+        if few:
+            tables.append(pd.DataFrame(bench(game, engines=engines, lanes=few, seconds=4.0).rows))
+        # As many iterations for all, so that a chunk's first ones, from memory, weigh alike.
+        rows = bench(game, engines=engines, lanes=many, iterations=100, repeats=5).rows
         tables.append(pd.DataFrame(rows))
     return pd.concat(tables, ignore_index=True)
 

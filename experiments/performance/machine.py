@@ -44,6 +44,7 @@ def best_seconds(call: Callable[[int], object], seconds: float, turns: int = 5) 
       Seconds of the fastest turn, and the repetitions in it.
     """
     times = 1
+    _seconds(call, times)  # compiles
     while (spent := _seconds(call, times)) < seconds / turns / 2:
         times *= 2
     times = max(1, round(times * seconds / turns / spent))

@@ -64,6 +64,8 @@ def restrict(gadget: Gadget, whole: Forest, part: Forest, player: int) -> Gadget
       part: some of its subgames.
       player: who re-solves.
     """
+    if part is whole:  # a trunk's gadget has numbers for other things than roots, and is never split
+        return gadget
     row = {state: i for i, state in enumerate(whole.roots[1 - player].infostate.tolist())}
     rows = [row[state] for state in part.roots[1 - player].infostate.tolist()]
     changed: Any = gadget

@@ -43,6 +43,7 @@ class Iterate:
       average: the average strategies so far.
       regret_sum: R as the rule keeps it.
       strategy_sum: numerators of the average.
+      basis: what the strategies match: R, and what a predictive rule expects besides.
     """
 
     iteration: int
@@ -50,6 +51,7 @@ class Iterate:
     average: dict[Label, Array]
     regret_sum: dict[Label, Array]
     strategy_sum: dict[Label, Array]
+    basis: dict[Label, Array]
 
 
 def average_weight(rule: str, t: int) -> float:
@@ -112,6 +114,7 @@ def run(
     current = {
         label: efg.with_floor(matched(row, threshold), floors.get(label)) for label, row in regret_sum.items()
     }
+    basis = dict(regret_sum)
     for t in range(1, iterations + 1):
         for player in order:
             q = efg.counterfactual_values(root, player, current)
@@ -122,10 +125,11 @@ def run(
                 regret = perturbed(q[label] - used @ q[label], floors.get(label))
                 regret_sum[label] = updated(rule, regret_sum[label], regret, t)
                 prediction = PREDICTED.get(rule, 0.0) * regret
-                row = matched(regret_sum[label] + prediction, threshold)
+                basis[label] = regret_sum[label] + prediction
+                row = matched(basis[label], threshold)
                 current[label] = efg.with_floor(row, floors.get(label))
         average = {label: _average(label, row, unreached) for label, row in strategy_sum.items()}
-        yield Iterate(t, dict(current), average, dict(regret_sum), dict(strategy_sum))
+        yield Iterate(t, dict(current), average, dict(regret_sum), dict(strategy_sum), dict(basis))
 
 
 def final(

@@ -128,7 +128,7 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
 
 def smallest_regrets(iterate: reference.Iterate) -> float:
     """The smallest sum of positive regrets that a strategy is proportional to."""
-    sums = (float(np.maximum(row, 0).sum()) for row in iterate.regret_sum.values())
+    sums = (float(np.maximum(row, 0).sum()) for row in iterate.basis.values())
     return min((total for total in sums if total > ROUNDING), default=1.0)
 
 
