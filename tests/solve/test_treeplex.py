@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -166,6 +167,27 @@ def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
 def sums(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     total = sum_actions(treeplex, x)
     return total, expand_infosets(treeplex, total)
+
+
+@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+def test_padded_sums_are_the_same(rounding: Rounding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over slots filled up with nothing, as many different numbers of actions are summed."""
+    host, _ = drawn().treeplex[rounding]
+    rng = np.random.default_rng(4)
+    size = host.num_sequences
+    root, gradient = rng.random((host.num_roots, LANES)), rng.normal(size=(size, LANES)) - 5
+    strategy = rng.random((size - host.num_roots, LANES))
+    found = []
+    with precision(np.float64):
+        arguments = [jnp.asarray(x) for x in (strategy, root, gradient)]
+        for most in (10**9, 0):
+            monkeypatch.setattr(sys.modules["jaxgadget.solve.treeplex"], "MANY_SLICES", most)
+            device = to_device(host, np.float64, rounding)
+            assert any(level.padded for level in device.levels()) == (most == 0)
+            found.append(jax.tree.map(np.asarray, jax.jit(sweeps.__wrapped__)(device, *arguments)))
+            jax.clear_caches()
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
