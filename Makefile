@@ -7,10 +7,11 @@ PYTEST_ARGS ?=
 
 PY := $(VENV)/bin/python
 STAMP := $(VENV)/.installed
+DOCS_STAMP := $(VENV)/.installed-docs
 PICTURE := build/leduc_refine.png
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format clean distclean
+.PHONY: help demo test lint format docs clean distclean
 
 help:  ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +32,9 @@ format: $(STAMP)  ## format, and mend what ruff can mend
 	$(PY) -m ruff format .
 	$(PY) -m ruff check --fix .
 
+docs: $(DOCS_STAMP)  ## build the documentation into build/site, its notebooks executed
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict
+
 clean:  ## remove caches and build products
 	rm -rf build dist .cache
 	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
@@ -44,4 +48,9 @@ $(STAMP): pyproject.toml
 	@test -x $(PY) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing jaxgadget and its tools into $(VENV) (some minutes, once)"
 	@$(PY) -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+$(DOCS_STAMP): $(STAMP)
+	@echo "Installing the documentation's tools into $(VENV)"
+	@$(PY) -m pip install -qq --disable-pip-version-check --editable '.[dev,docs]'
 	@touch $@

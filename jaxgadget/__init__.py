@@ -10,6 +10,7 @@ Load a game, enumerate it, make blueprints, and re-solve every subgame below a c
 from importlib.metadata import version
 
 from jaxgadget.abstraction import lift
+from jaxgadget.blueprints import make_blueprints, spread_checkpoints
 from jaxgadget.cfr_d import Decomposition, cfr_d
 from jaxgadget.compilation import enable_compilation_cache
 from jaxgadget.evaluate import (
@@ -39,6 +40,7 @@ from jaxgadget.solve.kinds import (
 )
 from jaxgadget.solve.prior import ArrayPrior, BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.solver import Solution, cfr_checkpoints, solve
+from jaxgadget.sweep import read_sweep, sweep
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -86,10 +88,14 @@ __all__ = [
     "lift",
     "list_games",
     "load",
+    "make_blueprints",
     "nash_conv",
+    "read_sweep",
     "refine",
     "refine_both",
     "restricted_nash_response",
     "solve",
+    "spread_checkpoints",
+    "sweep",
     "tremble",
 ]

@@ -33,7 +33,7 @@ from jaxgadget.solve.drive import precision
 from jaxgadget.solve.exactly import HostGames, solve_lanes, to_host
 from jaxgadget.solve.gadget import AUTO, Gadget, Layout
 from jaxgadget.solve.parts import has_array, load_parts, restrict, save_parts, separable, take_part
-from jaxgadget.solve.plan import DoesNotFit, Plan, plan_ranges, plan_solve
+from jaxgadget.solve.plan import MANY_LANES, DoesNotFit, Plan, plan_ranges, plan_solve
 from jaxgadget.solve.prior import NoPrior
 from jaxgadget.solve.regret import Rule
 from jaxgadget.solver import LP
@@ -49,7 +49,11 @@ less time than as one lane, and a quarter of a second longer to build."""
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How every kind of gadget is solved; see `jaxgadget.refine`. No rule: linear programs."""
+    """How every kind of gadget is solved; see `jaxgadget.refine`. No rule: linear programs.
+
+    Attributes:
+      chunk: lanes to solve at once, whatever the memory and cores; by default what suits them.
+    """
 
     rule: Rule | None
     dtype: np.dtype[Any]
@@ -60,6 +64,7 @@ class Settings:
     time_limit: float | None = None
     memory_limit: int | None = None
     place: Place = HOME
+    chunk: int | None = None
 
     @property
     def algorithm(self) -> str:
@@ -194,7 +199,7 @@ class Batch:
                 here = (self._prepare(part),)
                 lanes = self._lanes(here, several)
             assert lanes is not None
-            chunk = None if folder is None else load_chunk(folder, kind.name, lanes.num_lanes)
+            chunk = how.chunk if folder is None else load_chunk(folder, kind.name, lanes.num_lanes)
             plan = plan_solve(lanes, how.dtype, memory_limit=how.memory_limit, chunk=chunk)
             found.append(Planned(here, tuple(alike), places, several, lanes, plan, folder))
         if len(part) == self.forest.num_subgames:
@@ -220,7 +225,7 @@ class Batch:
     def _prepare(self, subgames: IntArray) -> Prepared:
         """Puts some subgames on the device."""
         how, forest = self.settings, take_part(self.forest, subgames)
-        at_once = plan_ranges(forest, how.place, how.memory_limit)
+        at_once = min(plan_ranges(forest, how.place, how.memory_limit), how.chunk or MANY_LANES)
         return prepare(forest, self.player, self.blueprint, self.gadgets, at_once=at_once)
 
     def _lanes(self, here: Sequence[Prepared], gadgets: Sequence[Gadget]) -> on_device.KindLanes | None:
@@ -383,5 +388,11 @@ def describe(gadget: Gadget) -> str:
 
 
 def prior_name(gadget: Gadget) -> str:
-    """What tables call a gadget's prior."""
-    return getattr(gadget.prior, "name", type(gadget.prior).__name__)
+    """What tables call a gadget's prior: its name, and its numbers where they are not the usual ones."""
+    prior: Any = gadget.prior
+    parts = [getattr(prior, "name", type(prior).__name__)]
+    for field in dataclasses.fields(prior) if dataclasses.is_dataclass(prior) else ():
+        value = getattr(prior, field.name)
+        if isinstance(value, int | float) and value != field.default:
+            parts.append(f"{field.name} {value:g}")
+    return ", ".join(parts)

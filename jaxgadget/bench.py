@@ -10,13 +10,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-import os
-import pathlib
-import platform
 import threading
 import time
 from collections.abc import Callable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -26,7 +22,8 @@ from jax.typing import DTypeLike
 from jaxgadget.compilation import compiled_afresh
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.registry import load
-from jaxgadget.peers import PEERS, Runner, build_peer, check_peer, is_installed, num_cores
+from jaxgadget.machine import describe_device, find_versions
+from jaxgadget.peers import PEERS, Runner, build_peer, check_peer, is_installed
 from jaxgadget.progress import progress_bar
 from jaxgadget.solve.cfr import State, run, start
 from jaxgadget.solve.chunks import run_all
@@ -50,7 +47,6 @@ DEFAULT_LANES = (1, 256)
 DEFAULT_SECONDS = 2.0
 DEFAULT_REPEATS = 10
 
-PACKAGES = ("jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")
 WARM_UP = 0.5
 """Share of a repetition's time that the warm-up takes at least, so that what a call costs by itself is
 not mistaken for iterations."""
@@ -350,35 +346,3 @@ def _seconds(advance: Callable[[int], None], iterations: int) -> float:
     began = time.perf_counter()
     advance(iterations)
     return max(time.perf_counter() - began, 1e-9)
-
-
-def describe_device() -> str:
-    """Platform and kind of JAX's devices, and the processor with the number of cores we may use."""
-    devices = jax.local_devices()
-    cores = num_cores()
-    host = f"{_processor()}, {cores} core{'s' if cores > 1 else ''}"
-    if devices[0].platform == "cpu":
-        return f"cpu: {host}"
-    many = f"{len(devices)} × " if len(devices) > 1 else ""
-    return f"{devices[0].platform}: {many}{devices[0].device_kind}; cpu: {host}"
-
-
-def _processor() -> str:
-    """The processor's name, as well as the system tells it."""
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return next(iter(names), "") or platform.processor() or platform.machine() or os.name
-
-
-def find_versions() -> dict[str, str | None]:
-    """Versions of Python and of the packages that are timed or timed with."""
-    found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = None
-    return found

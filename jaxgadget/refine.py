@@ -210,20 +210,20 @@ def refine(
     check_player(player)
     check_value(value, tree)
     limits = (iterations, target_gap, check_every)
-    settings = _settings(algorithm, limits, dtype, checkpoint, time_limit, memory_limit, devices)
-    asked, watch = _listed(gadgets, settings.rule is None), Stopwatch()
+    settings = make_settings(algorithm, limits, dtype, checkpoint, time_limit, memory_limit, devices)
+    asked, watch = list_gadgets(gadgets, settings.rule is None), Stopwatch()
     with watch.phase("build"):
         spot = cut(tree, where)
         forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
-    return _solve(Batch(forest, player, profiles, asked, settings, watch), value, progress)
+    return solve_batch(Batch(forest, player, profiles, asked, settings, watch), value, progress)
 
 
-def _solve(batch: Batch, value: tuple[float, float] | None, progress: bool | None) -> Refinement:
-    """Solves everything and measures it in the full game."""
+def solve_batch(batch: Batch, value: tuple[float, float] | None, progress: bool | None) -> Refinement:
+    """Solves everything and measures it in the full game, whose value is bracketed if it is not given."""
     batch.solve_all(progress)
     with batch.watch.phase("run"):
-        tree, rule = batch.forest.tree, batch.settings.rule
-        return _collect(batch, _game_value(tree, rule, progress) if value is None else value)
+        tree, exact = batch.forest.tree, batch.settings.rule is None
+        return _collect(batch, find_value(tree, exact, progress) if value is None else value)
 
 
 def _collect(batch: Batch, value: tuple[float, float]) -> Refinement:
@@ -261,15 +261,15 @@ def _stacked(blueprint: Policy | Sequence[Policy]) -> Policy:
     return Policy.stack(blueprint)
 
 
-def _game_value(tree: HistoryTree, rule: Rule | None, progress: bool | None) -> tuple[float, float]:
-    """The bracket of player 0's value: exact for linear programs, if the game is not too large for one."""
-    if rule is None and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
-        exact = solve_exactly(tree)
-        return exact.value, exact.value + exact.gap
+def find_value(tree: HistoryTree, exact: bool, progress: bool | None) -> tuple[float, float]:
+    """The bracket of player 0's value; by a linear program if that is asked for and the game is small."""
+    if exact and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
+        found = solve_exactly(tree)
+        return found.value, found.value + found.gap
     return game_value(tree, progress=progress)
 
 
-def _settings(
+def make_settings(
     algorithm: str | Rule,
     limits: tuple[int, float | None, int],
     dtype: DTypeLike,
@@ -278,7 +278,7 @@ def _settings(
     memory_limit: int | None,
     devices: Sequence[Device] | None,
 ) -> Settings:
-    """Checks what does not depend on the game."""
+    """Checks what does not depend on the game; see `refine`."""
     check_limits(*limits)
     return Settings(
         _find_rule(algorithm, limits[1], checkpoint),
@@ -301,7 +301,8 @@ def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) ->
     return None
 
 
-def _listed(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
+def list_gadgets(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
+    """Gadgets as `refine` takes them, checked; `exact`: linear programs solve them."""
     if gadgets is None:
         return default_gadgets()
     if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):

@@ -15,7 +15,8 @@ import pytest
 
 import jaxgadget.bench
 import jaxgadget.peers
-from jaxgadget.bench import ENGINES, OURS, Benchmark, Row, bench, find_versions, iterations_within
+from jaxgadget.bench import ENGINES, OURS, Benchmark, Row, bench, iterations_within
+from jaxgadget.machine import find_versions
 from jaxgadget.peers import PEERS, Runner, build_peer, is_installed, quiet_stdout, thread_counts
 from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
 from jaxgadget.report.output import show
@@ -165,7 +166,7 @@ def test_numbers_belong_together(ours: Benchmark):
 
 
 def test_packages_that_are_missing_have_no_version(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jaxgadget.bench, "PACKAGES", ("numpy", "no such package"))
+    monkeypatch.setattr(jaxgadget.machine, "PACKAGES", ("numpy", "no such package"))
     assert list(find_versions().values())[1:] == [np.__version__, None]
 
 

@@ -26,6 +26,7 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 ORDER = (
     ("games", "files", "progress"),
     ("compilation", "peers"),
+    ("machine",),
     ("tree",),
     ("solve",),
     ("tabular",),
@@ -37,6 +38,8 @@ ORDER = (
     ("blueprints", "batch", "abstraction", "specs"),
     ("refine",),
     ("cfr_d",),
+    ("manifest",),
+    ("store",),
     ("sweep",),
     ("bench",),
     ("report",),

@@ -8,15 +8,24 @@ from __future__ import annotations
 import math
 import os
 import pathlib
-import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxgadget.files import atomic_writer, check_writable
 from jaxgadget.games.game import FloatArray
-from jaxgadget.report.tables import named
+from jaxgadget.report.styles import (
+    FIGURE_SIZE,
+    at_edge_note,
+    check_table,
+    column,
+    dress,
+    find_settings,
+    least_shown,
+    marker_look,
+    note_epsilons,
+    own_axes,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,12 +34,6 @@ if TYPE_CHECKING:
 
 PICTURE_FORMATS = ("png", "svg", "pdf")
 """What pictures can be written as, by the ending of the file's name."""
-
-FIGURE_SIZE = (5.6, 3.7)
-"""Inches: a little less than a page's text is wide."""
-
-TITLE_WIDTH = 60
-"""Letters in a line of the title."""
 
 FEW_SETTINGS = 10
 """Gadgets with priors whose names fit beside a picture of that size."""
@@ -42,35 +45,6 @@ LOG_DECADES = 5
 """So many powers of ten at most below the largest number; what is smaller is drawn at the edge."""
 
 
-class _Style(NamedTuple):
-    color: str
-    marker: str
-
-
-# Cold colours for resolving, warm for max-margin, grey for real ways in; a marker each, so that grey
-# prints can be read.
-_STYLES = {
-    ("unsafe", "none"): _Style("#000000", "x"),
-    ("resolving", "none"): _Style("#56B4E9", "o"),
-    ("resolving", "uniform"): _Style("#0072B2", "s"),
-    ("resolving", "blueprint"): _Style("#009E73", "^"),
-    ("max-margin", "none"): _Style("#E69F00", "D"),
-    ("max-margin", "uniform"): _Style("#D55E00", "P"),
-    ("max-margin", "blueprint"): _Style("#CC79A7", "v"),
-    ("reach-resolving", "none"): _Style("#56B4E9", "8"),
-    ("reach-resolving", "uniform"): _Style("#0072B2", "p"),
-    ("reach-resolving", "blueprint"): _Style("#009E73", "<"),
-    ("reach-max-margin", "none"): _Style("#E69F00", "d"),
-    ("reach-max-margin", "uniform"): _Style("#D55E00", "X"),
-    ("reach-max-margin", "blueprint"): _Style("#CC79A7", ">"),
-    ("full", "none"): _Style("#999999", "h"),
-    ("full", "uniform"): _Style("#666666", "h"),
-    ("full", "blueprint"): _Style("#333333", "h"),
-    ("optimal-continuation", "none"): _Style("#999999", "*"),
-    ("optimal-continuation", "uniform"): _Style("#666666", "*"),
-    ("optimal-continuation", "blueprint"): _Style("#333333", "*"),
-}
-_OTHERS = ("#F0E442", "#999999", "#56B4E9", "#D55E00", "#009E73", "#CC79A7")
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")
 
 
@@ -98,18 +72,14 @@ def exploitability_scatter(
     Raises:
       ValueError: if the table has no rows, or lacks a column or a number.
     """
-    _check_table(table)
-    table = named(table)
-    if ax is None:
-        import matplotlib.pyplot as plt
-
-        ax = plt.subplots(figsize=FIGURE_SIZE, layout="constrained")[1]
-    x, y = (_numbers(table, name) for name in _COLUMNS[-2:])
+    table = check_table(table, _COLUMNS, _COLUMNS[-2:], "a Refinement's table")
+    ax = own_axes(ax)
+    x, y = (column(table, name) for name in _COLUMNS[-2:])
     positive = np.concatenate([x, y])
     positive = positive[positive > resolution]
     if log is None:
         log = len(positive) > 0 and positive.max() > LOG_SPREAD * positive.min()
-    edge = _edge(positive, resolution) if log and len(positive) else -math.inf
+    edge = least_shown(positive, resolution, LOG_DECADES) if log and len(positive) else -math.inf
     at_edge = int(((x < edge) | (y < edge)).sum())
     x, y = np.maximum(x, edge), np.maximum(y, edge)
     _set_axes(ax, x, y, log=bool(log))
@@ -117,10 +87,7 @@ def exploitability_scatter(
     ax.plot(ends, ends, color="#777777", linewidth=0.9, zorder=1, scalex=False, scaley=False)
     _draw_points(ax, table, x, y)
     _write_labels(ax, table, title)
-    if at_edge:
-        text = f"{at_edge} point{'s' if at_edge > 1 else ''} at most {edge:.1g}: drawn there"
-        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
-        ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **place)
+    at_edge_note(ax, at_edge, edge)
     return ax
 
 
@@ -174,26 +141,6 @@ def _format(path: str | os.PathLike[str]) -> str:
     return kind
 
 
-def _check_table(table: pd.DataFrame) -> None:
-    missing = [name for name in _COLUMNS if name not in table.columns]
-    if missing:
-        raise ValueError(f"table lacks the columns {', '.join(missing)}; expected a Refinement's table")
-    if table.empty:
-        raise ValueError("table has no rows; expected at least one")
-    for name in _COLUMNS[-2:]:
-        if not np.isfinite(_numbers(table, name)).all():
-            raise ValueError(f"table: {name} is not finite everywhere; drop such rows first")
-
-
-def _numbers(table: pd.DataFrame, name: str) -> FloatArray:
-    return np.asarray(table[name], np.float64)
-
-
-def _edge(positive: FloatArray, resolution: float) -> float:
-    """The least number that is drawn in its place on a logarithmic axis."""
-    return max(resolution, float(positive.max()) / 10**LOG_DECADES, float(positive.min()))
-
-
 def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
     """Scales and limits: a little air around the points, and room for the diagonal."""
     if log:
@@ -210,52 +157,17 @@ def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
 
 
 def _draw_points(ax: Axes, table: pd.DataFrame, x: FloatArray, y: FloatArray) -> None:
-    settings = table[["gadget", "prior", "epsilon"]].drop_duplicates().to_dict("records")
-    epsilons = sorted({float(s["epsilon"]) for s in settings if s["prior"] != "none"})
-    styles = _find_styles([(str(s["gadget"]), str(s["prior"])) for s in settings])
-    for setting in settings:
-        mine = np.ones(len(table), np.bool_)
-        for name, value in setting.items():
-            mine &= np.asarray(table[name] == value)
-        style = styles[str(setting["gadget"]), str(setting["prior"])]
-        several = len(epsilons) > 1 and setting["prior"] != "none"
-        fill = (epsilons.index(float(setting["epsilon"])) + 1) / len(epsilons) if several else 0.4
-        edges: dict[str, Any] = (
-            {"color": style.color}
-            if style.marker == "x"
-            else {
-                "facecolors": [(*_rgb(style.color), fill)],
-                "edgecolors": style.color,
-            }
-        )
+    for setting in find_settings(table):
         ax.scatter(
-            x[mine],
-            y[mine],
+            x[setting.rows],
+            y[setting.rows],
             s=22,
-            marker=style.marker,
+            marker=setting.style.marker,
             linewidths=1.0,
-            label=_name(setting, several),
-            zorder=4 if style.marker == "x" else 3,  # a thin mark would vanish below
-            **edges,
+            label=setting.name,
+            zorder=4 if setting.style.marker == "x" else 3,  # a thin mark would vanish below
+            **marker_look(setting.style, setting.fill),
         )
-
-
-def _find_styles(settings: Sequence[tuple[str, str]]) -> dict[tuple[str, str], _Style]:
-    """The usual look of every setting; others, such as a user's priors, get what is left."""
-    styles: dict[tuple[str, str], _Style] = {}
-    for setting in settings:
-        number = sum(found not in _STYLES for found in styles)
-        other = _Style(_OTHERS[number % len(_OTHERS)], "<>*hXdp"[number % 7])
-        styles.setdefault(setting, _STYLES.get(setting, other))
-    return styles
-
-
-def _name(setting: dict[Any, Any], several: bool) -> str:
-    gadget, prior = str(setting["gadget"]), str(setting["prior"])
-    if gadget == "unsafe":
-        return gadget
-    name = f"{gadget}, {'no' if prior == 'none' else prior} prior"
-    return f"{name}, ε = {setting['epsilon']:g}" if several else name
 
 
 def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
@@ -263,16 +175,9 @@ def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
     whose = f"player {players[0]}" if len(players) == 1 else "players 0 and 1"
     ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
     ax.set_ylabel(rf"Refined exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
-    if title:
-        ax.set_title("\n".join(textwrap.wrap(title, TITLE_WIDTH)), fontsize=9)
-    ax.grid(True, color="#DDDDDD", linewidth=0.5, zorder=0)
-    ax.set_axisbelow(True)
-    ax.spines[["top", "right"]].set_visible(False)
-    ax.tick_params(labelsize=8)
+    dress(ax, title)
     handles, names = ax.get_legend_handles_labels()
-    epsilons = sorted(
-        {float(e) for e, p in zip(table["epsilon"], table["prior"], strict=True) if p != "none"}
-    )
+    epsilons = note_epsilons(table)
     note = f"priors with ε = {epsilons[0]:g}" if len(epsilons) == 1 else None
     ax.legend(
         [*handles, ax.lines[-1]],
@@ -286,9 +191,3 @@ def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
         bbox_to_anchor=(1.01, 1.0),
         borderaxespad=0.0,
     )
-
-
-def _rgb(color: str) -> tuple[float, float, float]:
-    from matplotlib.colors import to_rgb
-
-    return to_rgb(color)

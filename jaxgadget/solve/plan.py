@@ -53,6 +53,9 @@ RANGE_ARRAYS = 2.5
 STRUCTURE_BYTES = 40
 """What a sequence takes in a forest's index arrays, payoffs aside."""
 
+SOLVE_ARRAYS = 7.0
+"""What an iteration touches, in arrays over the forest's sequences: 6.2 to 7.2 on the games of `bench`."""
+
 MANY_LANES = 1 << 16
 """Ranges of more blueprints than that are computed one part after the other in any case."""
 
@@ -330,6 +333,23 @@ def choose_chunk(lanes: int, most: int, devices: int, workers: int, overhead: in
         return -(-lanes // (size * workers)) * (size + overhead) + padding / 4, -size
 
     return min(sizes, key=cost)
+
+
+def suggest_chunk(forest: Forest, lanes: int, dtype: DTypeLike, place: Place = HOME) -> int:
+    """Lanes to solve at once, from the forest's size alone: nothing is put on the device.
+
+    Args:
+      forest: the subgames.
+      lanes: how many there are.
+      dtype: of the solve.
+      place: the devices.
+    """
+    if not place.on_cpu:
+        return lanes
+    sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
+    touched = SOLVE_ARRAYS * sequences * np.dtype(dtype).itemsize
+    most = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP
+    return choose_chunk(lanes, most, 1, find_workers(place), CHUNK_LANES)
 
 
 def plan_ranges(forest: Forest, place: Place, memory_limit: int | None = None) -> int:

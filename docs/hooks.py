@@ -1,0 +1,161 @@
+"""Hooks of the site.
+
+Files outside docs/ are pages too, formulas become MathML, and what the package says of itself (its games,
+the command line's help) is asked when the site is built.
+"""
+
+from __future__ import annotations
+
+import html
+import pathlib
+import posixpath
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+from latex2mathml.converter import convert
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.plugins import event_priority
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+from nbconvert.filters.markdown_mistune import IPythonRenderer
+
+from jaxgadget import list_games
+
+ROOT = pathlib.Path(__file__).parents[1]
+SHOWN = (  # what the site has besides docs/, by the same paths
+    "README.md",
+    "CHANGELOG.md",
+    "CITATION.cff",
+    "LICENSE",
+    *(
+        f"{folder}/**/*.{suffix}"
+        for folder in ("experiments", "notebooks")
+        for suffix in ("md", "png", "svg")
+    ),
+    "experiments/**/*.csv",
+    "experiments/**/*.parquet",
+    "experiments/**/*.py",
+    "notebooks/*.ipynb",
+)
+
+END_OF_FIRST_PAGE = "<!-- docs: end of the first page -->"
+"""Where README.md has this line, the site shows only what stands above it."""
+
+HELP = "<!-- the command line's help -->"
+"""What the help of all commands stands for."""
+
+GAMES = "<!-- the games that have a name -->"
+"""What the table of games stands for."""
+
+SCRIPTS_FROM_ELSEWHERE = (
+    r"<!-- Load mathjax -->.*?<!-- End of mathjax configuration -->|<script type=\"module\">.*?</script>"
+)
+"""What notebooks would load from the network: MathJax and Mermaid, neither of them needed."""
+
+
+def on_config(config: MkDocsConfig) -> None:
+    """Expands the navigation's patterns; notebooks' formulas become MathML as well."""
+    named = re.findall(r"'([^'*]+\.(?:md|ipynb))'", str(config.nav))
+    config.nav = _expanded(config.nav, frozenset(named))
+    IPythonRenderer.inline_math = lambda self, body: _mathml(body, "inline")
+    IPythonRenderer.block_math = lambda self, body: _mathml(body, "block")
+
+
+def _expanded(nav: Any, named: frozenset[str]) -> list[Any]:
+    """A part of the navigation with files in the place of patterns; parts without any file are left out."""
+    found: list[Any] = []
+    for item in nav:
+        if isinstance(item, dict):
+            (title, part), *_ = item.items()
+            part = _expanded(part, named) if isinstance(part, list) else part
+            found += [{title: part}] if part else []
+        elif "*" in item:
+            paths = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(item))
+            found += [path for path in paths if path not in named]
+        elif (ROOT / item).exists() or (ROOT / "docs" / item).exists():
+            found.append(item)
+        else:
+            raise PluginError(f"mkdocs.yml, nav: {item!r} is no file of the project or of docs/")
+    return found
+
+
+@event_priority(100)  # mkdocs-jupyter is to see the notebooks
+def on_files(files: Files, config: MkDocsConfig) -> None:
+    """Adds what stands outside docs/."""
+    for path in _shown():
+        uri = path.relative_to(ROOT).as_posix()
+        files.append(File(uri, str(ROOT), config.site_dir, config.use_directory_urls))
+
+
+def _shown() -> Iterator[pathlib.Path]:
+    for pattern in SHOWN:
+        yield from sorted(path for path in ROOT.glob(pattern) if path.is_file())
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Makes links that hold in the repository hold in the site, where docs/ is no folder of its own."""
+    markdown = markdown.partition(END_OF_FIRST_PAGE)[0]
+    for mark, text in ((HELP, _help), (GAMES, _games)):
+        markdown = markdown.replace(mark, text()) if mark in markdown else markdown
+    if page.file.src_dir != str(ROOT):
+        depth = page.file.src_uri.count("/")
+        return re.sub(rf"(\]\(|\]: |src=\")((?:\.\./){{{depth}}})\.\./", r"\1\2", markdown)
+    return re.sub(r"(\]\(|\]: |src=\")((?:\.\./)*)docs/", r"\1\2", markdown)
+
+
+def _help() -> str:
+    """What the command line says of itself, from its second heading on, less its list of commands."""
+    command = [sys.executable, "-m", "typer", "jaxgadget.cli", "utils", "docs", "--name", "jaxgadget"]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
+    if done.returncode or "## `jaxgadget refine`" not in done.stdout:
+        raise PluginError(f"{' '.join(command[1:])} failed: {done.stderr}")
+    text = done.stdout.partition("\n")[2]
+    return re.sub(r"\*\*Commands\*\*:\n\n(\* .*\n)+", "", text)
+
+
+def _games() -> str:
+    """What `jaxgadget games` lists, as Markdown."""
+    rows = ["| name | what it is | parameters and their defaults | cuts |", "|---|---|---|---|"]
+    for game in list_games():
+        parameters = "<br>".join(f"`{key}={value}`" for key, value in game.parameters.items())
+        cuts = ", ".join(f"`{cut}`" for cut in game.cuts)
+        rows.append(f"| `{game.name}` | {game.description} | {parameters or '–'} | {cuts or '–'} |")
+    return "\n".join(rows)
+
+
+def on_page_content(content: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Formulas become MathML, which browsers draw by themselves; notebooks are made like other pages."""
+    if page.file.src_uri.endswith(".ipynb"):
+        content = re.sub(SCRIPTS_FROM_ELSEWHERE, "", content, flags=re.DOTALL)
+        return re.sub(
+            r' href="([^":]+\.(?:md|ipynb))([#"])',
+            lambda found: f' href="{_page_url(found[1], page, files)}{found[2]}',
+            content,
+        )
+    return re.sub(
+        r'<(span|div) class="arithmatex">\\[(\[](.*?)\\[)\]]</\1>',
+        lambda found: _mathml(html.unescape(found[2]), "inline" if found[1] == "span" else "block"),
+        content,
+        flags=re.DOTALL,
+    )
+
+
+def _page_url(target: str, page: Page, files: Files) -> str:
+    """Where a notebook's link to a file of the repository leads; MkDocs looks after other pages' links."""
+    uri = posixpath.normpath(posixpath.join(posixpath.dirname(page.file.src_uri), target))
+    found = files.get_file_from_path(uri.removeprefix("docs/"))
+    if found is None:
+        raise PluginError(f"{page.file.src_uri}: the link to {target!r} leads nowhere")
+    return found.url_relative_to(page.file.url)
+
+
+def _mathml(latex: str, display: str) -> str:
+    found = convert(latex, display=display)
+    unknown = re.search(r"\\[A-Za-z]+|>&<", html.unescape(found))  # latex2mathml leaves these as they are
+    if unknown:
+        raise PluginError(f"latex2mathml does not know {unknown[0].strip('<>')!r} in: {latex}")
+    return found

@@ -1,0 +1,47 @@
+"""On what something was measured: the device, and the versions of what was at work."""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import platform
+from importlib.metadata import PackageNotFoundError, version
+
+import jax
+
+from jaxgadget.peers import num_cores
+
+PACKAGES = ("jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")
+"""Whose versions matter."""
+
+
+def describe_device() -> str:
+    """Platform and kind of JAX's devices, and the processor with the number of cores we may use."""
+    devices = jax.local_devices()
+    cores = num_cores()
+    host = f"{_processor()}, {cores} core{'s' if cores > 1 else ''}"
+    if devices[0].platform == "cpu":
+        return f"cpu: {host}"
+    many = f"{len(devices)} × " if len(devices) > 1 else ""
+    return f"{devices[0].platform}: {many}{devices[0].device_kind}; cpu: {host}"
+
+
+def _processor() -> str:
+    """The processor's name, as well as the system tells it."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine() or os.name
+
+
+def find_versions() -> dict[str, str | None]:
+    """Versions of Python and of the packages that are timed or timed with; None if one is not installed."""
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found

@@ -1,0 +1,105 @@
+"""A heat map for comparisons of all pairs, as Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxgadget.games.game import FloatArray
+from jaxgadget.report.styles import own_axes, write_title
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+ENDS = ("#D55E00", "#FFFFFF", "#0072B2")
+"""Colours of 0, ½ and 1, which the colour-blind tell apart."""
+
+BLANK = "#E6E6E6"
+"""Colour of a cell without a number."""
+
+
+def pairwise_heatmap(
+    matrix: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    row_label: str = "Is this technique better …",
+    column_label: str = "… than this one?  (1: surely, 0: surely not)",
+) -> Axes:
+    """Draws how likely the row's technique is better than the column's; ½ is white.
+
+    Numbers that round to 0 or 1 but are neither stand as `<.01` and `>.99`.
+
+    Args:
+      matrix: square, the same names as rows and columns; entries in [0, 1], on the diagonal NaN too.
+        `paired_t_tests` makes one.
+      ax: where to draw, else a new figure of matplotlib's pyplot, large enough for the names.
+      title: what stands above.
+      row_label: what stands left of the rows' names.
+      column_label: what stands below the columns' names.
+
+    Raises:
+      ValueError: if the matrix is empty or not square, the names differ, or an entry lies outside [0, 1].
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    values = _check_matrix(matrix)
+    count = len(values)
+    names = [str(name) for name in matrix.index]
+    longest = 0.055 * max(len(name) for name in names)
+    ax = own_axes(ax, (0.46 * count + longest + 0.9, 0.38 * count + 0.75 * longest + 0.9))
+    colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=BLANK)
+    ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=0.0, vmax=1.0, aspect="auto")
+    for row, column in np.ndindex(count, count):
+        number = float(values[row, column])
+        if not np.isnan(number):
+            light = _luminance(colors(number))
+            color = "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
+            ax.text(column, row, _written(number), ha="center", va="center", fontsize=8, color=color)
+    ax.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
+    ax.set_yticks(range(count), names, fontsize=8)
+    ax.set_xticks(np.arange(count - 1) + 0.5, minor=True)
+    ax.set_yticks(np.arange(count - 1) + 0.5, minor=True)
+    ax.grid(True, which="minor", color="#FFFFFF", linewidth=1.5)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
+    ax.set_xlabel(column_label, fontsize=9)
+    ax.set_ylabel(row_label, fontsize=9)
+    write_title(ax, title)
+    return ax
+
+
+def _check_matrix(matrix: pd.DataFrame) -> FloatArray:
+    if matrix.empty or matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(f"matrix has shape {matrix.shape}; expected as many rows as columns, at least one")
+    if list(matrix.index) != list(matrix.columns):
+        raise ValueError(
+            f"matrix: rows are {list(matrix.index)}, columns {list(matrix.columns)}; expected the same names "
+            "in the same order"
+        )
+    values = np.asarray(matrix, np.float64)
+    good = ((values >= 0) & (values <= 1)) | (np.isnan(values) & np.eye(len(values), dtype=np.bool_))
+    if not good.all():
+        row, column = np.argwhere(~good)[0].tolist()
+        raise ValueError(
+            f"matrix: {matrix.index[row]!r} against {matrix.columns[column]!r} is {values[row, column]}; "
+            "expected a number in [0, 1] (on the diagonal NaN too)"
+        )
+    return values
+
+
+def _written(number: float) -> str:
+    if 0 < number < 0.005:
+        return "<.01"
+    if 0.995 <= number < 1:
+        return ">.99"
+    return f"{number:.2f}"
+
+
+def _luminance(color: tuple[float, float, float, float]) -> float:
+    """Relative luminance of an sRGB colour, 0 black to 1 white (WCAG 2)."""
+    parts = np.asarray(color[:3])
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return float(linear @ np.array([0.2126, 0.7152, 0.0722]))

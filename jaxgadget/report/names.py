@@ -1,0 +1,51 @@
+"""Infostate strings, short enough to stand beside a picture."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+NAME_WIDTH = 40
+"""Letters of a name at most, unless more are needed to tell it from others."""
+
+
+def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str], str]:
+    """Leaves out what does not tell infostates apart.
+
+    A string falls apart at brackets, commas, bars and line breaks. If all have as many parts,
+    those that are equal everywhere go, and from the left every other one that the rest can do
+    without. What is still too long loses its middle, if that leaves it unlike all others.
+
+    Args:
+      names: infostate strings, all different.
+      width: letters at most.
+
+    Returns:
+      The short names, all different, and the parts that all share, empty for a single name or where
+      nothing stands behind a colon.
+    """
+    parts = [_split(name) for name in names]
+    if len(names) < 2 or len({len(one) for one in parts}) > 1:
+        return _cut([", ".join(one) for one in parts], names, width), ""
+    columns = list(zip(*parts, strict=True))
+    shared = [column[0] for column in columns if len(set(column)) == 1 and column[0][-1] != ":"]
+    kept = [column for column in columns if len(set(column)) > 1]
+    for column in list(kept):
+        rest = [other for other in kept if other is not column]
+        if rest and len(set(zip(*rest, strict=True))) == len(set(names)):
+            kept = rest
+    short = [", ".join(row) for row in zip(*kept, strict=True)]
+    return _cut(short, names, width), ", ".join(shared)
+
+
+def _split(name: str) -> list[str]:
+    return [part for found in re.findall(r"[^\[\],|\n]+", name) if (part := found.strip())]
+
+
+def _cut(short: list[str], names: Sequence[str], width: int) -> list[str]:
+    """Cuts the middle out of long names; where they were alike then, they stay whole."""
+    if len(set(short)) < len(set(names)):
+        short = [" ".join(name.split()) for name in names]
+    head = (width - 1) // 2
+    cut = [name if len(name) <= width else f"{name[:head]}…{name[head + 1 - width :]}" for name in short]
+    return [shown if cut.count(shown) == 1 else whole for shown, whole in zip(cut, short, strict=True)]

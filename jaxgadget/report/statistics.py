@@ -1,0 +1,94 @@
+"""Whether one technique is better than another: paired tests over blueprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxgadget.games.game import FloatArray
+from jaxgadget.report.styles import Setting, check_table, column, find_settings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAIR_KEYS = ("game", "cut", "player", "blueprint")
+"""What two rows have in common that are compared."""
+
+
+def paired_t_tests(
+    table: pd.DataFrame,
+    *,
+    value: str = "refined_exploitability",
+    keys: Sequence[str] = PAIR_KEYS,
+) -> pd.DataFrame:
+    """One-sided paired t-tests for all pairs of settings (gadget, prior and ε).
+
+    An entry is `1 − p` of the test whose alternative says that the row's mean is less than the
+    column's: near 1 the row is better, near 0 the column, ½ if both are equal everywhere. The
+    two entries of a pair sum to 1. What Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026)
+    show, though the paper does not say which test it is.
+
+    Args:
+      table: columns `gadget`, `prior`, `epsilon`, `value`, and at least one of `keys`; several
+        `Refinement.table` one below the other, for example.
+      value: what is compared; less is better.
+      keys: rows of two settings are a pair if they agree in those of these columns that the
+        table has.
+
+    Returns:
+      Rows and columns are the settings by name, in the order of their first rows; the diagonal is NaN.
+
+    Raises:
+      ValueError: if a column is missing, a number is not finite, a setting has fewer than two rows or
+        two for one pair, or lacks a row that another one has.
+    """
+    import pandas as pd
+    from scipy.special import stdtr
+
+    present = [name for name in keys if name in table.columns]
+    numbers = ("epsilon", value)
+    expected = f"gadget, prior, epsilon, {value} and at least one of {', '.join(keys)}"
+    table = check_table(table, ("gadget", "prior", *numbers), numbers, expected)
+    if not present:
+        raise ValueError(f"table has none of the columns {', '.join(keys)}; expected what rows are paired by")
+    settings = find_settings(table)
+    values = _paired(table, settings, value, present)
+    count = values.shape[1]
+    difference = values[:, None] - values[None]
+    error = difference.std(axis=2, ddof=1) / np.sqrt(count)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = difference.mean(axis=2) / error
+    likely = np.where(np.isnan(t), 0.5, stdtr(count - 1, -t))
+    np.fill_diagonal(likely, np.nan)
+    names = [setting.name for setting in settings]
+    return pd.DataFrame(likely, index=names, columns=names)
+
+
+def _paired(table: pd.DataFrame, settings: list[Setting], value: str, keys: list[str]) -> FloatArray:
+    """`[settings, pairs]` the values of every setting, pairs in the order of the first one's rows."""
+    columns: list[dict[tuple[object, ...], float]] = []
+    for setting in settings:
+        rows = table[setting.rows]
+        pairs = list(zip(*(rows[name].tolist() for name in keys), strict=True))
+        found = dict(zip(pairs, column(rows, value).tolist(), strict=True))
+        if len(found) < len(pairs):
+            twice = next(pair for k, pair in enumerate(pairs) if pair in pairs[:k])
+            raise ValueError(
+                f"{setting.name} has several rows for {_said(keys, twice)}; expected one, so name in keys "
+                "what tells them apart"
+            )
+        columns.append(found)
+    known = list(dict.fromkeys(pair for found in columns for pair in found))
+    for setting, found in zip(settings, columns, strict=True):
+        missing = [pair for pair in known if pair not in found]
+        if missing:
+            raise ValueError(f"{setting.name} has no row for {_said(keys, missing[0])}, which others have")
+    if len(known) < 2:
+        raise ValueError(f"table has one pair, {_said(keys, known[0])}; a paired t-test needs at least two")
+    return np.array([[found[pair] for pair in known] for found in columns])
+
+
+def _said(keys: list[str], pair: tuple[object, ...]) -> str:
+    return ", ".join(f"{name} {part!r}" for name, part in zip(keys, pair, strict=True))

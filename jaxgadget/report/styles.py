@@ -1,0 +1,209 @@
+"""What all pictures share: a look for every gadget with its prior, names, and axes.
+
+The colours are those of Okabe and Ito (2008), which the colour-blind tell apart.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import textwrap
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jaxgadget.games.game import FloatArray
+from jaxgadget.report.tables import named
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+FIGURE_SIZE = (5.6, 3.7)
+"""Inches: a little less than a page's text is wide."""
+
+TITLE_WIDTH = 60
+"""Letters in a line of the title."""
+
+PALETTE = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
+"""Okabe and Ito's colours without black, neighbours far apart in lightness."""
+
+
+class Style(NamedTuple):
+    """A colour and a marker of matplotlib's."""
+
+    color: str
+    marker: str
+
+
+# Cold colours for resolving, warm for max-margin, grey for real ways in; a marker each, so that grey
+# prints can be read.
+STYLES = {
+    ("unsafe", "none"): Style("#000000", "x"),
+    ("resolving", "none"): Style("#56B4E9", "o"),
+    ("resolving", "uniform"): Style("#0072B2", "s"),
+    ("resolving", "blueprint"): Style("#009E73", "^"),
+    ("max-margin", "none"): Style("#E69F00", "D"),
+    ("max-margin", "uniform"): Style("#D55E00", "P"),
+    ("max-margin", "blueprint"): Style("#CC79A7", "v"),
+    ("reach-resolving", "none"): Style("#56B4E9", "8"),
+    ("reach-resolving", "uniform"): Style("#0072B2", "p"),
+    ("reach-resolving", "blueprint"): Style("#009E73", "<"),
+    ("reach-max-margin", "none"): Style("#E69F00", "d"),
+    ("reach-max-margin", "uniform"): Style("#D55E00", "X"),
+    ("reach-max-margin", "blueprint"): Style("#CC79A7", ">"),
+    ("full", "none"): Style("#999999", "h"),
+    ("full", "uniform"): Style("#666666", "h"),
+    ("full", "blueprint"): Style("#333333", "h"),
+    ("optimal-continuation", "none"): Style("#999999", "*"),
+    ("optimal-continuation", "uniform"): Style("#666666", "*"),
+    ("optimal-continuation", "blueprint"): Style("#333333", "*"),
+}
+_OTHERS = ("#F0E442", "#999999", "#56B4E9", "#D55E00", "#009E73", "#CC79A7")
+
+
+@dataclasses.dataclass(frozen=True)
+class Setting:
+    """A gadget with its prior and ε, as pictures show it.
+
+    Attributes:
+      gadget: its name, with all that tells it from others.
+      prior: the prior's name.
+      epsilon: ε.
+      name: what stands beside it; says ε only if there are several.
+      style: colour and marker.
+      place: the number of its ε among all there are, from 0.
+      fill: how strongly the marker is filled, from 0 to 1.
+      rows: `[rows]` which rows of the table are its.
+    """
+
+    gadget: str
+    prior: str
+    epsilon: float
+    name: str
+    style: Style
+    place: int
+    fill: float
+    rows: np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def find_settings(table: pd.DataFrame) -> list[Setting]:
+    """The settings of a table that `tables.named` returned, in the order of their first rows."""
+    found = table[["gadget", "prior", "epsilon"]].drop_duplicates().to_dict("records")
+    epsilons = note_epsilons(table)
+    styles = find_styles([(str(s["gadget"]), str(s["prior"])) for s in found])
+    settings: list[Setting] = []
+    for one in found:
+        rows = np.ones(len(table), np.bool_)
+        for name, value in one.items():
+            rows &= np.asarray(table[str(name)] == value)
+        gadget, prior, epsilon = str(one["gadget"]), str(one["prior"]), float(one["epsilon"])
+        several = len(epsilons) > 1 and prior != "none"
+        place = epsilons.index(epsilon) if several else 0
+        fill = (place + 1) / len(epsilons) if several else 0.4
+        name = _name(gadget, prior) + (f", ε = {epsilon:g}" if several else "")
+        settings.append(Setting(gadget, prior, epsilon, name, styles[gadget, prior], place, fill, rows))
+    return settings
+
+
+def find_styles(settings: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Style]:
+    """The usual look of every gadget and prior; others, such as a user's priors, get what is left."""
+    styles: dict[tuple[str, str], Style] = {}
+    for setting in settings:
+        number = sum(found not in STYLES for found in styles)
+        other = Style(_OTHERS[number % len(_OTHERS)], "<>*hXdp"[number % 7])
+        styles.setdefault(setting, STYLES.get(setting, other))
+    return styles
+
+
+def note_epsilons(table: pd.DataFrame) -> list[float]:
+    """The ε of all priors, ascending."""
+    return sorted({float(e) for e, p in zip(table["epsilon"], table["prior"], strict=True) if p != "none"})
+
+
+def _name(gadget: str, prior: str) -> str:
+    return gadget if gadget == "unsafe" else f"{gadget}, {'no' if prior == 'none' else prior} prior"
+
+
+def check_table(
+    table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], what: str
+) -> pd.DataFrame:
+    """The table with gadgets by their full names, as `tables.named` makes them.
+
+    Args:
+      table: what was given.
+      columns: those that it must have.
+      numbers: those that must be finite.
+      what: what was expected.
+
+    Raises:
+      ValueError: if it has no rows, or lacks a column or a number.
+    """
+    missing = [name for name in columns if name not in table.columns]
+    if missing:
+        raise ValueError(f"table lacks the columns {', '.join(missing)}; expected {what}")
+    if table.empty:
+        raise ValueError("table has no rows; expected at least one")
+    for name in numbers:
+        if not np.isfinite(column(table, name)).all():
+            raise ValueError(f"table: {name} is not finite everywhere; drop such rows first")
+    return named(table if "player" in table else table.assign(player=0))  # `named` groups by player
+
+
+def column(table: pd.DataFrame, name: str) -> FloatArray:
+    """A column in float64."""
+    return np.asarray(table[name], np.float64)
+
+
+def least_shown(positive: FloatArray, resolution: float, decades: int) -> float:
+    """The least number that is drawn in its place on a logarithmic axis; what is smaller is drawn there.
+
+    Args:
+      positive: the numbers above `resolution`, at least one.
+      resolution: what cannot be told from 0.
+      decades: so many powers of ten at most below the largest number.
+    """
+    return max(resolution, float(positive.max()) / 10**decades, float(positive.min()))
+
+
+def at_edge_note(ax: Axes, count: int, edge: float) -> None:
+    """Says how many points are drawn at the edge because they are smaller than it; nothing for none."""
+    if count:
+        text = f"{count} point{'s' if count > 1 else ''} at most {edge:.1g}: drawn there"
+        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
+        ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **place)
+
+
+def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
+    """The given axes, or those of a new figure of matplotlib's pyplot of that size in inches."""
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    return plt.subplots(figsize=size, layout="constrained")[1]
+
+
+def dress(ax: Axes, title: str | None) -> None:
+    """A pale grid behind, no frame, small numbers, and the title above in lines of `TITLE_WIDTH`."""
+    ax.grid(True, color="#DDDDDD", linewidth=0.5, zorder=0)
+    ax.set_axisbelow(True)
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.tick_params(labelsize=8)
+    write_title(ax, title)
+
+
+def write_title(ax: Axes, title: str | None, pad: float | None = None) -> None:
+    """The title above, each of its lines wrapped, `pad` points above the axes."""
+    if title:
+        wrap = textwrap.TextWrapper(TITLE_WIDTH, break_long_words=False, break_on_hyphens=False)
+        lines = [part for line in title.split("\n") for part in wrap.wrap(line)]
+        ax.set_title("\n".join(lines), fontsize=9, pad=pad)
+
+
+def marker_look(style: Style, fill: float) -> Mapping[str, Any]:
+    """Colours of a scatter's markers: an outline, filled as strongly as `fill` says."""
+    from matplotlib.colors import to_rgba
+
+    if style.marker == "x":
+        return {"color": style.color}
+    return {"facecolors": [to_rgba(style.color, fill)], "edgecolors": style.color}

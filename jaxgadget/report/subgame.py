@@ -1,0 +1,367 @@
+"""One subgame of a refinement: what the resolving player does there, and how the opponent gets there.
+
+`strategy_frame` and `range_frame` are the data, `strategy_picture` and `range_picture` draw them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jaxgadget.evaluate import best_response
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.policy import Policy
+from jaxgadget.report.names import short_names
+from jaxgadget.report.styles import PALETTE, own_axes, write_title
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+    from jaxgadget.refine import Refinement
+    from jaxgadget.tree.forest import Forest
+
+MOST_INFOSTATES = 16
+"""So many infostates are drawn unless told otherwise."""
+
+_WIDTH = 6.4
+_BEFORE, _AFTER = "#999999", "#D55E00"
+_HATCHES = ("", "////", "....", "xxxx")
+
+
+def strategy_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataFrame:
+    """What the resolving player does in one subgame, before and after.
+
+    Args:
+      refinement: refined blueprints.
+      subgame: its number.
+      lane: the lane of `refinement.policy`; its blueprint is taken with it.
+
+    Returns:
+      A row for every action of every infoset, in the order of the tree's infosets: `infoset` (the tree's
+      number), `infostate`, `action`, `action_name`, `blueprint` and `refined` (its probability), and
+      `reach_blueprint` and `reach_refined`: how likely play gets to the infoset if the resolving player
+      plays the one or the other and the opponent its blueprint. No rows if the player has no decision.
+
+    Raises:
+      ValueError: if there is no such subgame or lane.
+    """
+    import pandas as pd
+
+    before, after = _policies(refinement, subgame, lane)
+    forest, player = refinement.forest, refinement.player
+    tree = forest.tree
+    mine = np.nonzero(forest.infoset_subgame(player) == subgame)[0]
+    infosets = tree.infosets[player]
+    sequences = 1 + np.nonzero(np.isin(infosets.infoset[1:], mine))[0]
+    infoset, action = infosets.infoset[sequences], infosets.action[sequences]
+    reaches = [_infoset_reach(policy, player)[infoset] for policy in (before, after)]
+    return pd.DataFrame(
+        {
+            "infoset": infoset,
+            "infostate": [tree.infoset_names[player][i] for i in infoset.tolist()],
+            "action": action,
+            "action_name": [tree.game.action_string(player, a) for a in action.tolist()],
+            "blueprint": before.probabilities[player][sequences - 1, 0],
+            "refined": after.probabilities[player][sequences - 1, 0],
+            "reach_blueprint": reaches[0],
+            "reach_refined": reaches[1],
+        }
+    )
+
+
+def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataFrame:
+    """How the opponent gets to one subgame: by its blueprint, and as a best response to the refined policy.
+
+    The best response is to the refined policy in the full game, so what it does below other cuts and
+    subgames counts too; it is pure, and of equally good actions takes the first.
+
+    Args:
+      refinement: refined blueprints.
+      subgame: its number.
+      lane: the lane of `refinement.policy`; its blueprint is taken with it.
+
+    Returns:
+      A row for every root infostate of the opponent: `root` (its number in `forest.roots`), `infostate` (its
+      name, see `root_names`), `blueprint_reach` and `response_reach` (how likely the opponent itself plays
+      to it, `P_-i(s)`), `blueprint` and `response` (the same divided by their sums over the subgame, NaN if
+      the opponent never gets there), and `resolver_reach` (`N(s)`, how likely the resolving player and
+      chance lead to it).
+
+    Raises:
+      ValueError: if there is no such subgame or lane.
+    """
+    import pandas as pd
+
+    before, after = _policies(refinement, subgame, lane)
+    forest, opponent = refinement.forest, 1 - refinement.player
+    roots = np.nonzero(forest.roots[opponent].subgame == subgame)[0]
+    sequence = forest.roots[opponent].sequence[roots]
+    response = best_response(after, opponent).policy
+    reach, response_reach = (policy.reach(opponent)[sequence, 0] for policy in (before, response))
+    return pd.DataFrame(
+        {
+            "root": roots,
+            "infostate": root_names(forest, opponent, subgame),
+            "blueprint_reach": reach,
+            "response_reach": response_reach,
+            "blueprint": _shares(reach),
+            "response": _shares(response_reach),
+            "resolver_reach": _resolver_reach(forest, refinement.player, after)[roots],
+        }
+    )
+
+
+def root_names(forest: Forest, player: int, subgame: int) -> list[str]:
+    """Names of a player's root infostates in one subgame, in their order.
+
+    Where the player acts at the root, the infoset's name. Else its last infoset and what it did there
+    (`0, then Bet`); or, if that is the same for several of them, its first infoset below the root.
+    """
+    tree, roots = forest.tree, forest.roots[player]
+    mine = np.nonzero(roots.subgame == subgame)[0]
+    infosets, names = tree.infosets[player], tree.infoset_names[player]
+    cut_state = tree.infostate[player, forest.cut.roots]
+    below = np.where(forest.infoset_subgame(player) == subgame)[0]
+    state_below = tree.infostate[player, forest.cut.root[infosets.history[below]]]
+    found: list[str] = []
+    for root in mine.tolist():
+        state, sequence = roots.infostate[root], int(roots.sequence[root])
+        acts = tree.infoset[player, forest.cut.roots[cut_state == state]].max()
+        under = below[state_below == state]
+        if acts >= 0:
+            found.append(names[acts])
+        elif sequence and (roots.sequence[mine] == sequence).sum() == 1:
+            action = tree.game.action_string(player, int(infosets.action[sequence]))
+            found.append(f"{names[infosets.infoset[sequence]]}, then {action}")
+        else:
+            found.append(names[under[0]] if len(under) else f"root infostate {root}")
+    return found
+
+
+def strategy_picture(
+    refinement: Refinement,
+    subgame: int,
+    lane: int = 0,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    most: int = MOST_INFOSTATES,
+) -> Axes:
+    """Draws what each infostate of the resolving player does in one subgame, before and after.
+
+    An infostate has two bars, the pale one the blueprint and the full one the refined strategy, and
+    beside them how likely play gets there (refined, the opponent by its blueprint). Names leave out
+    what all share, which then stands in the title.
+
+    Args:
+      refinement: refined blueprints.
+      subgame: its number.
+      lane: the lane of `refinement.policy`.
+      ax: where to draw, else a new figure of matplotlib's pyplot, as high as needed.
+      title: in place of game, cut, subgame and lane.
+      most: so many infostates at most, those that play reaches most likely before or after.
+
+    Raises:
+      ValueError: if there is no such subgame or lane, the player has no decision there, or `most` is
+        less than 1.
+    """
+    _check_most(most)
+    frame = strategy_frame(refinement, subgame, lane)
+    if frame.empty:
+        raise ValueError(
+            f"subgame={subgame}: player {refinement.player} has no decision there, nothing to draw"
+        )
+    infosets = frame.drop_duplicates("infoset")
+    chosen = infosets.iloc[_largest(infosets[["reach_blueprint", "reach_refined"]], most)]
+    names, shared = short_names(chosen["infostate"].tolist())
+    ax = own_axes(ax, (_WIDTH, 0.34 * len(chosen) + 1.5))
+    for place, infoset in enumerate(chosen["infoset"].tolist()):
+        rows = frame[frame["infoset"] == infoset]
+        _draw_bars(ax, rows, "blueprint", place - 0.22, 0.2, pale=True)
+        _draw_bars(ax, rows, "refined", place + 0.12, 0.42)
+        reach = _percent(float(rows["reach_refined"].iloc[0]))
+        ax.text(1.015, place, reach, fontsize=7, color="#555555", va="center")
+    ax.text(1.015, -0.75, "reached", fontsize=7, color="#555555", va="center")
+    _set_rows(ax, names)
+    left = f", {len(chosen)} of {len(infosets)} infostates" if len(chosen) < len(infosets) else ""
+    ax.set_xlabel(f"Probability (thin and pale: blueprint; below: refined{left})", fontsize=9)
+    pad = _legend(ax, _action_patches(frame))
+    write_title(ax, _title(refinement, subgame, lane, shared) if title is None else title, pad)
+    return ax
+
+
+def range_picture(
+    refinement: Refinement,
+    subgame: int,
+    lane: int = 0,
+    ax: Axes | None = None,
+    *,
+    title: str | None = None,
+    most: int = MOST_INFOSTATES,
+) -> Axes:
+    """Draws the opponent's range over its root infostates of one subgame, and what it became.
+
+    All as shares of the subgame: the opponent's reach by its blueprint (grey), by its best response to
+    the refined policy (orange), and, as a line, `N(s)`, the resolving player's and chance's.
+
+    Args:
+      refinement: refined blueprints.
+      subgame: its number.
+      lane: the lane of `refinement.policy`.
+      ax: where to draw, else a new figure of matplotlib's pyplot, as high as needed.
+      title: in place of game, cut, subgame and lane.
+      most: so many infostates at most, those with the largest shares.
+
+    Raises:
+      ValueError: if there is no such subgame or lane, or `most` is less than 1.
+    """
+    _check_most(most)
+    frame = range_frame(refinement, subgame, lane)
+    frame["resolver"] = _shares(frame["resolver_reach"].to_numpy())
+    shares = frame[["blueprint", "response"]].fillna(0.0)
+    chosen = frame.iloc[_largest(shares, most)]
+    names, shared = short_names(chosen["infostate"].tolist())
+    ax = own_axes(ax, (_WIDTH, 0.34 * len(chosen) + 1.5))
+    place = np.arange(len(chosen))
+    before, response, reached = (chosen[name].fillna(0.0) for name in ("blueprint", "response", "resolver"))
+    handles: list[Any] = [
+        ax.barh(place - 0.19, before, 0.34, color=_BEFORE, label="blueprint"),
+        ax.barh(place + 0.19, response, 0.34, color=_AFTER, label="best response"),
+        ax.vlines(reached, place - 0.42, place + 0.42, color="#000000", linewidth=1.6, label="N(s)"),
+    ]
+    _set_rows(ax, names)
+    left = f", {len(chosen)} of {len(frame)} infostates" if len(chosen) < len(frame) else ""
+    whose = f"Share of player {1 - refinement.player}'s reach within the subgame{left}"
+    how = f"best response: to the refined policy; N(s): player {refinement.player} and chance"
+    ax.set_xlabel(f"{whose}\n({how})", fontsize=9)
+    pad = _legend(ax, handles)
+    never = [
+        f"{who} never gets here"
+        for name, who in (("blueprint", "The blueprint"), ("response", "The best response"))
+        if frame[name].isna().all()
+    ]
+    if never:
+        style: dict[str, Any] = {"ha": "right", "va": "bottom", "color": "#555555", "fontsize": 8}
+        ax.text(0.99, 0.02, "\n".join(never), transform=ax.transAxes, **style)
+    write_title(ax, _title(refinement, subgame, lane, shared) if title is None else title, pad)
+    return ax
+
+
+def _policies(refinement: Refinement, subgame: int, lane: int) -> tuple[Policy, Policy]:
+    """The blueprint and the refined policy of a lane."""
+    for name, value, count in (
+        ("subgame", subgame, refinement.num_subgames),
+        ("lane", lane, refinement.policy.num_lanes),
+    ):
+        if isinstance(value, bool) or value not in range(count):
+            raise ValueError(f"{name}={value!r}: expected a whole number from 0 to {count - 1}")
+    blueprint = refinement.blueprint
+    return blueprint.lane(lane % blueprint.num_lanes), refinement.policy.lane(lane)
+
+
+def _infoset_reach(policy: Policy, player: int) -> FloatArray:
+    """`[I]` how likely play gets to each infoset of a player under a profile of one lane."""
+    tree = policy.tree
+    acts = np.nonzero(tree.infoset[player] >= 0)[0]
+    reach = tree.chance[acts]
+    for who in (0, 1):
+        reach = reach * policy.reach(who)[tree.sequence[who, acts], 0]
+    total = np.bincount(tree.infoset[player, acts], reach, minlength=len(tree.infosets[player]))
+    return np.asarray(total, np.float64)
+
+
+def _resolver_reach(forest: Forest, player: int, policy: Policy) -> FloatArray:
+    """`[R]` `N(s)` of the other player's roots, for a policy of one lane."""
+    reach = policy.reach(player)[forest.roots[player].sequence, 0]
+    pair = (forest.chance.row, forest.chance.column)
+    weight = forest.chance.value * reach[pair[player]]
+    total = np.bincount(pair[1 - player], weight, minlength=len(forest.roots[1 - player]))
+    return np.asarray(total, np.float64)
+
+
+def _shares(reach: FloatArray) -> FloatArray:
+    total = reach.sum()
+    return reach / total if total > 0 else np.full(len(reach), np.nan)
+
+
+def _largest(numbers: pd.DataFrame, most: int) -> IntArray:
+    """The rows with the largest numbers, in their own order; of equal ones the first."""
+    order = np.argsort(-numbers.to_numpy().max(axis=1), kind="stable")
+    return np.sort(order[:most])
+
+
+def _check_most(most: int) -> None:
+    if isinstance(most, bool) or int(most) != most or most < 1:
+        raise ValueError(f"most={most!r}: expected a whole number of infostates, at least 1")
+
+
+def _draw_bars(
+    ax: Axes, rows: pd.DataFrame, name: str, place: float, height: float, *, pale: bool = False
+) -> None:
+    """One stacked bar: the probabilities of an infoset's actions side by side."""
+    left = 0.0
+    for action, share in zip(rows["action"].tolist(), rows[name].tolist(), strict=True):
+        ax.barh(place, share, height, left=left, **_action_look(action, pale))
+        left += share
+
+
+def _action_look(action: int, pale: bool = False) -> dict[str, Any]:
+    """Colour and hatching by the action's id, so that they are the same in all subgames."""
+    from matplotlib.colors import to_rgb
+
+    strength = 0.45 if pale else 1.0
+    color = tuple(1 - strength * (1 - part) for part in to_rgb(PALETTE[action % len(PALETTE)]))
+    hatch = _HATCHES[action // len(PALETTE) % len(_HATCHES)]
+    return {"facecolor": color, "hatch": hatch, "edgecolor": "#FFFFFF", "linewidth": 0}
+
+
+def _action_patches(frame: pd.DataFrame) -> list[Any]:
+    from matplotlib.patches import Patch
+
+    actions = frame.drop_duplicates("action").sort_values("action")
+    named = zip(actions["action"].tolist(), actions["action_name"].tolist(), strict=True)
+    return [Patch(**_action_look(action), label=name) for action, name in named]
+
+
+def _legend(ax: Axes, handles: list[Any]) -> float:
+    """A legend between axes and title; returns how many points above the axes the title may begin."""
+    columns = min(len(handles), 6)
+    ax.legend(
+        handles=handles,
+        ncols=columns,
+        fontsize=8,
+        frameon=False,
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        handlelength=1.2,
+        columnspacing=1.2,
+    )
+    return 8.0 + 13.0 * -(-len(handles) // columns)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2g} %" if share == 0 or share >= 1e-4 else "<0.01 %"
+
+
+def _set_rows(ax: Axes, names: list[str]) -> None:
+    """A row for every name, the first one on top; x is a share."""
+    ax.set_yticks(range(len(names)), names, fontsize=8)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    ax.set_xlim(0, 1)
+    ax.grid(True, axis="x", color="#DDDDDD", linewidth=0.5)
+    ax.set_axisbelow(True)
+    ax.tick_params(labelsize=8)
+    ax.tick_params(axis="y", length=0)
+    ax.spines[["top", "right"]].set_visible(False)
+
+
+def _title(refinement: Refinement, subgame: int, lane: int, shared: str) -> str:
+    forest = refinement.forest
+    lines = [f"{forest.tree.game.name} {forest.cut.name}, subgame {subgame}"]
+    lines.append(refinement.policy.labels[lane])
+    if not refinement.live[subgame, lane]:
+        lines.append("nothing to solve: the blueprint stays")
+    return "\n".join([*lines, shared] if shared else lines)

@@ -1,0 +1,119 @@
+"""The documentation is complete, its links lead somewhere, and its programs run as they stand."""
+
+import importlib
+import pathlib
+import re
+
+import pytest
+
+import jaxgadget
+import jaxgadget.report
+
+ROOT = pathlib.Path(__file__).parents[1]
+DOCS = sorted((ROOT / "docs").rglob("*.md"))
+PAGES = [
+    *DOCS,
+    *(ROOT / name for name in ("README.md", "CHANGELOG.md")),
+    *sorted((ROOT / "experiments").rglob("*.md")),
+    *sorted((ROOT / "notebooks").glob("*.md")),
+]
+PROGRAMS = [
+    (f"{path.stem}-{k}", program)
+    for path in DOCS
+    for k, program in enumerate(
+        re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    )
+]
+
+
+def name_of(path: pathlib.Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def shown(text: str) -> str:
+    """A page less its comments and code blocks."""
+    return re.sub(r"<!--.*?-->|^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL)
+
+
+def described(text: str) -> list[str]:
+    """The dotted paths that mkdocstrings describes on a page."""
+    return re.findall(r"^::: (\S+)$", shown(text), re.MULTILINE)
+
+
+def find(dotted: str) -> object:
+    """A module, or what a module has by that name; functions hide modules that are called like them."""
+    module, _, name = dotted.rpartition(".")
+    try:
+        return importlib.import_module(dotted)
+    except ModuleNotFoundError:
+        return getattr(importlib.import_module(module), name)
+
+
+def broken_links(text: str, folder: pathlib.Path) -> list[str]:
+    """Links and pictures of a page that are no file; those to other places or within the page pass."""
+    targets = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`\n]*`", "", shown(text)))
+    links = [first or second for first, second in targets]
+    local = [link for link in links if not re.match(r"https?://|mailto:|#", link)]
+    return [link for link in local if not (folder / link.partition("#")[0]).is_file()]
+
+
+def test_there_are_pages():
+    assert {"docs/concepts.md", "docs/games.md", "docs/cli.md", "docs/cite.md"} <= set(map(name_of, PAGES))
+
+
+def test_every_public_name_is_described():
+    objects = [find(dotted) for path in DOCS for dotted in described(path.read_text(encoding="utf-8"))]
+    missing = [
+        name
+        for name in jaxgadget.__all__
+        if not any(getattr(jaxgadget, name) is described for described in objects)
+    ]
+    assert not missing, f"no page of docs/api says `::: jaxgadget.….NAME` for {', '.join(missing)}"
+
+
+def test_reports_are_described():
+    names = [dotted for path in DOCS for dotted in described(path.read_text(encoding="utf-8"))]
+    assert "jaxgadget.report" in names  # with all that its __all__ lists
+    assert jaxgadget.report.__all__
+
+
+@pytest.mark.parametrize("path", PAGES, ids=name_of)
+def test_links_lead_to_files(path: pathlib.Path):
+    assert broken_links(path.read_text(encoding="utf-8"), path.parent) == []
+
+
+def test_every_page_is_in_the_navigation():
+    settings = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    nav = re.search(r"^nav:.*?(?=^\S)", settings, re.MULTILINE | re.DOTALL)
+    assert nav
+    listed = set(re.findall(r"[\w./*-]+\.(?:md|ipynb)\b", nav[0]))
+    assert {path.relative_to(ROOT / "docs").as_posix() for path in DOCS} <= listed
+    missing = [
+        name
+        for name in listed
+        if "*" not in name and not ((ROOT / name).is_file() or (ROOT / "docs" / name).is_file())
+    ]
+    assert not missing, f"mkdocs.yml lists {missing}"
+
+
+def test_checks_notice(tmp_path: pathlib.Path):
+    (tmp_path / "there.md").touch()
+    page = (
+        "[a](there.md#x) ![b](gone.png) [c](https://example.org) [d](#here) `[e](code.md)`\n"
+        '<!-- [f](comment.md) -->\n<img src="lost.svg">\n```text\n[g](block.md)\n```\n'
+    )
+    assert broken_links(page, tmp_path) == ["gone.png", "lost.svg"]
+    assert described("::: a.b\n    options: {}\n<!--\n::: c.d\n-->\ntext ::: e\n") == ["a.b"]
+    assert find("jaxgadget.refine.refine") is jaxgadget.refine
+    with pytest.raises(AttributeError):
+        find("jaxgadget.refine.nothing")
+
+
+@pytest.mark.parametrize("program", [text for _, text in PROGRAMS], ids=[name for name, _ in PROGRAMS])
+def test_program_runs(program: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "docs", "exec"), {"__name__": "docs"})
+
+
+def test_there_are_programs():
+    assert len(PROGRAMS) >= 5
