@@ -1,0 +1,85 @@
+"""The refinement paper's experiments, in one command: `python -m experiments.refinements`.
+
+Kubíček, Lisý and Sandholm, *Equilibrium Refinements Improve Subgame Solving in Imperfect-Information Games*
+(2026), §8 and appendix B. Every experiment writes its data (`data/`, Parquet) and a picture (`pictures/`, PNG
+and SVG), prints a table, and goes on where it was if it is interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pathlib
+from collections.abc import Sequence
+
+import pandas as pd
+
+from experiments.common import show
+from experiments.refinements import (
+    closing,
+    figure2,
+    figure3,
+    figure18,
+    figure19,
+    figures14_17,
+    larger,
+    reach,
+    sensitivity,
+)
+from experiments.refinements.common import HERE, Settings
+from jaxgadget import enable_compilation_cache
+
+EXPERIMENTS = (
+    figure2,
+    figures14_17,
+    figure18,
+    figure3,
+    sensitivity,
+    reach,
+    larger,
+    closing,
+    figure19,
+)
+"""In this order: some use the data of others."""
+
+
+def run(experiment: object, settings: Settings, *, redraw: bool = False) -> pd.DataFrame:
+    """Computes, keeps and draws one experiment; returns its data.
+
+    Args:
+      experiment: a module of `EXPERIMENTS`.
+      settings: how, and where to.
+      redraw: draw the data that are there instead.
+    """
+    name: str = experiment.NAME
+    frame = settings.data(name) if redraw else None
+    if frame is None:
+        frame = settings.keep(name, experiment.compute(settings))
+    settings.draw(name, experiment.draw(frame))
+    return frame
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Runs what was asked for; everything by default."""
+    names = {experiment.NAME: experiment for experiment in EXPERIMENTS}
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.refinements",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--smoke", action="store_true", help="tiny settings, into build/experiments")
+    parser.add_argument("--redraw", action="store_true", help="only draw the data that are there")
+    parser.add_argument("--folder", type=pathlib.Path, help="where data/ and pictures/ go")
+    asked = parser.parse_args(arguments)
+    unknown = set(asked.names) - set(names)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(names)}")
+    enable_compilation_cache()
+    settings = Settings.quick(asked.folder) if asked.smoke else Settings(folder=asked.folder or HERE)
+    for name in asked.names or names:
+        frame = run(names[name], settings, redraw=asked.redraw)
+        show(name, names[name].summarise(frame))
+
+
+if __name__ == "__main__":
+    main()

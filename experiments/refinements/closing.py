@@ -1,0 +1,123 @@
+"""Beyond the paper: how much of the distance from blueprint to optimal continuation each method closes.
+
+One table over all games: Figure 2's, the larger ones, and reach gadgets where they were solved. The optimal
+continuation is the least exploitability that a strategy can have that is the blueprint above the cut.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.refinements.common import Settings, make_axes, titled
+from jaxgadget.report.tables import named
+
+NAME = "closing"
+BEST = "optimal-continuation"
+KEYS = ["game", "cut", "player", "blueprint"]
+SOURCES = ("figure2", "larger", "reach")
+
+TINY = 1e-6
+"""Of the largest blueprint exploitability: what is less than that counts as that in a ratio."""
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, cut, kind of blueprint and method, from the data of other experiments.
+
+    `closed` is Σ (blueprint − refined) ÷ Σ (blueprint − optimal continuation) over blueprints and players;
+    `least` and `median` are over the same ratio of each blueprint whose distance is at least a
+    hundredth of the largest.
+    """
+    rows: list[pd.DataFrame] = []
+    for source in SOURCES:
+        frame = settings.data(source)
+        if frame is None:
+            raise ValueError(f"closing needs the data of {source}; run that experiment first")
+        rows.append(closed(frame).assign(source=source))
+    found = pd.concat(rows, ignore_index=True)
+    return found.drop_duplicates(["game", "cut", "blueprints", "method"], ignore_index=True)
+
+
+def method_names(frame: pd.DataFrame) -> pd.Series:
+    """Gadget and prior in a few words."""
+    table = named(frame)
+    plain = table["gadget"].isin(["unsafe", BEST])
+    prior = table["prior"].replace("none", "no")
+    return table["gadget"].where(plain, table["gadget"] + ", " + prior + " prior")
+
+
+def closed(frame: pd.DataFrame) -> pd.DataFrame:
+    """See `compute`."""
+    frame = frame.assign(method=method_names(frame), drawn=frame["seed"].notna())
+    best = frame[frame["gadget"] == BEST].set_index(KEYS)["refined_exploitability"]
+    others = frame[frame["gadget"] != BEST].copy()
+    floor = best.reindex(pd.MultiIndex.from_frame(others[KEYS])).to_numpy()
+    others["gain"] = others["blueprint_exploitability"] - others["refined_exploitability"]
+    others["distance"] = others["blueprint_exploitability"] - floor
+    rows: list[dict[str, object]] = []
+    for (game, cut, drawn, method), mine in others.groupby(["game", "cut", "drawn", "method"], sort=False):
+        far = mine[mine["distance"] >= 0.01 * mine["distance"].max()]
+        share = far["gain"] / far["distance"]
+        rows.append(
+            {
+                "game": game,
+                "cut": cut,
+                "blueprints": "draws" if drawn else "checkpoints",
+                "method": method,
+                "closed": mine["gain"].sum() / mine["distance"].sum(),
+                "median": share.median(),
+                "least": share.min(),
+                "worse": int((mine["gain"] < -1e-4 * frame["blueprint_exploitability"].max()).sum()),
+                "cases": len(mine),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def ratios(frame: pd.DataFrame) -> pd.DataFrame:
+    """Geometric means over blueprints and players of refined over blueprint exploitability."""
+    least = TINY * frame["blueprint_exploitability"].max()
+    before, after = (frame[f"{which}_exploitability"].clip(lower=least) for which in ("blueprint", "refined"))
+    where = [titled(game, cut) for game, cut in zip(frame["game"], frame["cut"], strict=True)]
+    table = pd.DataFrame({"method": method_names(frame), "where": where, "log": np.log(after / before)})
+    means = np.exp(table.groupby(["method", "where"], sort=False)["log"].mean())
+    return means.unstack().reset_index()
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """A panel for checkpoints and one for draws: a row a method, a mark a game and cut."""
+    colors = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+    methods = list(dict.fromkeys(frame["method"]))
+    places = list(dict.fromkeys(zip(frame["game"], frame["cut"], strict=True)))
+    figure, axes = make_axes(2, 2, (5.2, 0.32 * len(methods) + 1.6))
+    for ax, which in zip(axes, ("checkpoints", "draws"), strict=True):
+        for number, (game, cut) in enumerate(places):
+            mine = frame[(frame["game"] == game) & (frame["cut"] == cut) & (frame["blueprints"] == which)]
+            y = [methods.index(method) for method in mine["method"]]
+            look = {"color": colors[number % len(colors)], "marker": "osD^vP*"[number % 7]}
+            ax.scatter(100 * mine["closed"], y, s=26, label=titled(game, cut), alpha=0.85, **look)
+        ax.axvline(0, color="#777777", lw=0.8)
+        ax.axvline(100, color="#777777", lw=0.8, ls=":")
+        ax.set_yticks(range(len(methods)), methods if which == "checkpoints" else [""] * len(methods))
+        ax.set_ylim(len(methods) - 0.5, -0.5)
+        ax.set_xscale("symlog", linthresh=100)
+        ax.set_xticks([-1000, -100, 0, 50, 100], ["−1,000 %", "−100 %", "0 %", "50 %", "100 %"])
+        ax.tick_params(labelsize=8)
+        ax.grid(axis="y", color="#EEEEEE")
+        ax.set_axisbelow(True)
+        ax.spines[["top", "right"]].set_visible(False)
+        ax.set_title(f"after {which} of CFR" if which == "checkpoints" else "after draws", fontsize=9)
+        ax.set_xlabel("Distance to the optimal continuation closed", fontsize=8)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    return figure
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """`closed` in per cent: a row a method, a column a game, cut and kind of blueprint."""
+    short = {"checkpoints": "c", "draws": "d"}
+    names = zip(frame["game"], frame["cut"], frame["blueprints"], strict=True)
+    where = [f"{titled(game, cut)} ({short[which]})" for game, cut, which in names]
+    table = frame.assign(where=where, closed=(100 * frame["closed"]).round(1))
+    return table.set_index(["method", "where"])["closed"].unstack(sort=False).reset_index()

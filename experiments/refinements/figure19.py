@@ -1,0 +1,34 @@
+"""Figure 19: Figure 2 with every gadget game solved exactly, by linear programs."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.refinements import figure2
+from experiments.refinements.common import GRID, Settings, figure2_gadgets
+
+NAME = "figure19"
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """The same rows as Figure 2's, with the same ε."""
+    return settings.sweep(
+        NAME,
+        GRID,
+        blueprints=settings.blueprints(),
+        gadgets=figure2_gadgets(),
+        players=settings.players(0, 1),
+        algorithm="lp",
+        blueprints_at_once=5,
+    )
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """As Figure 2."""
+    return figure2.draw(frame)
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """As Figure 2."""
+    return figure2.summarise(frame)

@@ -1,0 +1,52 @@
+"""Figure 2: refined against blueprint exploitability, by CFR+; Kubíček, Lisý and Sandholm (2026), §8."""
+
+from __future__ import annotations
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.refinements.common import (
+    GRID,
+    Settings,
+    figure2_gadgets,
+    make_axes,
+    one_legend,
+    panels,
+    titled,
+)
+from jaxgadget.report.plots import exploitability_scatter
+
+NAME = "figure2"
+KEYS = ("game", "cut", "player")
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, cut, blueprint, gadget with prior, and player."""
+    return settings.sweep(
+        NAME,
+        GRID,
+        blueprints=settings.blueprints(),
+        gadgets=figure2_gadgets(),
+        players=settings.players(0, 1),
+        iterations=settings.iterations(),
+    )
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """A panel for every game, cut and player."""
+    found = panels(frame, KEYS)
+    players = frame["player"].nunique()
+    figure, axes = make_axes(len(found), players, (4.4, 3.3))
+    for ax, ((game, cut, player), mine) in zip(axes, found, strict=True):
+        exploitability_scatter(mine, ax, title=f"{titled(game, cut)}, player {player}", log=True)
+        ax.set_xlabel("Blueprint exploitability [payoff]", fontsize=8)
+        ax.set_ylabel("Refined exploitability [payoff]", fontsize=8)
+    one_legend(figure, axes, 3)
+    return figure
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Geometric means of refined over blueprint exploitability, a row a method, a column a game and cut."""
+    from experiments.refinements.closing import ratios
+
+    return ratios(frame)

@@ -1,0 +1,128 @@
+"""Beyond the paper: how much ε, the prior's clipping and its scale matter."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.refinements.common import FEW_BLUEPRINTS, GOOFSPIEL, Settings, make_axes, panels, titled
+from jaxgadget import BlueprintPrior, MaxMargin, Resolving
+from jaxgadget.solve.gadget import Gadget
+from jaxgadget.solve.prior import PRIOR_CLIP
+from jaxgadget.solve.ranges import Ranges
+
+NAME = "sensitivity"
+GAMES = {"leduc_poker": ("flop",), GOOFSPIEL: ("depth:1",)}
+EPSILONS = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+CLIPS = (1e-6, 1e-4, 1e-3, 1e-2, 1e-1)
+USUAL = 1e-3
+COLORS = {"resolving": "#009E73", "max-margin": "#CC79A7"}
+
+
+@dataclasses.dataclass(frozen=True)
+class LargestPrior(BlueprintPrior):
+    """The blueprint prior on another scale: a root's reach over the largest in its subgame, not the sum.
+
+    Max-margin normalises weights, so only clipping changes there.
+    """
+
+    name: ClassVar[str] = "blueprint ÷ largest"
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _over_largest(ranges, self.clip, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _over_largest(ranges, self.clip, 1.0)
+
+
+@jax.jit
+def _over_largest(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
+    subgame = ranges.subgame
+    games = ranges.per_subgame(ranges.opponent)
+    largest = jnp.zeros_like(games).at[subgame].max(ranges.opponent, mode="drop")
+    largest = ranges.spread(largest)
+    share = ranges.opponent / jnp.where(largest > 0, largest, 1)
+    return jnp.where(largest > 0, jnp.maximum(share, clip), otherwise)
+
+
+def settings_of(kind: type[Resolving] | type[MaxMargin]) -> list[Gadget]:
+    """Every ε with the usual clip, every clip and both scales with the usual ε."""
+    found: list[Gadget] = [kind(BlueprintPrior(), epsilon) for epsilon in EPSILONS]
+    found += [kind(BlueprintPrior(clip), USUAL) for clip in CLIPS if clip != PRIOR_CLIP]
+    return [*found, kind(LargestPrior(), USUAL)]
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """Rows as in Figure 2, for player 0, with `varied` (what differs from the usual) and its value."""
+    frame = settings.sweep(
+        NAME,
+        GAMES,
+        blueprints=settings.blueprints(FEW_BLUEPRINTS),
+        gadgets=[gadget for kind in (Resolving, MaxMargin) for gadget in settings_of(kind)],
+        players=0,
+        iterations=settings.iterations(),
+    )
+    clip = frame["prior"].str.extract(r"clip (\S+)")[0].astype(float)
+    scale = frame["prior"] == LargestPrior.name
+    varied = np.where(scale, "scale", np.where(clip.notna(), "clip", "epsilon"))
+    value = np.where(scale, 1.0, clip.where(clip.notna(), frame["epsilon"]))
+    return frame.assign(varied=varied, value=value)
+
+
+def relative(frame: pd.DataFrame) -> pd.DataFrame:
+    """Geometric mean over blueprints of exploitability against that with the usual ε, clip and scale."""
+    keys = ["game", "cut", "player", "blueprint", "gadget"]
+    usual = frame[(frame["varied"] == "epsilon") & (frame["value"] == USUAL)].set_index(keys)
+    base = usual["refined_exploitability"].reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy()
+    least = 1e-6 * frame["blueprint_exploitability"].max()
+    log = np.log(frame["refined_exploitability"].clip(lower=least) / np.maximum(base, least))
+    grouped = frame.assign(log=log).groupby(["game", "cut", "gadget", "varied", "value"], sort=False)["log"]
+    return np.exp(grouped.agg(["mean", "min", "max"])).reset_index()
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """For every game a panel over ε and one over the clip: the mean over blueprints, and the range."""
+    table = relative(frame)
+    found = panels(table, ("game", "cut"))
+    figure, axes = make_axes(2 * len(found), 2, (4.4, 3.0))
+    for row, ((game, cut), mine) in enumerate(found):
+        for column, varied in enumerate(("epsilon", "clip")):
+            ax = axes[2 * row + column]
+            for gadget, color in COLORS.items():
+                part = mine[(mine["gadget"] == gadget)]
+                usual = (part["varied"] == "epsilon") & (part["value"] == USUAL)
+                part = part[(part["varied"] == varied) | usual].sort_values("value")
+                ax.fill_between(part["value"], part["min"], part["max"], color=color, alpha=0.15, lw=0)
+                ax.plot(part["value"], part["mean"], color=color, marker="o", ms=4, lw=1.4, label=gadget)
+            ax.axhline(1, color="#777777", lw=0.8)
+            ax.set_xscale("log")
+            ax.set_yscale("log")
+            ax.set_title(titled(game, cut), fontsize=9)
+            what = "ε" if varied == "epsilon" else "least reach in the blueprint prior (clip)"
+            ax.set_xlabel(what, fontsize=8)
+            ax.set_ylabel("Refined exploitability ÷\nthat at ε = clip = 1e-3", fontsize=8)
+            ax.tick_params(labelsize=8)
+            ax.spines[["top", "right"]].set_visible(False)
+    axes[0].legend(fontsize=8, frameon=False)
+    return figure
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """The means as a table."""
+    table = relative(frame)
+    where = [titled(game, cut) for game, cut in zip(table["game"], table["cut"], strict=True)]
+    table = table.assign(where=where).set_index(["varied", "value", "gadget", "where"])["mean"]
+    return table.unstack(["where", "gadget"], sort=False).pipe(_flat)
+
+
+def _flat(table: pd.DataFrame) -> pd.DataFrame:
+    table.columns = [", ".join(map(str, column)) for column in table.columns]
+    return table.reset_index()
