@@ -98,7 +98,8 @@ def convergence_curves(
     ax = own_axes(ax, (FIGURE_SIZE[0] + 0.8, max(height, FIGURE_SIZE[1])))
     ax.set_xscale("log")
     medians = np.concatenate([curve.quartiles[1] for curve in curves])
-    positive = medians[medians > resolution]
+    drawn = np.concatenate([curve.quartiles.ravel() for curve in curves])
+    positive = drawn[drawn > resolution]
     edge = -math.inf
     if len(positive):
         ax.set_yscale("log")

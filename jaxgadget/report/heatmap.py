@@ -26,7 +26,7 @@ def pairwise_heatmap(
     *,
     title: str | None = None,
     row_label: str = "Is this technique better …",
-    column_label: str = "… than this one?  (1: surely, 0: surely not)",
+    column_label: str = "… than this one?\n(1: surely, 0: surely not)",
 ) -> Axes:
     """Draws how likely the row's technique is better than the column's; ½ is white.
 
@@ -49,7 +49,7 @@ def pairwise_heatmap(
     count = len(values)
     names = [str(name) for name in matrix.index]
     longest = 0.055 * max(len(name) for name in names)
-    ax = own_axes(ax, (0.46 * count + longest + 0.9, 0.38 * count + 0.75 * longest + 0.9))
+    ax = own_axes(ax, (max(0.46 * count, 1.4) + longest + 0.9, max(0.38 * count, 1.6) + 0.75 * longest + 1.1))
     colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=BLANK)
     ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=0.0, vmax=1.0, aspect="auto")
     for row, column in np.ndindex(count, count):

@@ -1,0 +1,100 @@
+import matplotlib.pyplot as plt
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
+from matplotlib.figure import Figure
+
+from jaxgadget.report import paired_t_tests, pairwise_heatmap
+from jaxgadget.report.heatmap import ENDS
+from tests.report.test_plots import new_axes, results
+
+NAMES = ["unsafe", "resolving, no prior", "max-margin, blueprint prior"]
+VALUES = [[np.nan, 0.999, 0.5], [0.001, np.nan, 0.0], [0.25, 1.0, np.nan]]
+
+
+def matrix(values: list[list[float]] = VALUES, names: list[str] = NAMES) -> pd.DataFrame:
+    return pd.DataFrame(values, index=names, columns=names)
+
+
+def cells(ax: Axes) -> dict[tuple[int, int], str]:
+    """Text by row and column."""
+    return {(int(t.get_position()[1]), int(t.get_position()[0])): t.get_text() for t in ax.texts}
+
+
+def cell_color(ax: Axes, row: int, column: int) -> np.ndarray:
+    (image,) = ax.images
+    return np.asarray(image.to_rgba(image.get_array()))[row, column, :3]
+
+
+def test_a_number_in_each_cell():
+    ax = pairwise_heatmap(matrix(), new_axes(), title="Leduc")
+    expected = {
+        (0, 1): ">.99",
+        (0, 2): "0.50",
+        (1, 0): "<.01",
+        (1, 2): "0.00",
+        (2, 0): "0.25",
+        (2, 1): "1.00",
+    }
+    assert cells(ax) == expected
+    assert [label.get_text() for label in ax.get_xticklabels()] == NAMES
+    assert [label.get_text() for label in ax.get_yticklabels()] == NAMES
+    assert ax.get_title() == "Leduc"
+    low, high = ax.get_ylim()
+    assert low > high, "the first row is on top"
+
+
+def test_colours_diverge_at_one_half():
+    ax = pairwise_heatmap(matrix(), new_axes())
+    np.testing.assert_allclose(cell_color(ax, 0, 2), 1.0, atol=0.01)
+    np.testing.assert_allclose(cell_color(ax, 2, 1), to_rgb(ENDS[2]), atol=0.01)
+    np.testing.assert_allclose(cell_color(ax, 1, 2), to_rgb(ENDS[0]), atol=0.01)
+    assert np.ptp(cell_color(ax, 0, 0)) == 0 and 0.5 < cell_color(ax, 0, 0)[0] < 1, "no number is grey"
+
+
+def test_numbers_can_be_read():
+    steps = np.linspace(0, 1, 36).reshape(6, 6)
+    ax = pairwise_heatmap(matrix(steps.tolist(), list("abcdef")), new_axes())
+    assert len(ax.texts) == 36
+    for text in ax.texts:
+        column, row = (int(place) for place in text.get_position())
+        light = [luminance(cell_color(ax, row, column)), luminance(np.array(to_rgb(text.get_color())))]
+        assert (max(light) + 0.05) / (min(light) + 0.05) >= 4.5, "WCAG AA"
+
+
+def luminance(color: np.ndarray) -> float:
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in color]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_its_own_figure_has_room_for_the_names(count: int):
+    ax = pairwise_heatmap(matrix().iloc[:count, :count])
+    assert isinstance(ax.figure, Figure)
+    ax.figure.draw_without_rendering()
+    for text in (*ax.get_xticklabels(), *ax.get_yticklabels(), ax.xaxis.label, ax.yaxis.label, *ax.texts):
+        box = text.get_window_extent()
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= ax.figure.bbox.x1 and box.y1 <= ax.figure.bbox.y1
+    plt.close("all")
+
+
+def test_bad_matrices():
+    with pytest.raises(ValueError, match=r"shape \(2, 3\)"):
+        pairwise_heatmap(matrix().iloc[:2])
+    with pytest.raises(ValueError, match=r"shape \(0, 0\)"):
+        pairwise_heatmap(pd.DataFrame())
+    with pytest.raises(ValueError, match="the same names in the same order"):
+        pairwise_heatmap(matrix().iloc[:, ::-1])
+    for wrong in (1.5, -0.1, np.nan):
+        values = [list(row) for row in VALUES]
+        values[0][1] = wrong
+        with pytest.raises(ValueError, match=r"'unsafe' against 'resolving, no prior' is"):
+            pairwise_heatmap(matrix(values))
+    assert not plt.get_fignums()
+
+
+def test_takes_what_the_t_tests_give():
+    ax = pairwise_heatmap(paired_t_tests(results([0.1, 0.2, 0.4])), new_axes())
+    assert len(ax.texts) == 7 * 6

@@ -1,0 +1,319 @@
+"""Strategies and ranges in one subgame, against recursion over histories and all pure strategies of Kuhn."""
+
+import dataclasses
+import functools
+import itertools
+import subprocess
+import sys
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+import jaxgadget as jg
+from jaxgadget.games.stepwise import Rules, Step
+from jaxgadget.report import range_frame, range_picture, strategy_frame, strategy_picture
+from jaxgadget.report.names import short_names
+from jaxgadget.report.subgame import root_names
+from tests.report.test_plots import legend, new_axes
+
+LANE = 3  # the second blueprint's second gadget
+
+
+@functools.cache
+def kuhn() -> jg.HistoryTree:
+    return jg.enumerate_game(jg.load("kuhn_poker"))
+
+
+@functools.cache
+def refined(player: int) -> jg.Refinement:
+    blueprints = [jg.Policy.dirichlet(kuhn(), seed) for seed in (3, 4)]
+    gadgets = [jg.Unsafe(), jg.MaxMargin(jg.UniformPrior(), 0.1)]
+    return jg.refine(kuhn(), "depth:1", blueprints, gadgets, player=player, iterations=40)
+
+
+def own_reach(policy: jg.Policy, player: int, history: int) -> float:
+    """How likely a player plays to a history, by walking up from it."""
+    tree, reach = policy.tree, 1.0
+    while history:
+        above = int(tree.parent[history])
+        infoset = int(tree.infoset[player, above])
+        if infoset >= 0:
+            name = tree.infoset_names[player][infoset]
+            reach *= policy.action_probabilities(name)[int(tree.action[player, history])]
+        history = above
+    return reach
+
+
+def blueprint_of(refinement: jg.Refinement, lane: int) -> jg.Policy:
+    return refinement.blueprint.lane(lane % 2)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("subgame", [0, 1])
+def test_strategy_frame(player: int, subgame: int):
+    refinement, tree = refined(player), kuhn()
+    frame = strategy_frame(refinement, subgame, LANE)
+    policies = {"blueprint": blueprint_of(refinement, LANE), "refined": refinement.policy.lane(LANE)}
+    for row in frame.to_dict("records"):
+        assert row["infostate"] == tree.infoset_names[player][row["infoset"]]
+        assert row["action_name"] == ("Pass", "Bet")[row["action"]]
+        histories = np.nonzero(tree.infoset[player] == row["infoset"])[0].tolist()
+        assert len(histories) == 2
+        for name, policy in policies.items():
+            assert row[name] == policy.action_probabilities(row["infostate"])[row["action"]]
+            reach = sum(tree.chance[h] * own_reach(policy, 0, h) * own_reach(policy, 1, h) for h in histories)
+            assert row[f"reach_{name}"] == pytest.approx(reach, abs=1e-12)
+    expected = {
+        (0, 0): ["0pb", "1pb", "2pb"],
+        (0, 1): [],
+        (1, 0): ["0p", "1p", "2p"],
+        (1, 1): ["0b", "1b", "2b"],
+    }
+    assert frame["infostate"].tolist() == [name for name in expected[player, subgame] for _ in range(2)]
+    assert frame["action"].tolist() == [0, 1] * len(expected[player, subgame])
+
+
+def test_the_refined_strategy_is_another_one():
+    frame = strategy_frame(refined(1), 0, LANE)
+    assert not np.allclose(frame["blueprint"], frame["refined"], atol=0.05)
+    other = strategy_frame(refined(1), 0, LANE - 1)
+    assert not np.allclose(frame["blueprint"], other["blueprint"], atol=0.01), "the lane's own blueprint"
+
+
+def best_pure_reaches(policy: jg.Policy, player: int, histories: list[int]) -> list[list[float]]:
+    """Reaches of histories under every pure strategy of a player that is best against a policy."""
+    tree = policy.tree
+    other = 1 - player
+    sign = 1 if player == 0 else -1
+    terminals = tree.terminals.tolist()
+    weight = [sign * tree.payoff[z] * tree.chance[z] * own_reach(policy, other, z) for z in terminals]
+    count = len(tree.infosets[player])
+    found: list[tuple[float, list[float]]] = []
+    for choice in itertools.product((0, 1), repeat=count):
+        pure = jg.Policy.from_function(
+            tree, lambda p, i, k, c=choice: np.eye(2)[c[i]] if p == player else [0.5, 0.5], "pure"
+        )
+        value = sum(w * own_reach(pure, player, z) for w, z in zip(weight, terminals, strict=True))
+        found.append((value, [own_reach(pure, player, h) for h in histories]))
+    best = max(value for value, _ in found)
+    return [reaches for value, reaches in found if value > best - 1e-9]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("subgame", [0, 1])
+def test_range_frame(player: int, subgame: int):
+    refinement, tree, opponent = refined(player), kuhn(), 1 - player
+    frame = range_frame(refinement, subgame, LANE)
+    where = refinement.forest.cut
+    mine = where.roots[where.subgame == subgame]
+    states = [int(refinement.forest.roots[opponent].infostate[root]) for root in frame["root"]]
+    groups = [[int(h) for h in mine if tree.infostate[opponent, h] == state] for state in states]
+    assert [len(group) for group in groups] == [2, 2, 2]
+    before, after = blueprint_of(refinement, LANE), refinement.policy.lane(LANE)
+    reach = np.array([own_reach(before, opponent, group[0]) for group in groups])
+    np.testing.assert_allclose(frame["blueprint_reach"], reach, atol=1e-12)
+    np.testing.assert_allclose(frame["blueprint"], reach / reach.sum(), atol=1e-12)
+    mass = [sum(tree.chance[h] * own_reach(after, player, h) for h in group) for group in groups]
+    np.testing.assert_allclose(frame["resolver_reach"], mass, atol=1e-12)
+    response = frame["response_reach"].tolist()
+    assert response in best_pure_reaches(after, opponent, [group[0] for group in groups])
+    np.testing.assert_allclose(frame["response"], np.array(response) / sum(response))
+
+
+def never_bet() -> jg.Refinement:
+    """Player 1 bets after every pass and calls every bet, but half the time with the lowest card.
+
+    So passing is the only best move for player 0, with every card.
+    """
+    calls = {"0b": 0.5, "1b": 1.0, "2b": 1.0, "0p": 1.0, "1p": 1.0, "2p": 1.0}
+    names = kuhn().infoset_names[1]
+    policy = jg.Policy.from_function(
+        kuhn(), lambda p, i, k: [1 - calls[names[i]], calls[names[i]]] if p else [0.5, 0.5], "calls"
+    )
+    return dataclasses.replace(refined(1), blueprint=policy, policy=policy)
+
+
+def test_a_best_response_that_never_gets_there_is_said():
+    refinement = never_bet()
+    frame = range_frame(refinement, 1)
+    assert frame["response_reach"].tolist() == [0, 0, 0]
+    assert frame["response"].isna().all()
+    np.testing.assert_allclose(frame["blueprint"], 1 / 3)
+    texts = [text.get_text() for text in range_picture(refinement, 1, ax=new_axes()).texts]
+    assert texts == ["The best response never gets here"]
+    assert range_frame(refinement, 0)["response"].tolist() == pytest.approx([1 / 3] * 3)
+    assert not range_picture(refinement, 0, ax=new_axes()).texts
+
+
+def test_root_names():
+    forest = refined(1).forest
+    assert root_names(forest, 0, 1) == ["0, then Bet", "1, then Bet", "2, then Bet"], "what it did last"
+    assert root_names(forest, 1, 1) == ["0b", "1b", "2b"], "where it acts"
+    start = jg.build_forest(kuhn(), "depth:0")
+    assert root_names(start, 1, 0) == ["0p", "1p", "2p"], "its first infoset below"
+
+
+class HiddenCoin(Rules[tuple[int, ...]]):
+    """Player 0 sees a coin and never acts, player 1 guesses it."""
+
+    name = "hidden_coin"
+    actions = ("heads", "tails")
+
+    def initial_state(self) -> tuple[int, ...]:
+        return ()
+
+    def actors(self, state: tuple[int, ...]) -> tuple[int, ...]:
+        return ((4,), (1,), ())[len(state)]
+
+    def legal_actions(self, state: tuple[int, ...], player: int) -> list[int]:
+        return [0, 1]
+
+    def chance_outcomes(self, state: tuple[int, ...]) -> list[tuple[int, float]]:
+        return [(0, 0.5), (1, 0.5)]
+
+    def step(self, state: tuple[int, ...], move: int) -> Step[tuple[int, ...]]:
+        reward = 1.0 if state and state[0] != move else 0.0
+        return Step((*state, move), reward, private=(None if state else move, None))
+
+
+def test_an_opponent_without_decisions():
+    tree = jg.enumerate_game(jg.load(HiddenCoin()))
+    policy = jg.Policy.geometric(tree, 0.25)
+    refinement = jg.refine(tree, "depth:0", policy, jg.Unsafe(), player=1, iterations=20)
+    frame = range_frame(refinement, 0)
+    assert frame["infostate"].tolist() == ["root infostate 0", "root infostate 1"]
+    assert frame["response"].tolist() == frame["resolver_reach"].tolist() == [0.5, 0.5]
+    assert len(range_picture(refinement, 0, ax=new_axes()).get_yticklabels()) == 2
+    assert strategy_picture(refinement, 0, ax=new_axes()).get_yticklabels()[0].get_text() == "1:"
+
+
+def bars(ax: Axes) -> np.ndarray:
+    return np.array([[bar.get_x(), bar.get_width()] for bar in ax.patches])
+
+
+def rows_of(ax: Axes) -> list[str]:
+    low, high = ax.get_ylim()
+    assert low > high, "the first row is on top"
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_strategy_picture():
+    refinement = refined(1)
+    ax = strategy_picture(refinement, 0, LANE, new_axes())
+    frame = strategy_frame(refinement, 0, LANE)
+    expected = []
+    for _, rows in frame.groupby("infoset"):
+        for name in ("blueprint", "refined"):
+            first, second = rows[name]
+            expected += [[0, first], [first, second]]
+    np.testing.assert_allclose(bars(ax), expected, atol=1e-12)
+    assert rows_of(ax) == ["0p", "1p", "2p"]
+    assert legend(ax) == ["Pass", "Bet"]
+    heights = [bar.get_y() + bar.get_height() / 2 for bar in ax.patches[:3]]
+    assert heights[0] == heights[1] < heights[2], "the blueprint is the upper one"
+    lines = ax.get_title().split("\n")
+    assert lines == ["kuhn_poker depth:1, subgame 0", "dirichlet:4 | max-margin, uniform prior, epsilon 0.1"]
+    reach = [f"{100 * share:.2g} %" for share in frame["reach_refined"][::2]]
+    assert [text.get_text() for text in ax.texts] == [*reach, "reached"]
+
+
+def test_only_the_most_reached_infostates():
+    refinement = refined(1)
+    frame = strategy_frame(refinement, 0, LANE).drop_duplicates("infoset")
+    least = frame[["reach_blueprint", "reach_refined"]].max(axis=1).idxmin()
+    ax = strategy_picture(refinement, 0, LANE, new_axes(), most=2, title="Kuhn")
+    assert rows_of(ax) == frame["infostate"].drop(least).tolist()
+    assert "2 of 3 infostates" in ax.get_xlabel()
+    assert ax.get_title() == "Kuhn"
+    shares = range_frame(refinement, 0, LANE)[["blueprint", "response"]].max(axis=1)
+    ax = range_picture(refinement, 0, LANE, new_axes(), most=1)
+    assert len(rows_of(ax)) == 1
+    assert max(bar.get_width() for bar in ax.patches) == pytest.approx(shares.max())
+    assert "1 of 3 infostates" in ax.get_xlabel()
+
+
+def test_range_picture():
+    refinement = refined(1)
+    ax = range_picture(refinement, 1, LANE, new_axes())
+    frame = range_frame(refinement, 1, LANE)
+    np.testing.assert_allclose(bars(ax)[:, 1], [*frame["blueprint"], *frame["response"]])
+    (lines,) = [drawn for drawn in ax.collections if drawn.get_label() == "N(s)"]
+    reach = frame["resolver_reach"] / frame["resolver_reach"].sum()
+    np.testing.assert_allclose([path.vertices[0, 0] for path in lines.get_paths()], reach)
+    assert rows_of(ax) == ["0", "1", "2"]
+    assert ax.get_title().endswith("then Bet")
+    assert legend(ax) == ["blueprint", "best response", "N(s)"]
+
+
+@pytest.mark.parametrize("draw", [strategy_picture, range_picture])
+def test_no_text_lies_on_another(draw):
+    ax = draw(refined(1), 1, LANE)
+    assert isinstance(ax.figure, Figure)
+    ax.figure.draw_without_rendering()
+    texts = [ax.title, ax.xaxis.label, *ax.get_legend().get_texts(), *ax.texts]
+    texts += [*ax.get_xticklabels(), *ax.get_yticklabels()]
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    inside = ax.figure.bbox
+    for number, box in enumerate(boxes):
+        assert inside.x0 <= box.x0 and box.x1 <= inside.x1 and inside.y0 <= box.y0 and box.y1 <= inside.y1
+        assert not any(box.overlaps(other) for other in boxes[:number])
+    plt.close("all")
+
+
+def test_a_subgame_that_kept_the_blueprint_is_said():
+    refinement = refined(1)
+    idle = dataclasses.replace(refinement, live=np.zeros_like(refinement.live))
+    assert "nothing to solve" in strategy_picture(idle, 0, LANE, new_axes()).get_title()
+    assert "nothing to solve" not in strategy_picture(refinement, 0, LANE, new_axes()).get_title()
+
+
+def test_errors():
+    for call in (strategy_frame, range_frame, strategy_picture, range_picture):
+        for subgame in (2, -1, True):
+            with pytest.raises(ValueError, match=rf"subgame={subgame}: expected a whole number from 0 to 1"):
+                call(refined(1), subgame)
+        with pytest.raises(ValueError, match="lane=4: expected a whole number from 0 to 3"):
+            call(refined(1), 0, 4)
+    with pytest.raises(ValueError, match="player 0 has no decision there"):
+        strategy_picture(refined(0), 1)
+    for draw in (strategy_picture, range_picture):
+        with pytest.raises(ValueError, match="most=0: expected"):
+            draw(refined(1), 0, most=0)
+    assert not plt.get_fignums()
+
+
+def test_short_names_leave_out_what_does_not_tell_apart():
+    names = [
+        f"[Observer: 0][Private: {card}][Pot: {pot}][Money: {100 - pot // 2}][Public: 4][Round2: {bets}]"
+        for card in (0, 3)
+        for pot, bets in ((2, ""), (8, "1 2"))
+    ]
+    short, shared = short_names(names)
+    assert short == [
+        "Private: 0, Round2:",
+        "Private: 0, Round2: 1 2",
+        "Private: 3, Round2:",
+        "Private: 3, Round2: 1 2",
+    ]
+    assert shared == "Observer: 0, Public: 4"
+    assert short_names(["0pb", "1pb"]) == (["0pb", "1pb"], "")
+    assert short_names(["0, then Bet", "1, then Bet"]) == (["0", "1"], "then Bet")
+    assert short_names(["[Private: 1][Public: 2]"]) == (["Private: 1, Public: 2"], "")
+    assert short_names(["a, b", "a|b"]) == (["a, b", "a|b"], "a, b"), "unlike only in between"
+
+
+def test_long_names_lose_their_middle_unless_they_differ_there():
+    (name,), _ = short_names(["x" * 30 + "y" * 30], 11)
+    assert name == "xxxxx…yyyyy"
+    twins = ["x" * 9 + middle + "y" * 9 for middle in "ab"]
+    assert short_names(twins, 11) == (twins, "")
+
+
+def test_matplotlib_is_not_imported_with_the_module():
+    names = ("matplotlib", "scipy.stats")
+    code = f"import sys, jaxgadget.report; print(*(name in sys.modules for name in {names}))"
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert found.stdout.split() == ["False", "False"]
