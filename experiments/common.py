@@ -22,6 +22,9 @@ HERE = pathlib.Path(__file__).parent
 QUICK = HERE.parent / "build" / "experiments"
 """Where quick runs write, so that they leave the real data alone."""
 
+WIDTH = 160
+"""Letters in a line of a table that goes into a file."""
+
 SAFE, UNSAFE, PAPER = "#0072B2", "#D55E00", "#555555"
 """Colours of the curves and of the paper's numbers (Okabe and Ito 2008)."""
 
@@ -167,4 +170,5 @@ def show(title: str, frame: pd.DataFrame) -> None:
         printed.add_column(str(name))
     for row in frame.itertuples(index=False):
         printed.add_row(*(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row))
-    Console().print(printed)
+    console = Console()
+    Console(width=None if console.is_terminal else WIDTH).print(printed)

@@ -25,8 +25,9 @@ from experiments.refinements import (
     reach,
     sensitivity,
 )
-from experiments.refinements.common import HERE, Settings
+from experiments.refinements.common import HERE, Settings, markdown
 from jaxgadget import enable_compilation_cache
+from jaxgadget.files import atomic_writer
 
 EXPERIMENTS = (
     figure2,
@@ -79,6 +80,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in asked.names or names:
         frame = run(names[name], settings, redraw=asked.redraw)
         show(name, names[name].summarise(frame))
+    with atomic_writer(settings.folder / "tables.md") as file:
+        file.write(tables(settings).encode())
+
+
+def tables(settings: Settings) -> str:
+    """All tables of the data that are there, as Markdown."""
+    parts = [
+        "# Tables\n\nWritten by `python -m experiments.refinements`; what they show is in `README.md`.\n"
+    ]
+    for experiment in EXPERIMENTS:
+        frame = settings.data(experiment.NAME)
+        if frame is not None:
+            what = (experiment.summarise.__doc__ or "").strip()
+            parts.append(f"\n## {experiment.NAME}\n\n{what}\n\n{markdown(experiment.summarise(frame))}")
+    return "".join(parts)
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ LIARS_DICE = "liars_dice(dice_sides=4,numdice=1)"
 GRID = {GOOFSPIEL: ("depth:1", "depth:2"), "leduc_poker": ("flop",), LIARS_DICE: ("depth:1",)}
 """The games and cuts of Figure 2."""
 
-SMALL = {"kuhn_poker": ("depth:1", "depth:2")}
+SMALL = {"kuhn_poker": ("depth:2",)}
 """Instead of them, for a smoke test."""
 
 TITLES = {
@@ -117,6 +117,16 @@ def figure2_gadgets() -> list[Gadget]:
     return [*default_gadgets(), OptimalContinuation(NoPrior())]
 
 
+def markdown(frame: pd.DataFrame) -> str:
+    """A table as Markdown has it, numbers with four digits."""
+    rows = [frame.columns, ["---"] * len(frame.columns), *frame.itertuples(index=False)]
+    return "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in rows)
+
+
+def _cell(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
 def titled(game: str, cut: str = "") -> str:
     """A game and a cut in a few words."""
     name, _, parameters = game.partition("(")
@@ -131,8 +141,7 @@ def titled(game: str, cut: str = "") -> str:
 
 def panels(frame: pd.DataFrame, keys: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
     """The rows by their values in some columns, in order of appearance."""
-    found = frame[list(keys)].drop_duplicates().itertuples(index=False, name=None)
-    return [(key, frame[(frame[list(keys)] == key).all(axis=1)]) for key in found]
+    return [(key, rows) for key, rows in frame.groupby(list(keys), sort=False)]
 
 
 def make_axes(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:

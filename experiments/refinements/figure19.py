@@ -30,5 +30,5 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """As Figure 2."""
+    """Geometric means over blueprints and players of refined over blueprint exploitability."""
     return figure2.summarise(frame)

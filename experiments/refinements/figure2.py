@@ -46,7 +46,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means of refined over blueprint exploitability, a row a method, a column a game and cut."""
+    """Geometric means over blueprints and players of refined over blueprint exploitability."""
     from experiments.refinements.closing import ratios
 
     return ratios(frame)

@@ -25,7 +25,9 @@ def compute(settings: Settings) -> pd.DataFrame:
     rows: list[pd.DataFrame] = []
     for (game, cut), mine in panels(frame, ("game", "cut")):
         matrix = paired_t_tests(mine)
-        long = matrix.rename_axis(index="row", columns="column").stack().rename("likely").reset_index()
+        long = (
+            matrix.rename_axis(index="row", columns="column").stack().dropna().rename("likely").reset_index()
+        )
         pairs = len(mine) // len(matrix)
         rows.append(long.assign(game=game, cut=cut, pairs=pairs))
     return pd.concat(rows, ignore_index=True)[["game", "cut", "row", "column", "likely", "pairs"]]
