@@ -15,6 +15,7 @@ import pandas as pd
 
 from experiments.common import show
 from experiments.refinements import (
+    claims,
     closing,
     figure2,
     figure3,
@@ -31,6 +32,7 @@ from jaxgadget.files import atomic_writer
 
 EXPERIMENTS = (
     figure2,
+    claims,
     figures14_17,
     figure18,
     figure3,
@@ -55,7 +57,8 @@ def run(experiment: object, settings: Settings, *, redraw: bool = False) -> pd.D
     frame = settings.data(name) if redraw else None
     if frame is None:
         frame = settings.keep(name, experiment.compute(settings))
-    settings.draw(name, experiment.draw(frame))
+    if hasattr(experiment, "draw"):
+        settings.draw(name, experiment.draw(frame))
     return frame
 
 

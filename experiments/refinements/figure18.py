@@ -48,8 +48,8 @@ def draw(frame: pd.DataFrame) -> Figure:
                     color=COLORS[player],
                     label=f"player {player}, {kind}",
                 )
-        scale = max(float(mine["difference"].abs().max()) / 1000, 1e-9)
-        ax.set_yscale("symlog", linthresh=scale)
+        largest = max(float(mine["difference"].abs().max()), 1e-9)
+        ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(largest / 1000)))
         ax.axhline(0, color="#777777", lw=0.8)
         ax.set_title(titled(game, cut), fontsize=9)
         ax.set_xlabel("Blueprints, from least to most exploitable", fontsize=8)

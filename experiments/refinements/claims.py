@@ -1,0 +1,69 @@
+"""What §8 of the paper claims of Figure 2, counted."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+
+from experiments.refinements.common import Settings, titled
+
+NAME = "claims"
+KEYS = ["game", "cut", "player", "blueprint"]
+BLUEPRINT = "blueprint itself"
+COMPARISONS = (
+    ("resolving/uniform", "resolving/none"),
+    ("resolving/blueprint", "resolving/none"),
+    ("max-margin/uniform", "max-margin/none"),
+    ("max-margin/blueprint", "max-margin/none"),
+    ("max-margin/none", "resolving/none"),
+    ("max-margin/uniform", "resolving/uniform"),
+    ("max-margin/blueprint", "resolving/blueprint"),
+    ("unsafe/none", "resolving/blueprint"),
+    ("unsafe/none", BLUEPRINT),
+    ("resolving/none", BLUEPRINT),
+    ("resolving/blueprint", BLUEPRINT),
+)
+"""Pairs of methods, a gadget and a prior each: the first is measured against the second."""
+
+SAME = 1e-3
+"""Differences below that share of the blueprint's exploitability count as none: the solver's gaps."""
+
+LEAST = 1e-6
+"""Of exploitability, in ratios: what is less cannot be told from 0."""
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, cut, player and pair of methods, over blueprints.
+
+    `better` and `worse`: after how many blueprints the first is less or more exploitable; `ratio`: geometric
+    mean of the first's exploitability over the second's; `largest_loss`: the most by which it is more
+    exploitable, as a share of the blueprint's exploitability (negative: it never is).
+    """
+    frame = settings.data("figure2")
+    if frame is None:
+        raise ValueError("claims needs the data of figure2; run that experiment first")
+    method = frame["gadget"] + "/" + frame["prior"]
+    wide = frame.assign(method=method).set_index([*KEYS, "method"])["refined_exploitability"].unstack()
+    before = frame.drop_duplicates(KEYS).set_index(KEYS)["blueprint_exploitability"]
+    wide[BLUEPRINT] = before.reindex(wide.index)
+    rows: list[dict[str, object]] = []
+    for (game, cut, player), mine in wide.groupby(level=KEYS[:3], sort=False):
+        for first, second in COMPARISONS:
+            change = (mine[first] - mine[second]) / mine[BLUEPRINT]
+            ratio = np.log(mine[first].clip(lower=LEAST) / mine[second].clip(lower=LEAST))
+            row: dict[str, object] = {"game": game, "cut": cut, "player": player}
+            row |= {"first": first, "second": second, "cases": len(mine)}
+            row |= {"better": int((change < -SAME).sum()), "worse": int((change > SAME).sum())}
+            rows.append(row | {"ratio": float(np.exp(ratio.mean())), "largest_loss": float(change.max())})
+    return pd.DataFrame(rows)
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Better : worse (ratio of exploitabilities) of the first method against the second."""
+    where = zip(frame["game"], frame["cut"], frame["player"], strict=True)
+    counts = zip(frame["better"], frame["worse"], frame["ratio"], strict=True)
+    table = frame.assign(
+        where=[f"{titled(game, cut)}, {player}" for game, cut, player in where],
+        text=[f"{better} : {worse} ({ratio:.2f})" for better, worse, ratio in counts],
+    )
+    return table.set_index(["first", "second", "where"])["text"].unstack(sort=False).reset_index()
