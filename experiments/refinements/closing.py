@@ -76,13 +76,19 @@ def closed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints and players of refined over blueprint exploitability."""
+    """Geometric means over blueprints and players of refined over blueprint exploitability.
+
+    The last row names the method with the least one, but for the optimal continuation, which is a bound.
+    """
     least = TINY * frame["blueprint_exploitability"].max()
     before, after = (frame[f"{which}_exploitability"].clip(lower=least) for which in ("blueprint", "refined"))
     where = [titled(game, cut) for game, cut in zip(frame["game"], frame["cut"], strict=True)]
     table = pd.DataFrame({"method": method_names(frame), "where": where, "log": np.log(after / before)})
     means = np.exp(table.groupby(["method", "where"], sort=False)["log"].mean())
-    return means.unstack().reset_index()
+    wide = means.unstack(sort=False)
+    text = wide.map("{:.3g}".format)
+    text.loc["→ least"] = wide.drop(index=BEST).idxmin()
+    return text.reset_index()
 
 
 def draw(frame: pd.DataFrame) -> Figure:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -101,9 +101,13 @@ def draw(frame: pd.DataFrame) -> Figure:
                 usual = (part["varied"] == "epsilon") & (part["value"] == USUAL)
                 part = part[(part["varied"] == varied) | usual].sort_values("value")
                 ax.fill_between(part["value"], part["min"], part["max"], color=color, alpha=0.15, lw=0)
-                ax.plot(part["value"], part["mean"], color=color, marker="o", ms=4, lw=1.4, label=gadget)
+                ax.plot(part["value"], part["mean"], color=color, marker="o", ms=4, lw=1.4)
+                end = part.iloc[-1]
+                place: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": color}
+                ax.annotate(gadget, (end["value"], end["mean"]), (6, 0), fontsize=8, **place)
             ax.axhline(1, color="#777777", lw=0.8)
             ax.set_xscale("log")
+            ax.margins(x=0.2)
             ax.set_yscale("log")
             ax.set_title(titled(game, cut), fontsize=9)
             what = "ε" if varied == "epsilon" else "least reach in the blueprint prior (clip)"
@@ -111,7 +115,6 @@ def draw(frame: pd.DataFrame) -> Figure:
             ax.set_ylabel("Refined exploitability ÷\nthat at ε = clip = 1e-3", fontsize=8)
             ax.tick_params(labelsize=8)
             ax.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(fontsize=8, frameon=False)
     return figure
 
 
