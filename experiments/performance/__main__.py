@@ -20,13 +20,14 @@ from experiments.common import QUICK, show
 from experiments.performance.grid import time_grid
 from experiments.performance.machine import LARGE, SMALL, copy_bandwidth
 from experiments.performance.profile import profile
+from experiments.performance.sharing import time_sharing
 from jaxgadget.bench import DEFAULT_GAMES, bench
 from jaxgadget.files import atomic_writer, make_folder
 from jaxgadget.machine import describe_device, find_versions
 
 HERE = pathlib.Path(__file__).parent
 
-PIECES = ("machine", "peers", "lanes", "profile", "grid")
+PIECES = ("machine", "peers", "lanes", "profile", "grid", "sharing")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -102,12 +103,18 @@ def measure_grid(quick: bool) -> pd.DataFrame:
     return time_grid(iterations=3, checkpoints=2, draws=1) if quick else time_grid()
 
 
+def measure_sharing(quick: bool) -> pd.DataFrame:
+    """Kinds of gadgets apart, or as lanes of one entry."""
+    return time_sharing(3, 2, 1, 1) if quick else time_sharing()
+
+
 MEASURE = {
     "machine": measure_machine,
     "peers": measure_peers,
     "lanes": measure_lanes,
     "profile": measure_profile,
     "grid": measure_grid,
+    "sharing": measure_sharing,
 }
 
 if __name__ == "__main__":

@@ -94,7 +94,8 @@ class Settings:
         return sweep(self.work / name, self.games(games), progress=self.progress, **options)
 
     def keep(self, name: str, frame: pd.DataFrame) -> pd.DataFrame:
-        """Writes an experiment's data."""
+        """Writes an experiment's data, without what only matters in a sweep's folder."""
+        frame = frame.drop(columns=["piece", "piece_rows"], errors="ignore")
         make_folder(self.folder / "data")
         with atomic_writer(self.folder / "data" / f"{name}.parquet") as file:
             frame.to_parquet(file, index=False, compression="zstd")
