@@ -6,12 +6,14 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.refinements import figure2
-from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings
+from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings, make_axes, panels, titled
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
+from jaxgadget.report.styles import STYLES
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.prior import PRIORS
 
 NAME = "reach"
+PAIR = ["player", "blueprint"]
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -29,8 +31,37 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """As Figure 2."""
-    return figure2.draw(frame)
+    """A panel for every game and cut: exploitability with gifts over that without, a mark a blueprint."""
+    found = panels(frame, ("game", "cut"))
+    figure, axes = make_axes(len(found), 2, (4.6, 2.9))
+    for ax, ((game, cut), mine) in zip(axes, found, strict=True):
+        for (gadget, prior), part in panels(mine, ("gadget", "prior")):
+            if not gadget.startswith("reach-"):
+                continue
+            plain = mine[(mine["gadget"] == gadget.removeprefix("reach-")) & (mine["prior"] == prior)]
+            without = plain.set_index(PAIR)["refined_exploitability"]
+            ratio = part["refined_exploitability"].to_numpy() / without.reindex(index_of(part)).to_numpy()
+            style = STYLES[gadget, prior]
+            look = {"color": style.color, "marker": style.marker, "s": 18, "alpha": 0.8}
+            name = f"{gadget}, {'no' if prior == 'none' else prior} prior"
+            ax.scatter(part["blueprint_exploitability"], ratio, label=name, **look)
+        ax.axhline(1, color="#777777", lw=0.8)
+        ax.set_xscale("log")
+        low, high = ax.get_ylim()
+        ax.set_ylim(min(low, 0.95), max(high, 1.05))
+        ax.set_title(titled(game, cut), fontsize=9)
+        ax.set_xlabel("Blueprint exploitability [payoff]", fontsize=8)
+        ax.set_ylabel("Refined exploitability with\ngifts ÷ without", fontsize=8)
+        ax.tick_params(which="both", labelsize=8)
+        ax.spines[["top", "right"]].set_visible(False)
+    handles, names = axes[0].get_legend_handles_labels()
+    figure.legend(handles, names, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    return figure
+
+
+def index_of(rows: pd.DataFrame) -> pd.MultiIndex:
+    """What tells a pair from others."""
+    return pd.MultiIndex.from_frame(rows[PAIR])
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:

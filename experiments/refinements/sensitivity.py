@@ -96,15 +96,17 @@ def draw(frame: pd.DataFrame) -> Figure:
     for row, ((game, cut), mine) in enumerate(found):
         for column, varied in enumerate(("epsilon", "clip")):
             ax = axes[2 * row + column]
+            ends: list[tuple[float, float, str]] = []
             for gadget, color in COLORS.items():
                 part = mine[(mine["gadget"] == gadget)]
                 usual = (part["varied"] == "epsilon") & (part["value"] == USUAL)
                 part = part[(part["varied"] == varied) | usual].sort_values("value")
                 ax.fill_between(part["value"], part["min"], part["max"], color=color, alpha=0.15, lw=0)
                 ax.plot(part["value"], part["mean"], color=color, marker="o", ms=4, lw=1.4)
-                end = part.iloc[-1]
-                place: dict[str, Any] = {"textcoords": "offset points", "va": "center", "color": color}
-                ax.annotate(gadget, (end["value"], end["mean"]), (6, 0), fontsize=8, **place)
+                ends.append((float(part["mean"].iloc[-1]), float(part["value"].iloc[-1]), gadget))
+            for above, (height, end, gadget) in zip((-5, 5), sorted(ends), strict=True):
+                place: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+                ax.annotate(gadget, (end, height), (6, above), color=COLORS[gadget], **place)
             ax.axhline(1, color="#777777", lw=0.8)
             ax.set_xscale("log")
             ax.margins(x=0.2)
@@ -113,7 +115,9 @@ def draw(frame: pd.DataFrame) -> Figure:
             what = "ε" if varied == "epsilon" else "least reach in the blueprint prior (clip)"
             ax.set_xlabel(what, fontsize=8)
             ax.set_ylabel("Refined exploitability ÷\nthat at ε = clip = 1e-3", fontsize=8)
-            ax.tick_params(labelsize=8)
+            for axis in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
+                axis(lambda y, _: f"{y:.3g}")
+            ax.tick_params(which="both", labelsize=8)
             ax.spines[["top", "right"]].set_visible(False)
     return figure
 
