@@ -1,0 +1,141 @@
+"""The notebooks run from top to bottom, assert numbers and show pictures; they are stored without outputs."""
+
+import ast
+import os
+import pathlib
+import re
+import sys
+import tempfile
+
+import nbformat
+import pytest
+from jupyter_client.kernelspec import KernelSpecManager
+from jupyter_client.manager import AsyncKernelManager
+from nbclient import NotebookClient
+from nbclient.exceptions import CellExecutionError
+from nbformat import NotebookNode
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
+from traitlets.config import Config
+
+FOLDER = pathlib.Path(__file__).parents[1] / "notebooks"
+NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
+BARE = {
+    "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
+    "language_info": {"name": "python"},
+}
+"""A notebook's metadata: nothing of the machine where it was run last."""
+
+each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+
+
+def read(path: pathlib.Path) -> NotebookNode:
+    return nbformat.read(path, as_version=4)
+
+
+def code(notebook: NotebookNode) -> list[NotebookNode]:
+    return [cell for cell in notebook.cells if cell.cell_type == "code"]
+
+
+def outputs(notebook: NotebookNode) -> list[NotebookNode]:
+    return [output for cell in code(notebook) for output in cell.outputs]
+
+
+def left_behind(notebook: NotebookNode) -> list[str]:
+    """What a run leaves in a notebook and is not to be stored."""
+    found = [] if notebook.metadata == BARE else [f"metadata {dict(notebook.metadata)}"]
+    for number, cell in enumerate(notebook.cells):
+        if cell.metadata:
+            found.append(f"cell {number}: metadata {dict(cell.metadata)}")
+        if cell.cell_type == "code" and (cell.outputs or cell.execution_count is not None):
+            found.append(f"cell {number}: outputs or an execution count")
+    return found
+
+
+def num_asserts(notebook: NotebookNode) -> int:
+    trees = [ast.parse(cell.source) for cell in code(notebook)]
+    return sum(isinstance(node, ast.Assert) for tree in trees for node in ast.walk(tree))
+
+
+def broken_links(notebook: NotebookNode) -> list[str]:
+    texts = [cell.source for cell in notebook.cells if cell.cell_type == "markdown"]
+    links = [link for text in texts for link in re.findall(r"\]\(([^)\s]+)\)", text)]
+    return [link for link in links if "://" not in link and not (FOLDER / link.partition("#")[0]).is_file()]
+
+
+def num_pictures(notebook: NotebookNode) -> int:
+    return sum("image/png" in output.get("data", {}) for output in outputs(notebook))
+
+
+def complaints(notebook: NotebookNode) -> list[str]:
+    """What was written to standard error: warnings, most of all."""
+    return [output.text for output in outputs(notebook) if output.get("name") == "stderr"]
+
+
+class Kernels(AsyncKernelManager):
+    """Starts kernels of this interpreter, whatever others are installed."""
+
+    def _kernel_spec_manager_default(self) -> KernelSpecManager:
+        return KernelSpecManager(kernel_dirs=[])
+
+
+def execute(notebook: NotebookNode, folder: pathlib.Path) -> None:
+    """Runs all cells in a folder.
+
+    The kernel draws pictures by its own means, so it must not inherit `MPLBACKEND`; it is spoken to through
+    files, as ports might be taken by another test in the meantime.
+    """
+    env = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
+    with tempfile.TemporaryDirectory(prefix="jg-") as short:  # names of sockets must be short
+        connection = {"transport": "ipc", "connection_file": str(pathlib.Path(short) / "kernel.json")}
+        NotebookClient(
+            notebook,
+            timeout=600,
+            kernel_name="python3",
+            kernel_manager_class=Kernels,
+            config=Config(ConnectionFileMixin=connection),
+            resources={"metadata": {"path": str(folder)}},
+        ).execute(env=env)
+
+
+def test_there_are_five() -> None:
+    assert [path.name[:2] for path in NOTEBOOKS] == ["1_", "2_", "3_", "4_", "5_"]
+    listed = (FOLDER / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in NOTEBOOKS if f"]({path.name})" not in listed] == []
+
+
+@each_notebook
+def test_stored_bare(path: pathlib.Path) -> None:
+    notebook = read(path)
+    assert left_behind(notebook) == []
+    assert num_asserts(notebook) > 0
+    assert broken_links(notebook) == []
+
+
+@each_notebook
+def test_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    notebook = read(path)
+    execute(notebook, tmp_path)
+    assert num_pictures(notebook) > 0
+    assert complaints(notebook) == []
+
+
+def test_checks_notice(tmp_path: pathlib.Path) -> None:
+    source = (
+        "import sys, warnings\nimport matplotlib.pyplot as plt\n"
+        "plt.plot([1, 2])\nplt.show()\nwarnings.warn('careful')\nprint(sys.executable)"
+    )
+    cells = [new_markdown_cell("[a](gone.md) [b](README.md)"), new_code_cell(source)]
+    good = new_notebook(cells=cells, metadata=BARE)
+    assert (left_behind(good), num_asserts(good), broken_links(good)) == ([], 0, ["gone.md"])
+    execute(good, tmp_path)
+    assert left_behind(good)
+    assert num_pictures(good) == 1
+    assert "careful" in complaints(good)[0]
+    printed = [output.text for output in outputs(good) if output.get("name") == "stdout"]
+    assert printed == [f"{sys.executable}\n"]
+
+    bad = new_notebook(cells=[new_code_cell("assert 1 > 2", outputs=[new_output("stream", text="x")])])
+    assert len(left_behind(bad)) == 2
+    assert num_asserts(bad) == 1
+    with pytest.raises(CellExecutionError, match=r"assert 1 > 2"):
+        execute(bad, tmp_path)
