@@ -9,19 +9,20 @@ import json
 import os
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxgadget.batch import Settings
-from jaxgadget.blueprints import DRAWS, parse_blueprint
+from jaxgadget.blueprints import DRAWS, FORMS, parse_blueprint
 from jaxgadget.evaluate import check_player
 from jaxgadget.games.game import Game
 from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import Rules
+from jaxgadget.policy import Policy
 from jaxgadget.refine import list_gadgets, make_settings
 from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.plan import suggest_chunk
+from jaxgadget.solve.plan import suggest_chunk, whole_memory
 from jaxgadget.solver import LP
 from jaxgadget.specs import make_gadgets
 from jaxgadget.tree.forest import Forest
@@ -95,9 +96,26 @@ class Piece:
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Piece:
-        """From a manifest."""
-        lists: dict[str, Any] = {what: tuple(record[what]) for what in ("gadgets", "blueprints")}
-        return Piece(**{**record, **lists})
+        """From a manifest; ValueError if that is damaged."""
+        try:
+            lists: dict[str, Any] = {what: tuple(record[what]) for what in ("gadgets", "blueprints")}
+            return Piece(**{**record, **lists})
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{record!r} describes no piece of a sweep") from error
+
+    @property
+    def num_rows(self) -> int:
+        """Results, one for each gadget and blueprint."""
+        return len(self.gadgets) * (self.blueprints[1] - self.blueprints[0])
+
+
+class Setup(NamedTuple):
+    """A game about to be swept: its tree, blueprints, the seed of each (None for no seed), and value."""
+
+    tree: HistoryTree
+    blueprints: Policy
+    seeds: list[int | None]
+    value: tuple[float, float]
 
 
 def make_request(
@@ -105,7 +123,7 @@ def make_request(
     profiles: tuple[Any, Any],
     gadgets: tuple[Any, Any, Any],
     players: int | Sequence[int],
-    solver: tuple[str, Any, str, int | None],
+    solver: tuple[Any, Any, str, int | None],
     limits: tuple[int, int],
 ) -> Request:
     """Checks everything that can be checked without a tree.
@@ -119,21 +137,21 @@ def make_request(
       limits: blueprints at once, histories of a game.
     """
     games, (algorithm, iterations, dtype, memory_limit) = where[0], solver
-    found, at_once = _games(*where), limits[0]
+    if not isinstance(algorithm, str):
+        raise ValueError(f"algorithm={algorithm!r}: expected a name, such as 'cfr+'")
+    (found, own), at_once = _games(*where), limits[0]
     specs, seeds = _several("blueprints", profiles[0]), _several("seeds", profiles[1])
     several = [0] if algorithm == LP else _several("iterations", iterations)
     _check_whole("seeds", seeds, 0, MOST_SEEDS)
     _check_whole("blueprints_at_once", [at_once], 1, 1 << 20)
     for player in _several("players", players):
         check_player(player)
+    fixed = (dtype, None, None, memory_limit, None)
     settings = {
-        count: make_settings(
-            algorithm, (1 if algorithm == LP else count, None, 100), dtype, None, None, memory_limit, None
-        )
-        for count in several
+        n: make_settings(algorithm, (1 if algorithm == LP else n, None, 100), *fixed) for n in several
     }
-    kinds = [parse_blueprint(spec).kind for spec in specs]
-    listed = list_gadgets(_gadgets(_several("gadgets", gadgets[0]), *gadgets[1:]), algorithm == LP)
+    kinds = {_kind(spec) for spec in specs}
+    listed = _gadgets(_several("gadgets", gadgets[0]), *gadgets[1:], algorithm == LP)
     record: dict[str, Any] = {
         "games": {name: list(cuts) for name, (_, cuts) in found.items()},
         "files": _file_digests(games, specs),
@@ -145,11 +163,11 @@ def make_request(
         "iterations": several,
         "dtype": str(np.dtype(dtype)),
         "blueprints_at_once": at_once,
-        "memory_limit": memory_limit,
+        "memory_limit": None if memory_limit is None else int(memory_limit),
     }
     return Request(
         games=found,
-        own=frozenset(load(spec).name for spec in _specs(games) if not isinstance(spec, str | os.PathLike)),
+        own=own,
         blueprints=tuple(specs),
         seeds=tuple(record["seeds"]),
         gadgets=listed,
@@ -161,35 +179,62 @@ def make_request(
     )
 
 
-def cut_pieces(request: Request, name: str, forest: Forest, cut: str, labels: Sequence[str]) -> list[Piece]:
-    """The pieces of one game and cut: blueprints in blocks of equal size, one kind of gadget at a time."""
-    blocks = -(-len(labels) // request.at_once)
-    bounds = [len(labels) * k // blocks for k in range(blocks + 1)]
+def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: str) -> list[Piece]:
+    """The pieces of one game and cut: blueprints in blocks of equal size, one kind of gadget at a time.
+
+    Their sizes depend on the request, the game, the kind of machine and its size, never on what is free.
+    """
+    lanes = setup.blueprints.num_lanes
+    blocks = -(-lanes // request.at_once)
+    bounds = [lanes * k // blocks for k in range(blocks + 1)]
     kinds: dict[type[Any], list[int]] = {}
     for number, gadget in enumerate(request.gadgets):
         kinds.setdefault(type(gadget), []).append(number)
     found: list[Piece] = []
     for iterations, settings in request.settings.items():
+        memory = settings.memory_limit or whole_memory(settings.place)
         for player in request.players:
             for numbers in kinds.values():
                 for begin, end in itertools.pairwise(bounds):
                     lanes = len(numbers) * (end - begin)
-                    chunk = suggest_chunk(forest, lanes, settings.dtype)
-                    depends = {
-                        "format": FORMAT,
-                        "game": name,
-                        "rules": fingerprint(forest.tree),
-                        "cut": cut,
-                        "player": player,
-                        "gadgets": [request.record["gadgets"][k] for k in numbers],
-                        "blueprints": list(labels[begin:end]),
-                        "made": request.game_key(name),
-                        "settings": [settings.algorithm, iterations, str(settings.dtype), chunk],
-                    }
+                    chunk = suggest_chunk(forest, lanes, settings.dtype, settings.place, memory)
                     work = lanes * max(iterations, 1) * len(forest.form.payoff.value)
                     place = (name, cut, player, iterations, tuple(numbers), (begin, end))
-                    found.append(Piece(digest(depends), *place, chunk, work))
+                    piece = Piece("", *place, chunk, work)
+                    found.append(dataclasses.replace(piece, key=piece_key(request, setup, forest, piece)))
     return found
+
+
+def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> str:
+    """Everything that a piece's rows depend on, versions and device apart, in a word.
+
+    Raises:
+      ValueError: if the request has no such gadgets, blueprints or number of iterations.
+    """
+    profiles, lanes = setup.blueprints, range(*piece.blueprints)
+    try:
+        settings = request.settings[piece.iterations]
+        gadgets = [request.record["gadgets"][number] for number in piece.gadgets]
+        blueprints = [
+            [profiles.labels[k], setup.seeds[k], _digest_of(*(rows[:, k] for rows in profiles.probabilities))]
+            for k in lanes
+        ]
+    except (IndexError, KeyError) as error:
+        raise ValueError(f"{piece!r} is no piece of this sweep") from error
+    return digest(
+        {
+            "format": FORMAT,
+            "game": piece.game,
+            "rules": fingerprint(setup.tree),
+            "value": list(setup.value),
+            "cut": [piece.cut, _digest_of(forest.cut.roots, forest.cut.subgame)],
+            "player": piece.player,
+            "gadgets": gadgets,
+            "blueprints": blueprints,
+            "settings": [settings.algorithm, piece.iterations, str(settings.dtype), settings.memory_limit],
+            "chunk": piece.chunk,
+        }
+    )
 
 
 def identity(thing: Any) -> Any:
@@ -204,11 +249,12 @@ def identity(thing: Any) -> Any:
         return [identity(part) for part in (thing if isinstance(thing, tuple | list) else sorted(thing))]
     if isinstance(thing, np.integer | np.floating):
         return thing.item()
-    if isinstance(thing, np.ndarray):
-        return {"shape": list(thing.shape), "sha256": hashlib.sha256(_bytes(thing)).hexdigest()}
+    if hasattr(thing, "__array__"):
+        array = np.asarray(thing)
+        return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": _digest_of(array)}
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        fields = {field.name: identity(getattr(thing, field.name)) for field in dataclasses.fields(thing)}
-        return {"class": type(thing).__qualname__, **fields}
+        names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
+        return {"class": type(thing).__qualname__} | {name: identity(getattr(thing, name)) for name in names}
     raise ValueError(
         f"{thing!r} in a gadget or prior: a sweep must tell it from others when it is resumed; expected a "
         "dataclass of numbers, strings and arrays"
@@ -221,28 +267,41 @@ def digest(record: Mapping[str, Any]) -> str:
 
 
 def fingerprint(tree: HistoryTree) -> str:
-    """Sixteen letters that stand for a game's histories, payoffs, chances and infosets."""
+    """Sixteen letters that stand for a game's histories, payoffs, chances, infostates and infosets."""
     if "fingerprint" not in tree.cache:
-        found = hashlib.sha256()
-        for array in (tree.parent, tree.actor, tree.action, tree.chance, tree.payoff, tree.infoset):
-            found.update(_bytes(array))
-        for names in tree.infoset_names:
-            found.update("\0".join(names).encode())
-        tree.cache["fingerprint"] = found.hexdigest()[:16]
+        names = np.frombuffer("\n".join("\0".join(each) for each in tree.infoset_names).encode(), np.uint8)
+        arrays = [tree.parent, tree.actor, tree.action, tree.chance, tree.payoff]
+        arrays += [tree.infostate, tree.infoset]
+        tree.cache["fingerprint"] = _digest_of(*arrays, names)
     return tree.cache["fingerprint"]
 
 
-def _bytes(array: Any) -> bytes:
-    return np.ascontiguousarray(array).tobytes()
+def _digest_of(*arrays: Any) -> str:
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array).tobytes())
+    return found.hexdigest()[:16]
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """What differs between two records, in words."""
     return [
-        f"{name}: {json.dumps(old.get(name))} then, {json.dumps(new.get(name))} now"
+        f"{name}: {_difference(old.get(name), new.get(name))}"
         for name in {**old, **new}
         if old.get(name) != new.get(name)
     ]
+
+
+def _difference(old: Any, new: Any) -> str:
+    if isinstance(old, Mapping) and isinstance(new, Mapping):
+        return ", ".join(differences(old, new))
+    if isinstance(old, list) and isinstance(new, list):
+        gone, more = [x for x in old if x not in new], [x for x in new if x not in old]
+        if not gone and not more:
+            return "in another order"
+        parts = [f"{json.dumps(part)} only {when}" for part, when in ((gone, "then"), (more, "now")) if part]
+        return ", ".join(parts)
+    return f"{json.dumps(old)} then, {json.dumps(new)} now"
 
 
 def _several(name: str, values: Any) -> list[Any]:
@@ -259,6 +318,12 @@ def _several(name: str, values: Any) -> list[Any]:
     return unique
 
 
+def _kind(spec: Any) -> str:
+    if not isinstance(spec, str):
+        raise ValueError(f"blueprints: {spec!r} is no text; expected {FORMS}; `Policy.save` makes a file")
+    return parse_blueprint(spec).kind
+
+
 def _check_whole(name: str, values: Sequence[Any], low: int, high: int) -> None:
     for value in values:
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value < high:
@@ -273,13 +338,14 @@ def _specs(games: Any) -> list[Any]:
     return [several] if alone else list(several)
 
 
-def _games(games: Any, cuts: Cuts | None) -> dict[str, tuple[Game, tuple[str, ...]]]:
-    """All games with their cuts, by name."""
+def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[str, ...]]], frozenset[str]]:
+    """All games with their cuts, by name; and the names of the caller's own."""
     if isinstance(games, Mapping) == (cuts is not None):
         raise ValueError(
             f"cuts={cuts!r}: expected names of cuts for all games, or games as a dict from game to cuts"
         )
     found: dict[str, tuple[Game, tuple[str, ...]]] = {}
+    own: set[str] = set()
     for spec in _specs(games):
         mine = _several(f"cuts of {spec!r}", games[spec] if isinstance(games, Mapping) else cuts)
         for name in mine:
@@ -292,18 +358,23 @@ def _games(games: Any, cuts: Cuts | None) -> dict[str, tuple[Game, tuple[str, ..
         if game.name in found:
             raise ValueError(f"games: {game.name!r} is there twice; expected each once")
         found[game.name] = (game, tuple(mine))
+        if not isinstance(spec, str | os.PathLike):
+            own.add(game.name)
     if not found:
         raise ValueError("games is empty: expected at least one")
-    return found
+    return found, frozenset(own)
 
 
-def _gadgets(asked: Sequence[Any], priors: Any, epsilons: Any) -> list[Gadget]:
-    """Names with every prior and ε, then gadgets as they are."""
+def _gadgets(asked: Sequence[Any], priors: Any, epsilons: Any, exact: bool) -> tuple[Gadget, ...]:
+    """Names with every prior and ε, then gadgets as they are; each once."""
     names = [gadget for gadget in asked if isinstance(gadget, str)]
     made: list[Any] = [gadget for gadget in asked if not isinstance(gadget, str)]
     if names:
         made = make_gadgets(names, _several("priors", priors), _several("epsilons", epsilons)) + made
-    return made
+    unique: dict[tuple[Any, ...], Gadget] = {}
+    for gadget in list_gadgets(made, exact):
+        unique.setdefault((type(gadget), type(gadget.prior), json.dumps(identity(gadget))), gadget)
+    return tuple(unique.values())
 
 
 def _file_digests(games: Any, specs: Sequence[str]) -> dict[str, str]:

@@ -8,40 +8,40 @@ a killed sweep goes on where it was, and several processes may share one folder.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 import pathlib
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from jaxgadget.batch import Batch
 from jaxgadget.blueprints import DRAWS, make_blueprints, parse_blueprint
-from jaxgadget.files import atomic_writer
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.machine import describe_device, find_versions
 from jaxgadget.manifest import (
-    FORMAT,
     Cuts,
     GameSpec,
     Piece,
     Request,
+    Setup,
     cut_pieces,
     differences,
     fingerprint,
     make_request,
+    piece_key,
 )
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.refine import Refinement, find_value, solve_batch
 from jaxgadget.solve.clock import Stopwatch
 from jaxgadget.solve.gadget import DEFAULT_EPSILON, Epsilon, Gadget
+from jaxgadget.solve.plan import whole_memory
 from jaxgadget.solve.prior import PRIORS, Prior
 from jaxgadget.specs import DEFAULT_GADGETS
-from jaxgadget.store import SCHEMA, TIMES, Store
+from jaxgadget.store import SCHEMA, TIMES, Manifest, Store, read_record, write_record
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 
@@ -53,6 +53,9 @@ BLUEPRINTS_AT_ONCE = 64
 
 PATIENCE = 0.2
 """Seconds between two looks at what others are doing."""
+
+KEPT_HISTORIES = 1_000_000
+"""Of several games in memory together, at most; those that came first go first."""
 
 
 def sweep(
@@ -79,14 +82,16 @@ def sweep(
 
     A piece is one kind of gadget with all its priors and ε, for one game, cut, player, number of iterations
     and some blueprints. On one machine, rows (times apart) are bit by bit the same however often the sweep
-    was interrupted. Several processes may share a folder: each piece is done by one of them.
+    was interrupted. Several processes may share a folder, if its file system has locks: each piece is done
+    by one of them.
 
     Args:
       folder: of the sweep; made if it is not there.
       games: as `load` takes them; or a dict from game to its cut or cuts.
       cuts: names of cuts for all games, unless `games` is a dict.
       blueprints: SPECs, see `make_blueprints`.
-      gadgets: names, each taken with all `priors` and `epsilons` that it knows, or gadgets as they are.
+      gadgets: names, each taken with all `priors` and `epsilons` that it knows, or gadgets as they are. Of
+        your own kinds only names and values are compared: where their code changes, so must these.
       priors: names or priors.
       epsilons: numbers in [0, 1); for linear programs also `auto`.
       players: who re-solves.
@@ -95,7 +100,8 @@ def sweep(
       iterations: one number or several, each solved by itself.
       dtype: as in `refine`.
       blueprints_at_once: in a piece, at most.
-      memory_limit: as in `refine`.
+      memory_limit: bytes that a solve may take on each device: lanes are split until that suffices. By
+        default three quarters of an accelerator's, half of a computer's, free or not.
       max_histories: as in `enumerate_game`.
       extend: go on in a folder of other settings or versions; pieces that both have in common are kept.
       progress: show a bar; by default if it takes two seconds and somebody watches.
@@ -105,13 +111,16 @@ def sweep(
       in `Refinement.table`), the piece's seconds (`TIMES`), versions and device.
 
     Raises:
-      ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set; if a game's
-        rules changed since then; or if a solve fails, naming the piece. Finished pieces stay.
+      ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set, or damaged
+        files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces stay.
     """
-    how, limits = (algorithm, iterations, dtype, memory_limit), (blueprints_at_once, max_histories)
-    asked = (gadgets, priors, epsilons)
-    request = make_request((games, cuts), (blueprints, seeds), asked, players, how, limits)
-    store = Store(pathlib.Path(folder))
+    where, how = (games, cuts), (algorithm, iterations, dtype, memory_limit)
+    asked, limits = (gadgets, priors, epsilons), (blueprints_at_once, max_histories)
+    request = make_request(where, (blueprints, seeds), asked, players, how, limits)
+    return _run(Store(pathlib.Path(folder)), request, extend, progress)
+
+
+def _run(store: Store, request: Request, extend: bool, progress: bool | None) -> pd.DataFrame:
     workshop = Workshop(store, request, progress)
     pieces = _settle(store, workshop, extend)
     _work(store, workshop, pieces, progress)
@@ -122,23 +131,14 @@ def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
     """The rows of a sweep that are finished so far, also while it is running.
 
     Raises:
-      ValueError: if the folder holds no sweep.
+      ValueError: if the folder holds no sweep, or a damaged one.
     """
     store = Store(pathlib.Path(folder), create=False)
     manifest = store.manifest()
     if manifest is None:
         raise ValueError(f"{os.fspath(folder)!r} holds no sweep: there is no manifest.json in it")
-    pieces = [Piece.read(record) for record in manifest["pieces"]]
-    return store.collect([piece for piece in pieces if store.has(piece)])
-
-
-class Setup(NamedTuple):
-    """A game about to be swept: its tree, blueprints, the seed of each (None for no seed), and value."""
-
-    tree: HistoryTree
-    blueprints: Policy
-    seeds: list[int | None]
-    value: tuple[float, float]
+    finished = store.finished()
+    return store.collect([piece for piece in manifest.pieces if piece.key in finished])
 
 
 class Workshop:
@@ -148,29 +148,37 @@ class Workshop:
         self.store, self.request, self.progress = store, request, progress
         versions = find_versions()
         names = ("jaxgadget", "jax", "python")
-        self.versions = {name: versions[name] for name in names} | {"device": describe_device()}
+        self.versions: dict[str, Any] = {name: versions[name] for name in names}
+        self.versions["device"] = describe_device()
         self._setups: dict[str, Setup] = {}
         self._trees: dict[str, HistoryTree] = {}
         self._forest: dict[tuple[str, str], Forest] = {}
 
     def tree(self, name: str) -> HistoryTree:
-        """Enumerates a game once."""
+        """Enumerates a game, once as long as it is kept."""
         if name not in self._trees:
-            self._trees[name] = enumerate_game(
-                self.request.games[name][0], max_histories=self.request.max_histories
-            )
+            tree = enumerate_game(self.request.games[name][0], max_histories=self.request.max_histories)
+            self._trees[name] = tree
+            while (
+                len(self._trees) > 1 and sum(t.num_histories for t in self._trees.values()) > KEPT_HISTORIES
+            ):
+                gone = next(iter(self._trees))
+                del self._trees[gone]
+                self._setups.pop(gone, None)
+                self._forest = {place: found for place, found in self._forest.items() if place[0] != gone}
         return self._trees[name]
 
     def setup(self, name: str) -> Setup:
         """A game's blueprints and value, from the folder if they are there; else they are put there."""
+        tree = self.tree(name)
         if name not in self._setups:
             key = self.request.game_key(name)
-            record, rows = (self.store.folder / "games" / f"{key}{end}" for end in (".json", ".npz"))
+            record, rows = (self.store.games / f"{key}{end}" for end in (".json", ".npz"))
             with self.store.lock(key, wait=True):
-                if not record.exists():
-                    self._make(name, record, rows)
-            tree = self.tree(name)
-            found = json.loads(record.read_text(encoding="utf-8"))
+                self.store.clean(self.store.games, key)
+                found = read_record(record) or self._make(name, record, rows)
+            if not {"fingerprint", "value", "seeds"} <= found.keys():
+                raise ValueError(f"{str(record)!r} is damaged; delete it and sweep again")
             if found["fingerprint"] != fingerprint(tree):
                 raise ValueError(
                     f"game {name!r}: its rules are not those with which the sweep in "
@@ -180,22 +188,22 @@ class Workshop:
             self._setups[name] = Setup(tree, Policy.load(rows, tree), found["seeds"], (low, high))
         return self._setups[name]
 
-    def _make(self, name: str, record: pathlib.Path, rows: pathlib.Path) -> None:
+    def _make(self, name: str, record: pathlib.Path, rows: pathlib.Path) -> dict[str, Any]:
+        """Writes the blueprints, then the record: where that is, both are whole."""
         tree, request = self.tree(name), self.request
-        found: dict[str, tuple[Policy, int | None]] = {}
+        found: dict[tuple[str, int | None], Policy] = {}
         drawn = [spec for spec in request.blueprints if parse_blueprint(spec).kind == DRAWS]
         fixed = [spec for spec in request.blueprints if spec not in drawn]
         for specs, seed in [(fixed, None), *((drawn, seed) for seed in request.seeds)]:
             if specs:
                 policy = make_blueprints(tree, specs, seed=seed or 0, progress=self.progress)
-                for lane, label in enumerate(policy.labels):
-                    found.setdefault(label, (policy.lane(lane), seed))
+                found |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
         value = find_value(tree, request.exact, self.progress)
-        Policy.stack([policy for policy, _ in found.values()]).save(rows)
-        seeds = [seed for _, seed in found.values()]
+        Policy.stack(list(found.values())).save(rows)
+        seeds = [seed for _, seed in found]
         made = {"game": name, "fingerprint": fingerprint(tree), "value": list(value), "seeds": seeds}
-        with atomic_writer(record) as file:
-            file.write(json.dumps(made).encode())
+        write_record(record, made)
+        return made
 
     def forest(self, name: str, cut: str) -> Forest:
         """The last one that was asked for is kept."""
@@ -207,21 +215,33 @@ class Workshop:
         """Everything that there is to do."""
         found: list[Piece] = []
         for name, (_, cuts) in self.request.games.items():
-            labels = self.setup(name).blueprints.labels
             for cut in cuts:
-                found += cut_pieces(self.request, name, self.forest(name, cut), cut, labels)
+                found += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
         return found
+
+    def check(self, piece: Piece) -> None:
+        """ValueError unless game, cut and blueprints are those with which the sweep began."""
+        if piece.cut not in self.request.games.get(piece.game, ((), ()))[1]:
+            raise ValueError(f"{piece!r} is no piece of this sweep")
+        setup = self.setup(piece.game)
+        if piece_key(self.request, setup, self.forest(piece.game, piece.cut), piece) != piece.key:
+            raise ValueError(
+                f"game {piece.game!r}: its cut {piece.cut!r} or its blueprints are not those with which the "
+                f"sweep in {str(self.store.folder)!r} began; choose another folder"
+            )
 
     def solve(self, piece: Piece) -> pd.DataFrame:
         """A piece's rows."""
-        setup, settings = self.setup(piece.game), self.request.settings[piece.iterations]
         watch, lanes = Stopwatch(), range(*piece.blueprints)
+        with watch.phase("build"):
+            self.check(piece)
+            setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
+        settings = self.request.settings[piece.iterations]
+        memory = settings.memory_limit or whole_memory(settings.place)  # what is free must change nothing
+        settings = dataclasses.replace(settings, chunk=piece.chunk, memory_limit=memory)
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
         gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)
         try:
-            with watch.phase("build"):
-                forest = self.forest(piece.game, piece.cut)
-            settings = dataclasses.replace(settings, chunk=piece.chunk)
             batch = Batch(forest, piece.player, policy, gadgets, settings, watch)
             result = solve_batch(batch, setup.value, False)
         except ValueError as error:
@@ -253,51 +273,60 @@ class Workshop:
 def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
     """The pieces that the manifest lists; it is written if there is none, or another one to extend."""
     request = workshop.request
-    for name in request.own:
-        workshop.setup(name)  # only so do we know whether it is the game that it was
     with store.lock("manifest", wait=True):
+        store.clean(store.folder, "manifest")
         old = store.manifest()
-        if old is not None and old["request"] == request.record:
-            pieces = [Piece.read(record) for record in old["pieces"]]
-            changed = differences(old["versions"], workshop.versions)
-            if not changed or extend or all(map(store.has, pieces)):
+        if old is None or old.request != request.record:
+            if old is not None and not extend:
+                raise _other(store, differences(old.request, request.record), "has other settings")
+            pieces = workshop.pieces()
+        else:
+            pieces = old.pieces
+            for piece in pieces:
+                if piece.game in request.own:  # only so do we know whether it is the game that it was
+                    workshop.check(piece)
+            changed = differences(old.versions, workshop.versions)
+            if not changed or store.finished().issuperset(piece.key for piece in pieces):
                 return pieces
-            raise _other(store, changed, "was made by other versions")
-        if old is not None and not extend:
-            raise _other(store, differences(old["request"], request.record), "has other settings")
-        pieces = workshop.pieces()
-        listed = [dataclasses.asdict(piece) for piece in pieces]
-        settled = {"request": request.record, "versions": workshop.versions, "pieces": listed}
-        store.settle({"format": FORMAT, **settled})
+            if not extend:
+                raise _other(store, changed, "was made by other versions")
+        store.settle(Manifest(request.record, workshop.versions, pieces))
         return pieces
 
 
 def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
     return ValueError(
         f"the sweep in {str(store.folder)!r} {what} ({'; '.join(changed)}): choose another folder, or "
-        "extend=True to keep what both have in common and add the rest"
+        "extend=True (--extend on the command line) to keep what both have in common and add the rest"
     )
 
 
 def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: bool | None) -> None:
     """Does what is missing; what others are doing is waited for, and taken over if they die."""
-    total = sum(piece.work for piece in pieces)
-    with progress_bar("sweep", total, progress) as report:
+    work = {piece.key: piece.work for piece in pieces}
+    with progress_bar("sweep", sum(work.values()), progress, coarse=True) as report:
 
-        def tell() -> None:
-            report(sum(piece.work for piece in pieces if store.has(piece)))
+        def look() -> set[str]:
+            found = store.finished() & work.keys()
+            report(sum(work[key] for key in found))
+            return found
 
-        tell()
-        while missing := [piece for piece in pieces if not store.has(piece)]:
-            if not sum(_try(store, workshop, piece, tell) for piece in missing):
+        done = look()
+        while len(done) < len(work):
+            ours = 0
+            for piece in pieces:
+                if piece.key not in done and _try(store, workshop, piece):
+                    ours += 1
+                    done |= look()
+            done |= look()
+            if not ours and len(done) < len(work):
                 time.sleep(PATIENCE)
 
 
-def _try(store: Store, workshop: Workshop, piece: Piece, tell: Callable[[], None]) -> bool:
+def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
     """Does a piece unless somebody else is at it, or has done it; whether we did."""
     with store.lock(piece.key, wait=False) as ours:
         if not ours or store.has(piece):
             return False
         store.write(piece, workshop.solve(piece))
-    tell()
     return True

@@ -7,6 +7,7 @@ tests of `games/` and `tree/` need not import it.
 import importlib.util
 import os
 import pathlib
+import sys
 
 import hypothesis
 import pytest
@@ -23,10 +24,45 @@ if not IN_CI:
     os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
+# What these say is about numbers, not about compiled code, and most of their time is compiling: without
+# LLVM's optimisations that takes half as long. Everything else runs what users run.
+UNOPTIMISED = {
+    "test_abstraction",
+    "test_against_reference",
+    "test_alike",
+    "test_certificates",
+    "test_cfr_d",
+    "test_convergence_study",
+    "test_decomposition",
+    "test_exact",
+    "test_exactly",
+    "test_experiments_cfr_d",
+    "test_experiments_decomposition",
+    "test_experiments_refinements",
+    "test_experiments_sharing",
+    "test_gadgets",
+    "test_papers",
+    "test_program",
+    "test_subgame",
+}
+
 hypothesis.settings.register_profile(
     "jaxgadget", max_examples=25, deadline=None, derandomize=True, database=None, print_blob=True
 )
 hypothesis.settings.load_profile("jaxgadget")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def optimisation(request: pytest.FixtureRequest) -> None:
+    """Compiles for this module as `UNOPTIMISED` says; nothing compiled otherwise is used."""
+    if "jax" not in sys.modules:
+        return
+    import jax
+
+    wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
+    if jax.config.read("jax_disable_most_optimizations") != wanted:
+        jax.config.update("jax_disable_most_optimizations", wanted)
+        jax.clear_caches()
 
 
 def pytest_configure() -> None:

@@ -3,8 +3,8 @@ import pathlib
 import numpy as np
 import pytest
 
-from jaxgadget import HistoryTree, Policy, cfr_checkpoints, enumerate_game, load
-from jaxgadget.blueprints import DEMO_SPECS, FORMS, make_blueprints, parse_blueprint
+from jaxgadget import HistoryTree, Policy, cfr_checkpoints, enumerate_game, load, nash_conv
+from jaxgadget.blueprints import DEMO_SPECS, FORMS, make_blueprints, parse_blueprint, spread_checkpoints
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +88,17 @@ def test_demo_has_about_twenty_of_both_kinds():
         ("dirichlet:1:0", "ALPHA is '0'"),
         ("dirichlet:1:nan", "ALPHA is 'nan'"),
         ("dirichlet:1:", "ALPHA is ''"),
+        ("draws", FORMS),
+        ("draws:", "COUNT is ''"),
+        ("draws:0", "COUNT is '0'"),
+        ("draws:1001", "from 1 to 1000"),
+        ("draws:3:0", "ALPHA is '0'"),
+        ("draws:3:", "ALPHA is ''"),
+        ("cfr-spread", FORMS),
+        ("cfr-spread:0", "COUNT is '0'"),
+        ("cfr-spread:5:4", "from 1 to 4"),
+        ("cfr-spread:5:", "N is ''"),
+        ("cfr-spread:5:x", "N is 'x'"),
     ],
 )
 def test_malformed(spec: str, complaint: str):
@@ -115,3 +126,62 @@ def test_bad_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
 def test_none_at_all(kuhn: HistoryTree):
     with pytest.raises(ValueError, match="none is given"):
         make_blueprints(kuhn, [])
+
+
+# --- several at once ----------------------------------------------------------------------
+
+
+def test_a_spread_of_checkpoints_is_even_in_exploitability(kuhn: HistoryTree):
+    """No two neighbours are much further apart, on a logarithmic scale, than even steps would be."""
+    count, last = 8, 400
+    made = make_blueprints(kuhn, [f"cfr-spread:{count}:{last}"])
+    numbers = [int(label.removeprefix("cfr:")) for label in made.labels]
+    assert len(numbers) == count and numbers == sorted(set(numbers)) and last in numbers
+    height = np.log(nash_conv(made))
+    goals = np.linspace(height.max(), height.min(), count)
+    assert np.abs(np.sort(height)[::-1] - goals).max() < 0.5 * (goals[0] - goals[1])
+    everything = cfr_checkpoints(kuhn, range(1, last + 1))
+    reached = np.log(nash_conv(everything))
+    assert height.max() == reached[:20].max() and abs(height.min() - reached.min()) < 0.1
+
+
+@pytest.mark.parametrize("spec", ["cfr-spread:6:90", "draws:3", "draws:3:0.5"])
+def test_labels_are_specs_that_make_a_lane_again(kuhn: HistoryTree, spec: str):
+    made = make_blueprints(kuhn, [spec], seed=2)
+    assert_same(make_blueprints(kuhn, [spec], seed=2), made)
+    for label in made.labels:
+        assert_same(make_blueprints(kuhn, [label]), made.lane(label))
+
+
+def test_draws_depend_on_the_seed_and_nothing_else(kuhn: HistoryTree):
+    made = make_blueprints(kuhn, ["draws:2", "uniform"], seed=3)
+    assert made.labels == ("dirichlet:3000", "dirichlet:3001", "uniform")
+    assert_same(made.lane(1), Policy.dirichlet(kuhn, 3001))
+    assert make_blueprints(kuhn, ["draws:4"], seed=3).labels[:2] == made.labels[:2]
+    assert make_blueprints(kuhn, ["draws:1:2"], seed=3).labels == ("dirichlet:3000:2",)
+    seeds = {label for seed in range(5) for label in make_blueprints(kuhn, ["draws:3"], seed=seed).labels}
+    assert len(seeds) == 15, "no draw belongs to two seeds"
+
+
+def test_what_several_specs_name_is_there_once(kuhn: HistoryTree):
+    made = make_blueprints(kuhn, ["dirichlet:1", "draws:2", "cfr:1", "cfr-spread:3:5"])
+    assert made.labels[:3] == ("dirichlet:1", "dirichlet:0", "cfr:1")
+    assert len(set(made.labels)) == len(made.labels)
+
+
+def test_a_spread_of_all_averages(kuhn: HistoryTree):
+    assert spread_checkpoints(kuhn, 4, iterations=4).labels == ("cfr:1", "cfr:2", "cfr:3", "cfr:4")
+    (worst,) = spread_checkpoints(kuhn, 1, iterations=30).labels
+    looked = cfr_checkpoints(kuhn, range(1, 21))
+    assert worst == f"cfr:{1 + int(np.argmax(nash_conv(looked)))}"
+
+
+def test_bad_spreads_and_seeds(kuhn: HistoryTree):
+    for count in (0, 5):
+        with pytest.raises(ValueError, match=f"count={count}: expected from 1 to 4, as many as averages"):
+            spread_checkpoints(kuhn, count, iterations=4)
+    with pytest.raises(ValueError, match="count=150: expected from 1 to 68, as many"):
+        make_blueprints(kuhn, ["cfr-spread:150:200"])
+    for seed in (-1, 0.5, True, None):
+        with pytest.raises(ValueError, match=f"seed={seed!r}: expected a whole number >= 0"):
+            make_blueprints(kuhn, ["draws:1"], seed=seed)

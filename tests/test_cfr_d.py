@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 import pathlib
 from typing import Any
 
@@ -10,12 +11,14 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget import HistoryTree, MaxMargin, NoPrior, Policy, Unsafe, nash_conv
+from jaxgadget import HistoryTree, MaxMargin, NoPrior, Policy, Unsafe, exploitability, nash_conv
 from jaxgadget.cfr_d import Decomposition, cfr_d
 from tests.reference import efg, lp
 from tests.solve import grove
 
 KUHN_VALUE = -1 / 18
+GAMES = json.loads((pathlib.Path(__file__).parent / "data" / "games.json").read_text(encoding="utf-8"))
+(LEDUC_VALUE,) = (game["value_player0"] for game in GAMES if game["game"] == "leduc_poker")
 
 
 @functools.cache
@@ -43,14 +46,16 @@ def test_kuhn_falls_with_trunk_iterations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "cut", "iterations", "subgame_iterations", "most"),
+    ("name", "value", "cut", "iterations", "subgame_iterations", "most"),
     [
-        # A share of the payoff range that uniform play exceeds by far; see `test_better_than_uniform`.
-        ("goofspiel(num_cards=3,imp_info=True)", "depth:1", 60, 60, 0.05),
-        ("leduc_poker", "before-flop", 40, 60, 0.02),
+        # A share of the payoff range that uniform play exceeds by far.
+        ("goofspiel(num_cards=3,imp_info=True)", 0.0, "depth:1", 60, 60, 0.05),  # symmetric
+        ("leduc_poker", LEDUC_VALUE, "before-flop", 40, 60, 0.02),
     ],
 )
-def test_other_games(name: str, cut: str, iterations: int, subgame_iterations: int, most: float) -> None:
+def test_other_games(
+    name: str, value: float, cut: str, iterations: int, subgame_iterations: int, most: float
+) -> None:
     tree = loaded(name)
     found = cfr_d(tree, cut, iterations=iterations, subgame_iterations=subgame_iterations, progress=False)
     policy = found.resolve(iterations=300, progress=False)
@@ -58,9 +63,8 @@ def test_other_games(name: str, cut: str, iterations: int, subgame_iterations: i
     assert left < most * tree.payoff_range
     assert left < float(nash_conv(Policy.uniform(tree))[0]) / 5
     low, high = -found.best_response_values[0, 0], found.best_response_values[1, 0]
-    exact = jaxgadget.game_value(tree)
-    assert low <= exact[1] + 1e-3
-    assert high >= exact[0] - 1e-3
+    assert low <= value + 1e-3
+    assert high >= value - 1e-3
 
 
 def test_trunk_values_bracket_the_value_of_the_game() -> None:
@@ -155,8 +159,8 @@ def test_one_subgame_of_one_player_is_resolved_on_demand() -> None:
 
 
 def test_other_gadgets_resolve_as_well() -> None:
-    policy = kuhn(300).resolve(gadget=MaxMargin(NoPrior()), progress=False)
-    assert float(nash_conv(policy)[1]) < 0.02
+    policy = kuhn(300).resolve(0, gadget=MaxMargin(NoPrior()), progress=False)
+    assert float(exploitability(policy, 0, value=(KUHN_VALUE, KUHN_VALUE))[1]) < 0.01
 
 
 def test_lanes_are_solves_of_their_own() -> None:

@@ -41,13 +41,14 @@ ASKED: tuple[Gadget, ...] = (
 )
 """Two kinds of two gadgets: with three blueprints, 6 lanes each."""
 
+MARGINS = ASKED[1::2]
 CHUNK = 4  # so that the second chunk is filled up
 
 
 @functools.cache
-def whole(**options: Any) -> Refinement:
+def whole(asked: Sequence[Gadget] = ASKED, **options: Any) -> Refinement:
     """Everything at once."""
-    return solved(asked=ASKED, **options)
+    return solved(asked=asked, **options)
 
 
 def split(
@@ -55,13 +56,15 @@ def split(
 ) -> Refinement:
     """The same in chunks, because no more fits `workers` of them."""
     monkeypatch.setattr(planning, "find_workers", lambda place: workers)
-    return solved(asked=asked, memory_limit=memory(workers, options.get("dtype", "float64")), **options)
+    limit = memory(workers, options.get("dtype", "float64"))
+    return solved(asked=asked, memory_limit=limit, **options)
 
 
 @functools.cache
-def memory(workers: int, dtype: str) -> int:
-    """As much as chunks of four lanes of the larger kind of gadget need."""
-    plans = whole(iterations=1, dtype=dtype).plans
+def memory(workers: int, dtype: str = "float64") -> int:
+    """As much as chunks of four lanes of the larger kind of gadget need; in float32, of max-margin."""
+    asked = ASKED if dtype == "float64" else MARGINS
+    plans = whole(asked, iterations=1, dtype=dtype).plans
     return max(plan.shared + workers * plan.size.total(CHUNK) for plan in plans)
 
 
@@ -77,16 +80,18 @@ def test_chunks_change_nothing(workers: int, padded: bool, monkeypatch: pytest.M
         found = split(monkeypatch, workers, iterations=iterations, padded=padded)
         for plan in found.plans:
             assert (plan.chunk, plan.num_chunks, plan.workers) == (CHUNK, 2, workers)
-            assert plan.bytes <= memory(workers, "float64")
+            assert plan.bytes <= memory(workers)
         check_equal(found, whole(iterations=iterations))
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("dtype", "asked"), [("float32", MARGINS), ("float64", ASKED)])
 def test_at_full_length_chunks_agree_within_their_certificates(
-    dtype: str, monkeypatch: pytest.MonkeyPatch
+    dtype: str, asked: tuple[Gadget, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Workers have threads of their own, and precision is a thread's."""
-    found, expected = split(monkeypatch, 2, iterations=500, dtype=dtype), whole(iterations=500, dtype=dtype)
+    found = split(monkeypatch, 2, asked, iterations=500, dtype=dtype)
+    assert {plan.num_chunks for plan in found.plans} == {2}
+    expected = whole(asked, iterations=500, dtype=dtype)
     assert found.gap.max() < 0.05
     assert (found.gadget_value <= expected.gadget_value + expected.gap + 1e-12).all()
     assert (expected.gadget_value <= found.gadget_value + found.gap + 1e-12).all()
@@ -136,7 +141,7 @@ def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch
     with pytest.raises(
         ValueError, match=r"resolving: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
     ):
-        solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1, "float64") // 2)
+        solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1) // 2)
     assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     (tmp_path / "chunks.json").write_text("{}")
     with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: KeyError; delete it"):
@@ -188,13 +193,13 @@ def test_parts_of_a_forest_change_nothing() -> None:
 
 
 def test_a_resumed_solve_keeps_its_parts(tmp_path: pathlib.Path) -> None:
-    options: dict[str, Any] = {"asked": ASKED[:1], "checkpoint": tmp_path}
+    options: dict[str, Any] = {"asked": ASKED, "checkpoint": tmp_path}
     solved(iterations=3, **options, **cramped())
     names = sorted(file.name for file in tmp_path.iterdir())
     assert names[0] == "parts.json" and names[1].startswith("subgames-0-to-") and len(names) >= 3
     resumed = solved(iterations=5, **options)
-    assert len(resumed.plans) == len(names) - 1
-    check_equal(resumed, solved(asked=ASKED[:1], iterations=5))
+    assert len(resumed.plans) == 2 * (len(names) - 1)
+    check_equal(resumed, whole(iterations=5))
     (tmp_path / "parts.json").write_text(json.dumps({"format": "jaxgadget parts 1", "begins": [0, 99]}))
     with pytest.raises(ValueError, match=r"parts\.json' is of another solve, with more than \d+ subgames"):
         solved(iterations=5, **options)

@@ -216,7 +216,7 @@ def opened(policy, lane, turn_based):
 def test_half_of_nash_conv_is_openspiels_exploitability(trees, name):
     pyspiel = pytest.importorskip("pyspiel")
     tree = trees(name)
-    solved = jaxgadget.solve(tree, algorithm="cfr+", iterations=30).policy
+    solved = jaxgadget.solve(tree, algorithm="pcfr+", iterations=30).policy  # the program of `game_value`
     policy = Policy.stack([Policy.uniform(tree), solved, Policy.dirichlet(tree, 0)])
     game, turn_based = pyspiel.load_game(name), "goofspiel" in name
     if turn_based:

@@ -32,7 +32,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
 
 
 def test_every_number_is_finite(tables: dict[str, pd.DataFrame]) -> None:
-    assert set(QUICK) | {"grid"} == set(PIECES)
+    assert set(QUICK) | {"grid", "sharing"} == set(PIECES)
     for name, table in tables.items():
         numbers = table.select_dtypes("number")
         assert len(table) and numbers.size, name
@@ -75,4 +75,7 @@ def test_the_grids_blueprints_are_many_and_different() -> None:
 def test_unknown_pieces_are_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["speed", "--folder", str(tmp_path)])
-    assert "unknown: speed; expected some of machine, peers, lanes, profile, grid" in capsys.readouterr().err
+    assert (
+        "unknown: speed; expected some of machine, peers, lanes, profile, grid, sharing"
+        in capsys.readouterr().err
+    )

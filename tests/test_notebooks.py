@@ -117,6 +117,7 @@ def test_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     execute(notebook, tmp_path)
     assert num_pictures(notebook) > 0
     assert complaints(notebook) == []
+    assert "ipywidgets" not in str(notebook), "the progress bar asks for another package"
 
 
 def test_checks_notice(tmp_path: pathlib.Path) -> None:

@@ -201,7 +201,7 @@ def check_equal(
         np.testing.assert_allclose(found, expected, rtol=0, atol=atol, err_msg=name)
 
 
-@pytest.mark.parametrize(("player", "gadget", "lane"), [(0, 0, 0), (0, 2, 1), (0, 4, 2), (1, 1, 1)])
+@pytest.mark.parametrize(("player", "gadget", "lane"), [(0, 0, 0), (0, 2, 1), (1, 1, 2)])
 def test_a_lane_equals_its_solo_run(player: int, gadget: int, lane: int) -> None:
     asked, lanes = BY_PLAYER[player][gadget : gadget + 1], blueprints().lane(lane)
     for iterations in range(1, 6):
@@ -210,11 +210,13 @@ def test_a_lane_equals_its_solo_run(player: int, gadget: int, lane: int) -> None
 
 
 def test_padding_changes_nothing() -> None:
+    """In unsafe games; in the others, `test_chunks.py` shows it for chunks."""
     tree, _ = small()
     sizes = [build_forest(tree, CUT, padded=padded).form.treeplex[0].levels for padded in (True, False)]
     assert sizes[0] != sizes[1]
     for iterations in range(1, 6):
-        check_equal(solved(padded=False, iterations=iterations), forest_of_three(0, iterations))
+        found = solved(asked=ASKED[:1], padded=False, iterations=iterations)
+        check_equal(found, forest_of_three(0, iterations), [0, 1, 2])
 
 
 @players

@@ -126,4 +126,5 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     names = zip(frame["game"], frame["cut"], frame["blueprints"], strict=True)
     where = [f"{titled(game, cut)} ({short[which]})" for game, cut, which in names]
     table = frame.assign(where=where, closed=(100 * frame["closed"]).round(1))
-    return table.set_index(["method", "where"])["closed"].unstack(sort=False).reset_index()
+    wide = table.set_index(["method", "where"])["closed"].unstack(sort=False)
+    return wide.astype(object).where(wide.notna(), "–").reset_index()

@@ -56,6 +56,12 @@ STRUCTURE_BYTES = 40
 SOLVE_ARRAYS = 7.0
 """What an iteration touches, in arrays over the forest's sequences: 6.2 to 7.2 on the games of `bench`."""
 
+GAME_ARRAYS = {4: 6.5, 8: 9.5}
+"""What a lane takes in all, by the bytes of a number, in such arrays of float64: 4.5 to 5.8, 6.7 to 8.4."""
+
+FOREST_BYTES = 250
+"""What a sequence takes besides, payoffs included: 130 to 210."""
+
 MANY_LANES = 1 << 16
 """Ranges of more blueprints than that are computed one part after the other in any case."""
 
@@ -154,18 +160,26 @@ def find_memory(place: Place, ours: int = 0) -> int | None:
       place: the devices.
       ours: bytes of the solve that are on each of them already.
     """
-    free: list[int] = []
-    for device in place.devices:
-        stats: dict[str, int] = device.memory_stats() or {}
-        if "bytes_limit" in stats:
-            free.append(stats["bytes_limit"] - stats.get("bytes_in_use", 0) + ours)
-    if len(free) == len(place.devices):
-        return int(DEVICE_SHARE * min(free))
+    stats = _memory_stats(place)
+    if stats is not None:
+        return int(DEVICE_SHARE * min(s["bytes_limit"] - s.get("bytes_in_use", 0) + ours for s in stats))
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not every system says
         return None
     return int(HOST_SHARE * physical) // len(place.devices)
+
+
+def whole_memory(place: Place) -> int | None:
+    """The same on accelerators of which nothing is taken yet; None on a CPU, whose memory binds no chunk."""
+    stats = _memory_stats(place)
+    return None if stats is None else int(DEVICE_SHARE * min(s["bytes_limit"] for s in stats))
+
+
+def _memory_stats(place: Place) -> list[dict[str, int]] | None:
+    """What the devices say of their memory; None unless all do."""
+    found: list[dict[str, int]] = [device.memory_stats() or {} for device in place.devices]
+    return found if all("bytes_limit" in stats for stats in found) else None
 
 
 def find_workers(place: Place) -> int:
@@ -335,7 +349,9 @@ def choose_chunk(lanes: int, most: int, devices: int, workers: int, overhead: in
     return min(sizes, key=cost)
 
 
-def suggest_chunk(forest: Forest, lanes: int, dtype: DTypeLike, place: Place = HOME) -> int:
+def suggest_chunk(
+    forest: Forest, lanes: int, dtype: DTypeLike, place: Place = HOME, memory: int | None = None
+) -> int:
     """Lanes to solve at once, from the forest's size alone: nothing is put on the device.
 
     Args:
@@ -343,13 +359,20 @@ def suggest_chunk(forest: Forest, lanes: int, dtype: DTypeLike, place: Place = H
       lanes: how many there are.
       dtype: of the solve.
       place: the devices.
+      memory: bytes that the solve may take on each device, if that is settled.
+
+    Returns:
+      A multiple of the number of devices. If not even one lane fits, one a device: the solve then says so.
     """
-    if not place.on_cpu:
-        return lanes
+    devices, size = len(place.devices), np.dtype(dtype).itemsize
     sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
-    touched = SOLVE_ARRAYS * sequences * np.dtype(dtype).itemsize
-    most = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP
-    return choose_chunk(lanes, most, 1, find_workers(place), CHUNK_LANES)
+    most, overhead = -(-lanes // devices), LAUNCH_LANES
+    if place.on_cpu:
+        touched = SOLVE_ARRAYS * sequences * size
+        most, overhead = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP, CHUNK_LANES
+    if memory is not None:
+        most = min(most, int((memory / sequences - FOREST_BYTES) / (GAME_ARRAYS[size] * 8)))
+    return max(choose_chunk(lanes, most * devices, devices, find_workers(place), overhead), devices)
 
 
 def plan_ranges(forest: Forest, place: Place, memory_limit: int | None = None) -> int:

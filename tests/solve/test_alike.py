@@ -8,16 +8,21 @@ import numpy as np
 import pytest
 
 import jaxgadget.batch
-from jaxgadget import MaxMargin, Policy, Resolving, cfr_checkpoints, enumerate_game, load, refine
+from jaxgadget import MaxMargin, Policy, Resolving, enumerate_game, load, refine
 from jaxgadget.batch import Batch
 from jaxgadget.solve.alike import MOST_PARTS, align, find_alike, take
+from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.prior import BlueprintPrior, UniformPrior
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import Entries
 from tests.reference.random_games import random_tree
 
-GADGETS = (Resolving(UniformPrior(), 1e-2), Resolving(BlueprintPrior()), MaxMargin(BlueprintPrior()))
+GADGETS: tuple[Gadget, ...] = (
+    Resolving(UniformPrior(), 1e-2),
+    Resolving(BlueprintPrior()),
+    MaxMargin(BlueprintPrior()),
+)
 
 
 @pytest.fixture(scope="module")
@@ -54,13 +59,15 @@ def test_lanes_are_taken_apart() -> None:
     assert take(lanes, 1, 3, 2).tolist() == [[2, 3, 8, 9]]
 
 
-@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("player", "asked"), [(0, GADGETS), (1, GADGETS[2:])])
 def test_stacked_subgames_are_solved_as_if_by_themselves(
-    leduc: HistoryTree, player: int, monkeypatch: pytest.MonkeyPatch
+    leduc: HistoryTree, player: int, asked: tuple[Gadget, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Five iterations in float64 from the same numbers, and the certificates."""
-    blueprint = cfr_checkpoints(leduc, [3, 20], progress=False)
-    plain, stacked = (_refine(leduc, blueprint, player, least, monkeypatch) for least in (10**9, 1))
+    never = Policy.from_function(leduc, lambda _, infoset, k: [0.3, 0.7, 0.0][:k], "never raises")
+    blueprint = Policy.stack([Policy.dirichlet(leduc, 1), never])
+    plain, stacked = (_refine(leduc, blueprint, player, asked, least, monkeypatch) for least in (10**9, 1))
+    assert not plain.live.all()
     for one, other in zip(plain.policy.probabilities, stacked.policy.probabilities, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
     for name in ("gadget_value", "gap", "exploitability_bound", "epsilon"):
@@ -68,7 +75,14 @@ def test_stacked_subgames_are_solved_as_if_by_themselves(
     assert (plain.live == stacked.live).all() and (plain.iterations == stacked.iterations).all()
 
 
-def _refine(tree: HistoryTree, blueprint: Policy, player: int, least: int, patch: pytest.MonkeyPatch):
+def _refine(
+    tree: HistoryTree,
+    blueprint: Policy,
+    player: int,
+    asked: tuple[Gadget, ...],
+    least: int,
+    patch: pytest.MonkeyPatch,
+):
     planned: list[int] = []
     plan = Batch._plan
 
@@ -84,7 +98,7 @@ def _refine(tree: HistoryTree, blueprint: Policy, player: int, least: int, patch
         tree,
         "flop",
         blueprint,
-        GADGETS,
+        asked,
         player=player,
         iterations=5,
         dtype="float64",
@@ -113,6 +127,7 @@ def test_forests_that_only_seem_alike_are_solved_together(monkeypatch: pytest.Mo
                 Resolving(),
                 iterations=3,
                 dtype="float64",
+                value=(0.0, 0.0),
                 progress=False,
             )
         )

@@ -209,10 +209,9 @@ def played(kind: str, player: int) -> Played:
     return Played(entry, strategies)
 
 
-@functools.partial(jax.jit, static_argnames=("player",))
-def entered(problem: Any, strategy: Parts, *, player: int) -> tuple[jax.Array, Parts]:
+@jax.jit
+def entered(side: Side, terms: Terms, strategy: Parts) -> tuple[jax.Array, Parts]:
     """What the payoff sees of a player's entry: the reach of every sequence, and its plan."""
-    side, terms = problem.sides[player], problem.terms[player]
     plan = follow(side, terms, strategy)
     return payoff_reach(side, terms, plan), plan
 
@@ -222,11 +221,11 @@ def entered(problem: Any, strategy: Parts, *, player: int) -> tuple[jax.Array, P
 def test_entry_reach_of_every_root(kind: str, player: int) -> None:
     """What the entry, the opponent and chance contribute to every root history of the explicit tree."""
     here, other = built(kind, player), 1 - player
-    side, _ = opponent(kind, player)
+    side, terms = opponent(kind, player)
     body = np.zeros((side.body.num_actions, here.games.problem.num_lanes))
     with precision(np.float64):
         strategy = Parts(jnp.asarray(played(kind, player).entry), jnp.asarray(body))
-        reach, _ = entered(here.games.problem, strategy, player=other)
+        reach, _ = entered(side, terms, strategy)
     found = np.asarray(reach)[: side.body.num_roots]
     game, compared = grove.grove(SEED)[1], 0
     for one in lanes(kind, player):
@@ -252,7 +251,8 @@ def test_the_resolver_carries_its_own_reach(kind: str, player: int) -> None:
     nothing = np.zeros((side.entry.num_actions, problem.num_lanes))
     body = np.ones((side.body.num_actions, problem.num_lanes))
     with precision(np.float64):
-        reach, plan = entered(problem, Parts(jnp.asarray(nothing), jnp.asarray(body)), player=player)
+        strategy = Parts(jnp.asarray(nothing), jnp.asarray(body))
+        reach, plan = entered(side, problem.terms[player], strategy)
     assert (np.asarray(plan.body) == 1).all()
     states = grove.forest(SEED).roots[player].infostate.tolist()
     own = {state: row for row, state in enumerate(states)}

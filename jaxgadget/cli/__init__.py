@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve GAME`, `refine GAME` and `bench`.
+"""The command line: `jaxgadget games`, `solve GAME`, `refine GAME`, `sweep FOLDER` and `bench`.
 
 What needs JAX is imported inside the commands, so that help and complaints come at once.
 """
@@ -19,6 +19,7 @@ import typer
 
 from jaxgadget import options
 from jaxgadget.bench import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
+from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.compilation import enable_compilation_cache
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
@@ -42,7 +43,8 @@ Re-solves subgames of two-player zero-sum games with hidden information, all in 
 
 A **blueprint** is a strategy for the whole game, a **cut** says where subgames begin, and a **gadget** is the
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
-was before and is after. `solve` finds an equilibrium of a whole game. `bench` tells how fast that goes here.
+was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
+`solve` finds an equilibrium of a whole game. `bench` tells how fast that goes here.
 """
 
 FIRST_STEPS = """\
@@ -286,6 +288,9 @@ def _finish_refine(
         show(tables.both_table(both), last)
 
 
+app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))
+
+
 @app.command("bench", epilog=BENCH_EXAMPLES)
 @_clear_errors()
 def bench(
@@ -353,7 +358,3 @@ def main() -> None:
             stream.reconfigure(errors="replace")
     enable_compilation_cache()
     app(prog_name="jaxgadget")
-
-
-if __name__ == "__main__":
-    main()

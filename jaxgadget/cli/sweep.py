@@ -1,0 +1,187 @@
+"""`jaxgadget sweep FOLDER`."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Annotated, Any
+
+import typer
+
+from jaxgadget import options
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
+from jaxgadget.solve.drive import MOST_ITERATIONS
+
+SWEEP_EXAMPLES = """\
+Examples:
+
+`jaxgadget sweep kuhn --game kuhn_poker --csv kuhn.csv`
+
+`jaxgadget sweep flops --game leduc_poker --game "leduc_poker(num_ranks=4)" --cut flop --blueprint
+cfr-spread:10 --blueprint draws:5 --seed 0 --seed 1 --gadget resolving --iterations 1000 --plot flops.png`
+"""
+
+Folder = Annotated[
+    pathlib.Path,
+    typer.Argument(
+        metavar="FOLDER",
+        show_default=False,
+        help="Where finished pieces are kept. The same command goes on with what is missing there, or waits "
+        "for others that are at it.",
+    ),
+]
+Games = Annotated[
+    list[str],
+    typer.Option(
+        "--game",
+        metavar="GAME",
+        show_default=False,
+        help="As for `refine`. *May be repeated.*",
+    ),
+]
+Cuts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--cut",
+        metavar="CUT",
+        show_default="the first that a game names, else depth:1",
+        help="Where subgames begin, in all games; as for `refine`. *May be repeated.*",
+    ),
+]
+Blueprints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--blueprint",
+        metavar="SPEC",
+        show_default="cfr-spread:25 and draws:20",
+        help="As for `refine`; besides `cfr-spread:COUNT[:N]`, averages of one run of CFR of N iterations "
+        "that spread over exploitability, and `draws:COUNT[:ALPHA]`, Dirichlet draws that depend on "
+        "`--seed`. *May be repeated.*",
+    ),
+]
+Player = Annotated[
+    options.PlayerName,
+    typer.Option("--player", metavar="0|1|both", help="Who re-solves; the other is the opponent."),
+]
+Seeds = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--seed",
+        metavar="SEED",
+        show_default="0",
+        help="Of `draws:COUNT`: another seed, other blueprints. *May be repeated.*",
+    ),
+]
+Iterations = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        show_default="5000",
+        help=f"How many, at most {MOST_ITERATIONS}; each number is solved by itself. *May be repeated.*",
+    ),
+]
+AtOnce = Annotated[
+    int,
+    typer.Option(
+        "--blueprints-at-once",
+        metavar="N",
+        min=1,
+        help="In a piece of work, at most: what is solved together, and lost if it is interrupted.",
+    ),
+]
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="BYTES",
+        min=1,
+        help="What a solve may take on each device; lanes are split until that suffices. [default: three "
+        "quarters of an accelerator's memory, half of a computer's]",
+    ),
+]
+Extend = Annotated[
+    bool,
+    typer.Option(
+        "--extend",
+        help="Go on in a folder of other settings or versions; pieces that both have in common are kept.",
+    ),
+]
+Csv = Annotated[pathlib.Path | None, typer.Option("--csv", metavar="FILE", help="Write all rows as CSV.")]
+Parquet = Annotated[
+    pathlib.Path | None, typer.Option("--parquet", metavar="FILE", help="Write all rows as Parquet.")
+]
+Plot = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--plot",
+        metavar="FILE",
+        help="Draw refined against blueprint exploitability, a panel for every game, cut and number of "
+        "iterations: .png, .svg or .pdf.",
+    ),
+]
+
+
+def sweep(
+    folder: Folder,
+    game: Games,
+    cut: Cuts = None,
+    blueprint: Blueprints = None,
+    gadget: options.Gadget = None,
+    prior: options.Prior = None,
+    epsilon: options.Epsilon = None,
+    player: Player = options.PlayerName.BOTH,
+    seed: Seeds = None,
+    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    iterations: Iterations = None,
+    dtype: options.Dtype = options.DtypeName.FLOAT32,
+    blueprints_at_once: AtOnce = 64,
+    memory_limit: MemoryLimit = None,
+    extend: Extend = False,
+    csv: Csv = None,
+    parquet: Parquet = None,
+    plot: Plot = None,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Re-solve subgames for every game, cut, blueprint, gadget, prior, epsilon, player and seed.
+
+    Every finished piece is kept in FOLDER, so the same command goes on after an interruption, and several may
+    be at work in one folder. Prints a summary for every game, cut and player.
+    """
+    check_outputs({"--json": json, "--csv": csv, "--parquet": parquet, "--plot": plot})
+    asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
+    asked |= {"epsilons": epsilon, "seeds": seed, "iterations": iterations}
+    from jaxgadget.report import sweeps
+    from jaxgadget.sweep import sweep as run_sweep
+
+    try:
+        rows = run_sweep(
+            folder,
+            {name: cut or _first_cut(name) for name in game},
+            players=(0, 1) if player is options.PlayerName.BOTH else int(player),
+            algorithm=algorithm.value,
+            dtype=dtype.value,
+            blueprints_at_once=blueprints_at_once,
+            memory_limit=memory_limit,
+            max_histories=max_histories,
+            extend=extend,
+            **{name: values for name, values in asked.items() if values},
+        )
+    except KeyboardInterrupt:
+        typer.echo(f"What is finished is in {folder}; the same command goes on.", err=True)
+        raise
+    for path, write in ((csv, sweeps.write_csv), (parquet, sweeps.write_parquet), (plot, sweeps.draw_sweep)):
+        if path is not None:
+            write(rows, path)
+    if json is not None:
+        write_json(json, sweeps.sweep_record(folder, rows))
+    if json != STANDARD_OUTPUT:
+        last = written(results=json, rows=csv) + written(rows=parquet, picture=plot)
+        show(sweeps.sweep_tables(rows), [*sweeps.sweep_notes(folder, rows), *last])
+
+
+def _first_cut(name: str) -> str:
+    from jaxgadget.games.registry import load
+
+    return next(iter(load(name).cuts()), "depth:1")
