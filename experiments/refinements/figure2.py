@@ -36,7 +36,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     """A panel for every game, cut and player."""
     found = panels(frame, KEYS)
     players = frame["player"].nunique()
-    figure, axes = make_axes(len(found), players, (4.4, 3.3))
+    figure, axes = make_axes(len(found), players if players > 1 else 3, (4.4, 3.3))
     for ax, ((game, cut, player), mine) in zip(axes, found, strict=True):
         exploitability_scatter(mine, ax, title=f"{titled(game, cut)}, player {player}", log=True)
         ax.set_xlabel("Blueprint exploitability [payoff]", fontsize=8)
