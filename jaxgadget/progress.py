@@ -40,8 +40,8 @@ def progress_bar(
         return
     patience = -1.0 if coarse else PATIENCE
     if console.is_jupyter:
-        with _in_notebook(label, total, patience) as report:
-            yield report
+        with _in_notebook(label, total, patience) as draw:
+            yield draw
         return
     number = TaskProgressColumn() if coarse else MofNCompleteColumn()
     left = TextColumn("[progress.remaining]{task.fields[left]}")
