@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import pathlib
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 import jax
@@ -36,12 +38,24 @@ def _processor() -> str:
     return next(iter(names), "") or platform.processor() or platform.machine() or os.name
 
 
-def find_versions() -> dict[str, str | None]:
-    """Versions of Python and of the packages that are timed or timed with; None if one is not installed."""
+def find_versions(packages: Sequence[str] | None = None) -> dict[str, str | None]:
+    """Versions of Python and of packages; None if one is not installed.
+
+    Args:
+      packages: by default those that are timed or timed with.
+    """
     found: dict[str, str | None] = {"python": platform.python_version()}
-    for package in PACKAGES:
+    for package in PACKAGES if packages is None else packages:
         try:
             found[package] = version(package)
         except PackageNotFoundError:
             found[package] = None
     return found
+
+
+def source_digest() -> str:
+    """Sixteen letters that stand for this package's source: a version may have many."""
+    found, folder = hashlib.sha256(), pathlib.Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]

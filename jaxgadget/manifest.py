@@ -254,7 +254,8 @@ def identity(thing: Any) -> Any:
         return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": _digest_of(array)}
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
-        return {"class": type(thing).__qualname__} | {name: identity(getattr(thing, name)) for name in names}
+        kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
     raise ValueError(
         f"{thing!r} in a gadget or prior: a sweep must tell it from others when it is resumed; expected a "
         "dataclass of numbers, strings and arrays"

@@ -11,6 +11,7 @@ import dataclasses
 import os
 import pathlib
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ import pandas as pd
 from jaxgadget.batch import Batch
 from jaxgadget.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
-from jaxgadget.machine import describe_device, find_versions
+from jaxgadget.machine import describe_device, find_versions, source_digest
 from jaxgadget.manifest import (
     Cuts,
     GameSpec,
@@ -146,10 +147,9 @@ class Workshop:
 
     def __init__(self, store: Store, request: Request, progress: bool | None):
         self.store, self.request, self.progress = store, request, progress
-        versions = find_versions()
-        names = ("jaxgadget", "jax", "python")
-        self.versions: dict[str, Any] = {name: versions[name] for name in names}
-        self.versions["device"] = describe_device()
+        packages = ("jaxgadget", "jax", "jaxlib", "numpy", "scipy")
+        self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * request.exact)}
+        self.versions |= {"device": describe_device(), "source": source_digest()}
         self._setups: dict[str, Setup] = {}
         self._trees: dict[str, HistoryTree] = {}
         self._forest: dict[tuple[str, str], Forest] = {}
@@ -217,6 +217,11 @@ class Workshop:
         for name, (_, cuts) in self.request.games.items():
             for cut in cuts:
                 found += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
+        if len({piece.key for piece in found}) < len(found):
+            raise ValueError(
+                "gadgets: two kinds have the same module, name and numbers, so a sweep cannot tell them "
+                "apart; expected another name or number for one of them"
+            )
         return found
 
     def check(self, piece: Piece) -> None:
@@ -286,7 +291,14 @@ def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
                 if piece.game in request.own:  # only so do we know whether it is the game that it was
                     workshop.check(piece)
             changed = differences(old.versions, workshop.versions)
-            if not changed or store.finished().issuperset(piece.key for piece in pieces):
+            complete = store.finished().issuperset(piece.key for piece in pieces)
+            if changed and complete and not extend:
+                warnings.warn(
+                    f"the finished sweep in {str(store.folder)!r} was made by other versions "
+                    f"({'; '.join(changed)}); its rows are returned as they are",
+                    stacklevel=4,
+                )
+            if not changed or complete:
                 return pieces
             if not extend:
                 raise _other(store, changed, "was made by other versions")

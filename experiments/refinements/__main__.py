@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import pandas as pd
 
@@ -44,6 +44,14 @@ EXPERIMENTS = (
 )
 """In this order: some use the data of others."""
 
+DERIVED = {
+    "claims": ("figure2",),
+    "figures14_17": ("figure2",),
+    "figure18": ("figure2",),
+    "closing": ("figure2", "larger", "reach"),
+}
+"""Which ones."""
+
 
 def run(experiment: object, settings: Settings, *, redraw: bool = False) -> pd.DataFrame:
     """Computes, keeps and draws one experiment; returns its data.
@@ -54,8 +62,10 @@ def run(experiment: object, settings: Settings, *, redraw: bool = False) -> pd.D
       redraw: draw the data that are there instead.
     """
     name: str = experiment.NAME
-    frame = settings.data(name) if redraw else None
-    if frame is None:
+    frame = settings.data(name)
+    if redraw and frame is None:
+        raise SystemExit(f"{name}: there are no data to draw; run it without --redraw first")
+    if frame is None or not redraw:
         frame = settings.keep(name, experiment.compute(settings))
     if hasattr(experiment, "draw"):
         settings.draw(name, experiment.draw(frame))
@@ -80,11 +90,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(names)}")
     enable_compilation_cache()
     settings = Settings.quick(asked.folder) if asked.smoke else Settings(folder=asked.folder or HERE)
-    for name in asked.names or names:
+    for name in in_order(asked.names or names, settings):
         frame = run(names[name], settings, redraw=asked.redraw)
         show(name, names[name].summarise(frame))
     with atomic_writer(settings.folder / "tables.md") as file:
         file.write(tables(settings).encode())
+
+
+def in_order(asked: Iterable[str], settings: Settings) -> list[str]:
+    """What was asked for, and what follows from its data at once, if all that it needs is there."""
+    wanted = set(asked)
+    for name, sources in DERIVED.items():
+        there = [source in wanted or settings.data(source) is not None for source in sources]
+        if wanted & set(sources) and all(there):
+            wanted.add(name)
+    return [experiment.NAME for experiment in EXPERIMENTS if experiment.NAME in wanted]
 
 
 def tables(settings: Settings) -> str:

@@ -26,7 +26,7 @@ COMPARISONS = (
 """Pairs of methods, a gadget and a prior each: the first is measured against the second."""
 
 SAME = 1e-3
-"""Differences below that share of the blueprint's exploitability count as none: the solver's gaps."""
+"""Differences below that share of the blueprint's exploitability count as none."""
 
 LEAST = 1e-6
 """Of exploitability, in ratios: what is less cannot be told from 0."""

@@ -9,7 +9,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from scipy.stats import ttest_1samp
 
+from experiments.refinements.claims import SAME
 from experiments.refinements.common import Settings, make_axes, titled
 from jaxgadget.report.tables import named
 
@@ -18,8 +20,8 @@ BEST = "optimal-continuation"
 KEYS = ["game", "cut", "player", "blueprint"]
 SOURCES = ("figure2", "larger", "reach")
 
-TINY = 1e-6
-"""Of the largest blueprint exploitability: what is less than that counts as that in a ratio."""
+TINY = 1e-5
+"""Of a game's largest blueprint exploitability: what is less counts as that in a ratio."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -27,7 +29,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
     `closed` is Σ (blueprint − refined) ÷ Σ (blueprint − optimal continuation) over blueprints and players;
     `least` and `median` are over the same ratio of each blueprint whose distance is at least a
-    hundredth of the largest.
+    hundredth of the largest; `worse` counts blueprints that a method makes worse.
     """
     rows: list[pd.DataFrame] = []
     for source in SOURCES:
@@ -36,6 +38,8 @@ def compute(settings: Settings) -> pd.DataFrame:
             raise ValueError(f"closing needs the data of {source}; run that experiment first")
         rows.append(closed(frame).assign(source=source))
     found = pd.concat(rows, ignore_index=True)
+    reach = found["source"] == "reach"
+    found["method"] = found["method"].where(~reach, found["method"] + " †")
     return found.drop_duplicates(["game", "cut", "blueprints", "method"], ignore_index=True)
 
 
@@ -68,7 +72,7 @@ def closed(frame: pd.DataFrame) -> pd.DataFrame:
                 "closed": mine["gain"].sum() / mine["distance"].sum(),
                 "median": share.median(),
                 "least": share.min(),
-                "worse": int((mine["gain"] < -1e-4 * frame["blueprint_exploitability"].max()).sum()),
+                "worse": int((mine["gain"] < -SAME * mine["blueprint_exploitability"]).sum()),
                 "cases": len(mine),
             }
         )
@@ -76,25 +80,53 @@ def closed(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def ratios(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints and players of refined over blueprint exploitability.
+    """Geometric means over blueprints of refined over blueprint exploitability, checkpoints and draws apart.
 
-    The last row names the method with the least one, but for the optimal continuation, which is a bound.
+    A column a game, cut and player. `*`: the least, and what a paired t-test on logarithms cannot tell from
+    it (two-sided p ≥ 0.05), the optimal continuation aside. `<`: for some blueprints exploitability cannot be
+    told from 0 and counts as the larger of `TINY` times the game's largest one and the width of the bracket
+    of its value.
     """
-    least = TINY * frame["blueprint_exploitability"].max()
+    where = zip(frame["game"], frame["cut"], frame["player"], strict=True)
+    largest = frame.groupby("game")["blueprint_exploitability"].transform("max")
+    width = frame["game_value_high"] - frame["game_value_low"]
+    least = np.maximum(TINY * largest, width)
     before, after = (frame[f"{which}_exploitability"].clip(lower=least) for which in ("blueprint", "refined"))
-    where = [titled(game, cut) for game, cut in zip(frame["game"], frame["cut"], strict=True)]
-    table = pd.DataFrame({"method": method_names(frame), "where": where, "log": np.log(after / before)})
-    means = np.exp(table.groupby(["method", "where"], sort=False)["log"].mean())
-    wide = means.unstack(sort=False)
-    text = wide.map("{:.3g}".format)
-    text.loc["→ least"] = wide.drop(index=BEST).idxmin()
-    return text.reset_index()
+    table = pd.DataFrame(
+        {
+            "blueprints": np.where(frame["seed"].notna(), "draws", "checkpoints"),
+            "method": method_names(frame),
+            "where": [f"{titled(game, cut)}, player {player}" for game, cut, player in where],
+            "blueprint": frame["blueprint"],
+            "log": np.log(after / before),
+            "clipped": frame["refined_exploitability"] < least,
+        }
+    )
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for (kind, place), mine in table.groupby(["blueprints", "where"], sort=False):
+        logs = mine.set_index(["blueprint", "method"])["log"].unstack(sort=False)
+        clipped = mine.groupby("method")["clipped"].any()
+        best = logs.drop(columns=BEST).mean().idxmin()
+        for method in logs:
+            same = method == best or (method != BEST and _alike(logs[method], logs[best]))
+            text = f"{'<' if clipped[method] else ''}{np.exp(logs[method].mean()):.3g}{' *' if same else ''}"
+            rows.setdefault((kind, method), {})[place] = text
+    found = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["blueprints", "method"])
+    return found.reset_index()
+
+
+def _alike(first: pd.Series, second: pd.Series) -> bool:
+    """Whether a paired t-test cannot tell them apart."""
+    difference = first - second
+    if np.ptp(difference) < 1e-12 * (1 + difference.abs().max()):
+        return bool(abs(difference.mean()) < 1e-12)
+    return bool(ttest_1samp(difference, 0.0).pvalue >= 0.05)
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """A panel for checkpoints and one for draws: a row a method, a mark a game and cut.
 
-    Reach gadgets are left out: they were solved after fewer blueprints than those that they would be beside.
+    Those of the experiment on reach gadgets, which has fewer blueprints, are left out.
     """
     frame = frame[frame["source"] != "reach"]
     colors = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
@@ -126,7 +158,10 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """`closed` in per cent, after checkpoints (c) and draws (d); reach gadgets after fewer of both."""
+    """`closed` in per cent, after checkpoints (c) and draws (d); †: of the experiment on reach gadgets.
+
+    That one has 10 checkpoints and 5 draws, so its rows compare with each other only.
+    """
     short = {"checkpoints": "c", "draws": "d"}
     names = zip(frame["game"], frame["cut"], frame["blueprints"], strict=True)
     where = [f"{titled(game, cut)} ({short[which]})" for game, cut, which in names]

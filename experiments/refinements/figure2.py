@@ -46,7 +46,10 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints and players of refined over blueprint exploitability."""
+    """Geometric means over blueprints of refined over blueprint exploitability; signs as in `closing.ratios`.
+
+    `*`: the least, and what cannot be told from it; `<`: some numbers cannot be told from 0.
+    """
     from experiments.refinements.closing import ratios
 
     return ratios(frame)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.refinements import figure2
 from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings, make_axes, panels, titled
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
 from jaxgadget.report.styles import STYLES
@@ -65,5 +64,10 @@ def index_of(rows: pd.DataFrame) -> pd.MultiIndex:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints and players of refined over blueprint exploitability."""
-    return figure2.summarise(frame)
+    """Geometric means over blueprints of refined over blueprint exploitability; signs as in `closing.ratios`.
+
+    `*`: the least, and what cannot be told from it; `<`: some numbers cannot be told from 0.
+    """
+    from experiments.refinements.closing import ratios
+
+    return ratios(frame)

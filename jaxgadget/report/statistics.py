@@ -28,7 +28,7 @@ def paired_t_tests(
     An entry is `1 − p` of the test whose alternative says that the row's mean is less than the
     column's: near 1 the row is better, near 0 the column, ½ if both are equal everywhere. The
     two entries of a pair sum to 1. What Figures 14 to 17 of Kubíček, Lisý and Sandholm (2026)
-    show, though the paper does not say which test it is.
+    show, though the paper does not say whether its t-tests are paired and one-sided.
 
     Args:
       table: columns `gadget`, `prior`, `epsilon`, `value`, and at least one of `keys`; several
