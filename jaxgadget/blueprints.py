@@ -118,7 +118,11 @@ def _positive(text: str, name: str, number: str) -> float:
 
 
 def make_blueprints(
-    tree: HistoryTree, specs: Sequence[str | BlueprintSpec], *, seed: Any = 0, progress: bool | None = None
+    tree: HistoryTree,
+    specs: str | Sequence[str | BlueprintSpec],
+    *,
+    seed: Any = 0,
+    progress: bool | None = None,
 ) -> Policy:
     """The profiles that SPECs name, side by side in the given order.
 
@@ -129,13 +133,14 @@ def make_blueprints(
 
     Args:
       tree: the game's histories.
-      specs: SPECs, as text or parsed.
+      specs: one SPEC or several, as text or parsed.
       seed: of `draws`, a whole number ≥ 0.
       progress: as in `solve`.
 
     Raises:
       ValueError: if a SPEC is malformed, there is none, or a file holds no policy of this game.
     """
+    specs = [specs] if isinstance(specs, str) else specs
     asked = [parse_blueprint(s) if isinstance(s, str) else s for s in specs]
     if not asked:
         raise ValueError(f"blueprint: none is given, expected at least one of {FORMS}")

@@ -104,7 +104,7 @@ def sweep(
       memory_limit: bytes that a solve may take on each device: lanes are split until that suffices. By
         default three quarters of an accelerator's, half of a computer's, free or not.
       max_histories: as in `enumerate_game`.
-      extend: go on in a folder of other settings or versions; pieces that both have in common are kept.
+      extend: keep what a folder of other settings or versions has in common; only what is asked is returned.
       progress: show a bar; by default if it takes two seconds and somebody watches.
 
     Returns:
@@ -309,7 +309,8 @@ def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
 def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
     return ValueError(
         f"the sweep in {str(store.folder)!r} {what} ({'; '.join(changed)}): choose another folder, or "
-        "extend=True (--extend on the command line) to keep what both have in common and add the rest"
+        "extend=True (--extend on the command line) to keep what both have in common and add the rest; "
+        "only what is asked for then is returned, so ask for all that you want"
     )
 
 

@@ -10,7 +10,7 @@ PROGRAMS = re.findall(r"^```python\n(.*?)^```", README.read_text(), flags=re.MUL
 
 
 def test_there_are_programs():
-    assert len(PROGRAMS) >= 2
+    assert len(PROGRAMS) >= 1
 
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=range(len(PROGRAMS)))

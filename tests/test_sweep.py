@@ -390,7 +390,7 @@ def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: 
         ({"players": (1, 0)}, "players: in another order"),
         ({"dtype": "float64"}, 'dtype: "float32" then, "float64" now'),
         ({"cuts": "depth:2"}, r'games: kuhn_poker: \["depth:1"\] only then, \["depth:2"\] only now'),
-        ({"gadgets": "resolving"}, r'gadgets: \[\{"class": "Unsafe".*only then'),
+        ({"gadgets": "resolving"}, r"gadgets: .*entries.Unsafe.*only then"),
         ({"blueprints": ["uniform", "draws:2", "cfr:4"]}, r'blueprints: \["cfr:3"\] only then, \["cfr:4"\]'),
         ({"memory_limit": 10**9}, "memory_limit: null then, 1000000000 now"),
         ({"blueprints_at_once": 3}, "blueprints_at_once: 4 then, 3 now"),
