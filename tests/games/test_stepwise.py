@@ -314,3 +314,31 @@ def test_histories_that_are_none_are_refused():
             ValueError, match=r"history=.* is none of the game's, as .* is no legal move after"
         ):
             game.infostate_string(0, history)
+
+
+class _Peeks(Rules[tuple[int, ...]]):
+    """Player 1, who does not see the card, has one action after the first and two after the second."""
+
+    name = "peeks"
+    actions = ("a", "b")
+
+    def initial_state(self) -> tuple[int, ...]:
+        return ()
+
+    def actors(self, state):
+        return ((CHANCE,), (0, 1), ())[len(state)]
+
+    def chance_outcomes(self, state):
+        return [(0, 0.5), (1, 0.5)]
+
+    def legal_actions(self, state, player):
+        return (0,) if player == 1 and state[0] == 0 else (0, 1)
+
+    def step(self, state, move):
+        return Step((move,), private=(move, None)) if not state else Step((*state, 0))
+
+
+def test_unequal_actions_are_laid_to_the_one_who_has_them():
+    expected = r"infoset of player 1: history \(0,\) has 2 of the 4 .*, unlike \(1,\)"
+    with pytest.raises(ValueError, match=expected):
+        enumerate_game(StepwiseGame(_Peeks()))
