@@ -1,11 +1,10 @@
-"""Solves the gadget games of a forest: one kind of gadget after the other, its lanes in chunks that fit.
+"""Solves the gadget games of a forest: gadgets that share an entry at once, their lanes in chunks that fit.
 
 Where not even one lane of the whole forest fits, its subgames are solved in parts.
 """
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 import functools
 import itertools
@@ -32,6 +31,7 @@ from jaxgadget.solve.devices import HOME, Place
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.exactly import HostGames, solve_lanes, to_host
 from jaxgadget.solve.gadget import AUTO, Gadget, Layout
+from jaxgadget.solve.joint import group_gadgets, join
 from jaxgadget.solve.parts import has_array, load_parts, restrict, save_parts, separable, take_part
 from jaxgadget.solve.plan import MANY_LANES, DoesNotFit, Plan, plan_ranges, plan_solve
 from jaxgadget.solve.prior import NoPrior
@@ -40,7 +40,7 @@ from jaxgadget.solver import LP
 from jaxgadget.tree.forest import Forest
 
 FEW_LANES = 8
-"""With up to so many lanes of a kind of gadget, subgames of equal shape become lanes."""
+"""With up to so many lanes that are solved together, subgames of equal shape become lanes."""
 
 MANY_ITERATIONS = 10_000
 """From so many iterations on: side by side as 8 lanes, the flops of Leducs of 3 and 10 ranks took a tenth
@@ -49,7 +49,7 @@ less time than as one lane, and a quarter of a second longer to build."""
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """How every kind of gadget is solved; see `jaxgadget.refine`. No rule: linear programs.
+    """How gadgets are solved; see `jaxgadget.refine`. No rule: linear programs.
 
     Attributes:
       chunk: lanes to solve at once, whatever the memory and cores; by default what suits them.
@@ -95,13 +95,13 @@ class Lanes:
 
 
 class Planned(NamedTuple):
-    """Gadgets of one kind over some subgames, about to be solved.
+    """Gadgets that share an entry, over some subgames, about to be solved.
 
     Attributes:
       here: the subgames; several forests of equal shape, if they are lanes of one solve.
       subgames: their numbers in the whole forest.
       places: which of all gadgets these are.
-      gadgets: the gadgets, of one kind.
+      gadgets: the gadgets.
       lanes: their lanes.
       plan: how they are split.
       folder: of checkpoints.
@@ -132,12 +132,13 @@ class Batch:
         self.settings, self.watch = settings, watch
         self.lanes: list[Lanes] = [self._nothing(gadget) for gadget in gadgets]
         self.plans: list[Plan] = []
+        self.groups = group_gadgets(gadgets, settings.rule is None)
         self._whole: list[Planned] | None = None
         for gadget in gadgets:
             gadget.check(len(forest.roots[1 - player]), blueprint.num_lanes)
 
     def solve_all(self, progress: bool | None) -> None:
-        """Solves one kind of gadget after the other, or one gadget after the other by linear programs."""
+        """Solves one group of gadgets after the other, or one gadget after the other by linear programs."""
         rule, folder, iterations = self.settings.rule, self.settings.folder, self.settings.iterations
         if rule is None:
             self._solve_exactly(progress)
@@ -146,7 +147,7 @@ class Batch:
             if folder is not None:
                 make_folder(folder)
             parts = self._split(folder)
-        total = len(parts) * len({type(gadget) for gadget in self.gadgets})
+        total = len(parts) * len(self.groups)
         with progress_bar("refining", iterations * total, progress) as report:
             for part in parts:
                 with self.watch.phase("build"):
@@ -180,7 +181,7 @@ class Batch:
         return [*self._fitting(subgames[:middle]), *self._fitting(subgames[middle:])]
 
     def _plan(self, part: IntArray, parts: Sequence[IntArray]) -> list[Planned]:
-        """Puts some subgames on the device and splits the lanes of every kind of gadget."""
+        """Puts some subgames on the device and splits the lanes of every group of gadgets."""
         if self._whole is not None and len(part) == self.forest.num_subgames:
             return self._whole
         how = self.settings
@@ -190,8 +191,7 @@ class Batch:
         alike = self._alike(part)
         here = tuple(self._prepare(some) for some in alike)
         found: list[Planned] = []
-        for kind in dict.fromkeys(type(gadget) for gadget in self.gadgets):
-            places = [i for i, gadget in enumerate(self.gadgets) if type(gadget) is kind]
+        for places in self.groups:
             several = [self.gadgets[i] for i in places]
             lanes = self._lanes(here, several)
             if lanes is None:  # not as alike as they seemed
@@ -199,7 +199,7 @@ class Batch:
                 here = (self._prepare(part),)
                 lanes = self._lanes(here, several)
             assert lanes is not None
-            chunk = how.chunk if folder is None else load_chunk(folder, kind.name, lanes.num_lanes)
+            chunk = how.chunk if folder is None else load_chunk(folder, lanes.kind.name, lanes.num_lanes)
             plan = plan_solve(lanes, how.dtype, memory_limit=how.memory_limit, chunk=chunk)
             found.append(Planned(here, tuple(alike), places, several, lanes, plan, folder))
         if len(part) == self.forest.num_subgames:
@@ -211,7 +211,7 @@ class Batch:
 
         A solve that may go on with more iterations is of one form whatever their number.
         """
-        most = max(collections.Counter(map(type, self.gadgets)).values()) * self.blueprint.num_lanes
+        most = max(map(len, self.groups)) * self.blueprint.num_lanes
         if most > FEW_LANES or self.settings.iterations < MANY_ITERATIONS or self.settings.folder is not None:
             return [part]
         if (
@@ -229,20 +229,21 @@ class Batch:
         return prepare(forest, self.player, self.blueprint, self.gadgets, at_once=at_once)
 
     def _lanes(self, here: Sequence[Prepared], gadgets: Sequence[Gadget]) -> on_device.KindLanes | None:
-        """The lanes of one kind of gadget; None if several forests are not of equal shape."""
+        """The lanes of a group of gadgets; None if several forests are not of equal shape."""
         found: list[on_device.KindLanes] = []
         for one in here:
             mine = [restrict(gadget, self.forest, one.forest, self.player) for gadget in gadgets]
             fixed = (one.forest, one.structure, one.ranges)
             with precision(np.float64):
-                found.append(on_device.build_kind(*fixed, mine, np.float64, one.trunk, self.settings.place))
+                place = self.settings.place
+                found.append(on_device.build_kind(*fixed, join(mine), np.float64, one.trunk, place))
         if len(found) == 1:
             return found[0]
         with precision(np.float64):
             return stack(found, [one.forest for one in here])
 
     def _solve(self, rule: Rule, one: Planned, report: Callable[[int], None]) -> None:
-        """Solves one kind of gadget."""
+        """Solves a group of gadgets."""
         how, folder, lanes, plan = self.settings, one.folder, one.lanes, one.plan
         loop = Loop(rule, how.dtype, how.iterations, how.target_gap, how.check_every)
         if folder is not None:

@@ -22,6 +22,7 @@ from jaxgadget.games.stepwise import Rules
 from jaxgadget.policy import Policy
 from jaxgadget.refine import list_gadgets, make_settings
 from jaxgadget.solve.gadget import Gadget
+from jaxgadget.solve.joint import group_gadgets
 from jaxgadget.solve.plan import suggest_chunk, whole_memory
 from jaxgadget.solver import LP
 from jaxgadget.specs import make_gadgets
@@ -74,7 +75,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Piece:
-    """Work that is done at once, and lost if it is interrupted: one kind of gadget for some blueprints.
+    """Work that is done at once, and lost if interrupted: gadgets that share lanes, for some blueprints.
 
     Attributes:
       key: everything that its results depend on, in a word; the name of its file.
@@ -180,21 +181,19 @@ def make_request(
 
 
 def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: str) -> list[Piece]:
-    """The pieces of one game and cut: blueprints in blocks of equal size, one kind of gadget at a time.
+    """The pieces of one game and cut: blueprints in blocks of equal size, gadgets that are solved together.
 
     Their sizes depend on the request, the game, the kind of machine and its size, never on what is free.
     """
     lanes = setup.blueprints.num_lanes
     blocks = -(-lanes // request.at_once)
     bounds = [lanes * k // blocks for k in range(blocks + 1)]
-    kinds: dict[type[Any], list[int]] = {}
-    for number, gadget in enumerate(request.gadgets):
-        kinds.setdefault(type(gadget), []).append(number)
+    groups = group_gadgets(request.gadgets, request.exact)
     found: list[Piece] = []
     for iterations, settings in request.settings.items():
         memory = settings.memory_limit or whole_memory(settings.place)
         for player in request.players:
-            for numbers in kinds.values():
+            for numbers in groups:
                 for begin, end in itertools.pairwise(bounds):
                     lanes = len(numbers) * (end - begin)
                     chunk = suggest_chunk(forest, lanes, settings.dtype, settings.place, memory)

@@ -152,7 +152,7 @@ class Policy:
         return Policy.from_function(tree, lambda p, i, k: read_row(tree, policy, p, i, k), label)
 
     @staticmethod
-    def stack(policies: Sequence[Policy]) -> Policy:
+    def stack(policies: Policy | Sequence[Policy]) -> Policy:
         """Lays the lanes of several policies of one tree side by side.
 
         Raises:

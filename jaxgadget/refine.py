@@ -78,7 +78,7 @@ class Refinement:
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
       target_gap: what was aimed at, if anything.
       seconds: `build`, `compile` and `run`.
-      plans: how the lanes of each kind of gadget were split; none for linear programs.
+      plans: how lanes were split, for each group of gadgets that share them; none for linear programs.
     """
 
     forest: Forest
@@ -190,12 +190,12 @@ def refine(
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact linear
         programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
-      target_gap: stop when no gadget game of a kind, in a chunk of lanes, has a larger gap.
+      target_gap: stop when no gadget game in a chunk of lanes has a larger gap.
       check_every: iterations between two looks at the gap.
       dtype: of the solve, `float32` or `float64`; certificates are always in float64.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
       padded: round sizes up, so that similar forests share programs.
-      checkpoint: a folder to resume from and to save to, a file a kind of gadget and chunk of lanes.
+      checkpoint: a folder to resume from and to save to, a file a chunk of lanes.
       time_limit: for `lp`, in seconds for every gadget and blueprint; by default none.
       memory_limit: bytes that a solve may take on each device, by default most of what is free there, or
         half of a CPU's: lanes, and then the forest, are split until that suffices.
@@ -206,7 +206,7 @@ def refine(
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
         an infoset, a number out of range, or too little memory for one lane of a subgame.
     """
-    profiles = _stacked(blueprint).on(tree)
+    profiles = stack_blueprints(blueprint).on(tree)
     check_player(player)
     check_value(value, tree)
     limits = (iterations, target_gap, check_every)
@@ -253,11 +253,10 @@ def _collect(batch: Batch, value: tuple[float, float]) -> Refinement:
     )
 
 
-def _stacked(blueprint: Policy | Sequence[Policy]) -> Policy:
+def stack_blueprints(blueprint: Policy | Sequence[Policy]) -> Policy:
     """All blueprints side by side."""
     if isinstance(blueprint, str) or not isinstance(blueprint, Sequence):
         check_policy(blueprint, "blueprint")
-        return Policy.stack(blueprint)  # pyright: ignore[reportArgumentType]  # it is one, as was just checked
     return Policy.stack(blueprint)
 
 

@@ -81,10 +81,10 @@ def sweep(
 ) -> pd.DataFrame:
     """Refines subgames for every combination, piece by piece, and goes on where it was if interrupted.
 
-    A piece is one kind of gadget with all its priors and ε, for one game, cut, player, number of iterations
-    and some blueprints. On one machine, rows (times apart) are bit by bit the same however often the sweep
-    was interrupted. Several processes may share a folder, if its file system has locks: each piece is done
-    by one of them.
+    A piece is all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets, with all
+    priors and ε), for one game, cut, player, number of iterations and some blueprints. On one machine, rows
+    (times apart) are bit by bit the same however often the sweep was interrupted. Several processes may share
+    a folder, if its file system has locks: each piece is done by one of them.
 
     Args:
       folder: of the sweep; made if it is not there.

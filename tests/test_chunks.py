@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import json
 import pathlib
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
@@ -31,18 +32,30 @@ from jaxgadget.solve import plan as planning
 from jaxgadget.solve.chunks import run_all
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.gadget import Gadget
-from tests.test_refine import check_equal, counted, solved
+from tests.test_refine import check_equal, counted, forget, solved
+
+
+@dataclasses.dataclass(frozen=True)
+class Apart(MaxMargin):
+    """A kind that shares its entry with no other, because its rise is its own."""
+
+    name: ClassVar[str] = "apart"
+
+    @staticmethod
+    def rise(*numbers: Any) -> jax.Array:
+        return MaxMargin.rise(*numbers)
+
 
 ASKED: tuple[Gadget, ...] = (
     Resolving(NoPrior()),
-    MaxMargin(NoPrior()),
-    Resolving(BlueprintPrior(), 0.02),
+    Apart(NoPrior()),
     MaxMargin(BlueprintPrior(), 0.02),
+    Apart(BlueprintPrior(), 0.02),
 )
-"""Two kinds of two gadgets: with three blueprints, 6 lanes each."""
+"""Two that share an entry, and two apart: with three blueprints, 6 lanes each."""
 
 MARGINS = ASKED[1::2]
-CHUNK = 4  # so that the second chunk is filled up
+CHUNKS = (4, 5)  # so that the second chunk is filled up; a lane apart needs less
 
 
 @functools.cache
@@ -62,10 +75,10 @@ def split(
 
 @functools.cache
 def memory(workers: int, dtype: str = "float64") -> int:
-    """As much as chunks of four lanes of the larger kind of gadget need; in float32, of max-margin."""
+    """As much as chunks of four lanes of the joint entry need; in float32, of margins."""
     asked = ASKED if dtype == "float64" else MARGINS
     plans = whole(asked, iterations=1, dtype=dtype).plans
-    return max(plan.shared + workers * plan.size.total(CHUNK) for plan in plans)
+    return max(plan.shared + workers * plan.size.total(CHUNKS[0]) for plan in plans)
 
 
 def test_a_small_solve_is_one_chunk() -> None:
@@ -78,8 +91,8 @@ def test_a_small_solve_is_one_chunk() -> None:
 def test_chunks_change_nothing(workers: int, padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     for iterations in range(1, 6):
         found = split(monkeypatch, workers, iterations=iterations, padded=padded)
-        for plan in found.plans:
-            assert (plan.chunk, plan.num_chunks, plan.workers) == (CHUNK, 2, workers)
+        for plan, chunk in zip(found.plans, CHUNKS, strict=True):
+            assert (plan.chunk, plan.num_chunks, plan.workers) == (chunk, 2, workers)
             assert plan.bytes <= memory(workers)
         check_equal(found, whole(iterations=iterations))
 
@@ -100,20 +113,22 @@ def test_at_full_length_chunks_agree_within_their_certificates(
 
 def test_more_chunks_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nor do other payoffs, blueprints and priors."""
-    more = (*ASKED, Resolving(UniformPrior(), 0.1), MaxMargin(UniformPrior(), 0.1))
+    more = (*ASKED, Resolving(UniformPrior(), 0.1), Apart(UniformPrior(), 0.1))
+    forget(0, 1)
     first = split(monkeypatch, 1, seed=0)
     with counted() as compiled:
         second = split(monkeypatch, 1, asked=more, seed=1)
     assert [event for event in compiled if "backend_compile" in event] == []
     assert [plan.num_chunks for plan in first.plans] == [2, 2]
-    assert [plan.num_chunks for plan in second.plans] == [3, 3]
+    assert [plan.num_chunks for plan in second.plans] == [3, 2]
 
 
 def test_chunks_stop_by_themselves_at_a_target_gap(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, asked = 0.01, (MaxMargin(NoPrior()), MaxMargin(UniformPrior(), 0.5))
+    target, asked = 0.01, (MaxMargin(NoPrior()), Resolving(UniformPrior(), 0.5))
     found = split(monkeypatch, 2, asked, iterations=3000, target_gap=target, check_every=2)
     assert found.gap.max() <= target + 1e-12
-    first, second = set(found.iterations[:CHUNK].tolist()), set(found.iterations[CHUNK:].tolist())
+    (plan,) = found.plans
+    first, second = (set(part.tolist()) for part in np.split(found.iterations, [plan.chunk]))
     assert len(first) == len(second) == 1 and first != second
     assert (found.iterations % 2 == 0).all()
 
@@ -124,22 +139,24 @@ def test_a_resumed_solve_keeps_its_chunks(tmp_path: pathlib.Path, monkeypatch: p
     split(monkeypatch, 1, iterations=13, checkpoint=tmp_path)
     split(monkeypatch, 2, iterations=37, checkpoint=tmp_path)
     resumed = solved(asked=ASKED, iterations=300, checkpoint=tmp_path)
-    assert [plan.chunk for plan in resumed.plans] == [CHUNK, CHUNK]
+    assert [plan.chunk for plan in resumed.plans] == list(CHUNKS)
     check_equal(resumed, undisturbed, atol=0)
     names = sorted(file.name for file in tmp_path.iterdir())
-    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("max-margin", "resolving") for k in (1, 2)]
-    assert names == ["chunks.json", *numbered]
+    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("apart", "joint") for k in (1, 2)]
+    assert names == sorted(["chunks.json", *numbered])
 
 
 def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     split(monkeypatch, 1, checkpoint=tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-    with pytest.raises(ValueError, match=r"chunks\.json' is of another solve, of 6 lanes of resolving inst"):
-        solved(asked=ASKED[:1], checkpoint=tmp_path)
-    with pytest.raises(ValueError, match=r"resolving-1-of-2\.npz' is of another solve"):
+    more = (*ASKED, Resolving(UniformPrior(), 0.1))
+    for asked, lanes in ((ASKED[1:2], "apart instead of 3;"), (more, "joint instead of 9;")):
+        with pytest.raises(ValueError, match=rf"chunks\.json' is of another solve, of 6 lanes of {lanes}"):
+            solved(asked=asked, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match=r"joint-1-of-2\.npz' is of another solve"):
         split(monkeypatch, 1, checkpoint=tmp_path, seed=1)
     with pytest.raises(
-        ValueError, match=r"resolving: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
+        ValueError, match=r"joint: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
     ):
         solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1) // 2)
     assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}

@@ -180,20 +180,31 @@ def test_a_fingerprint_sees_rules_and_names(kuhn: HistoryTree):
 
 
 def test_pieces_cover_everything_once(setup: Setup):
-    asked = request()
+    """Gadgets that share an entry are in one piece; the others by kind."""
+    names = ["unsafe", "optimal-continuation", "resolving", "max-margin"]
+    asked = request(gadgets=(names, ["none", "uniform"], 0.1))
     found = pieces(asked, setup)
-    assert len({piece.key for piece in found}) == len(found) == 2 * 2 * 3 * 3
+    assert len({piece.key for piece in found}) == len(found) == 2 * 2 * 2 * 3
     results = [
         (piece.iterations, piece.player, gadget, blueprint)
         for piece in found
         for gadget in piece.gadgets
         for blueprint in range(*piece.blueprints)
     ]
-    assert sum(piece.num_rows for piece in found) == len(results) == len(set(results)) == 2 * 2 * 5 * 9
+    assert sum(piece.num_rows for piece in found) == len(results) == len(set(results)) == 2 * 2 * 7 * 9
     assert {piece.blueprints for piece in found} == {(0, 3), (3, 6), (6, 9)}, "of equal size, at most four"
     for piece in found:
-        assert len({type(asked.gadgets[k]) for k in piece.gadgets}) == 1
+        kinds = {asked.gadgets[k].name for k in piece.gadgets}
+        assert kinds in ({"optimal-continuation"}, {*names} - {"optimal-continuation"})
         assert Piece.read(json.loads(json.dumps(dataclasses.asdict(piece)))) == piece
+
+
+def test_linear_programs_have_a_kind_of_gadget_a_piece(setup: Setup):
+    asked = request(solver=("lp", 10, "float64", None))
+    found = pieces(asked, setup)
+    assert len({piece.key for piece in found}) == len(found) == 2 * 3 * 3
+    for piece in found:
+        assert len({type(asked.gadgets[k]) for k in piece.gadgets}) == 1
 
 
 def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTree):
@@ -232,15 +243,28 @@ def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTre
     assert len({key, *keys}) == 1 + len(keys)
 
 
-def test_a_key_does_not_depend_on_the_rest(setup: Setup, kuhn: HistoryTree):
+SHARING = ["unsafe", "resolving", "max-margin"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "numbers"),
+    [
+        (SHARING, [*SHARING, Full(UniformPrior(), 0.2)], (0, 1, 2, 3, 4)),
+        (["full", *SHARING], ["full", "unsafe", Resolving(UniformPrior(), 0.2)], (0, 1)),
+    ],
+    ids=["an entry that several share", "an entry of its own"],
+)
+def test_a_key_does_not_depend_on_the_rest(
+    before: list[Any], after: list[Any], numbers: tuple[int, ...], setup: Setup, kuhn: HistoryTree
+):
     """So that extending keeps what both have in common."""
-    asked = request()
-    piece = pieces(asked, setup)[0]
-    assert piece.gadgets == (0,) and piece.blueprints == (0, 3)
+    priors = ["none", "uniform"]
+    piece = pieces(request(gadgets=(before, priors, 0.1)), setup)[0]
+    assert piece.gadgets == numbers and piece.blueprints == (0, 3)
     more = request(
         where=({"kuhn_poker": ["depth:1", "depth:2"], "coin_toss": "depth:1"}, None),
         profiles=(["uniform", "draws:4", "cfr:2"], [0, 1, 2]),
-        gadgets=(["unsafe", "full"], ["uniform"], [0.1, 0.2]),
+        gadgets=(after, priors, 0.1),
         players=0,
         solver=("cfr+", 10, "float32", None),
     )

@@ -24,6 +24,7 @@ from jaxgadget import (
     BlueprintPrior,
     MaxMargin,
     NoPrior,
+    OptimalContinuation,
     Policy,
     Resolving,
     UniformPrior,
@@ -107,13 +108,13 @@ def test_rows_are_those_of_refine(finished: Finished):
     rows = finished.rows
     tree = enumerate_game(load("kuhn_poker"))
     value = game_value(tree)
-    kinds = {"unsafe": [Unsafe()], "resolving": [Resolving(NoPrior()), Resolving(UniformPrior(), 0.01)]}
+    gadgets = [Unsafe(), Resolving(NoPrior()), Resolving(UniformPrior(), 0.01)]
     seen = 0
-    for (iterations, player, kind, _), part in rows.groupby(["iterations", "player", "gadget", "piece"]):
+    for (iterations, player, _), part in rows.groupby(["iterations", "player", "piece"]):
         labels = part["blueprint"].unique().tolist()
         profiles = Policy.stack([make_blueprints(tree, [label]) for label in labels])
         more = {"player": player, "iterations": iterations, "value": value}
-        found = refine(tree, "depth:1", profiles, kinds[kind], **more).table
+        found = refine(tree, "depth:1", profiles, gadgets, **more).table
         columns = list(found.columns)
         assert_frame_equal(
             part[columns].reset_index(drop=True).astype(object).where(part[columns].notna().to_numpy(), None),
@@ -141,7 +142,7 @@ def test_every_column_says_what_it_should(finished: Finished):
 
 
 def test_rows_are_in_order_with_seeds(finished: Finished):
-    """By iterations, player, kind of gadget and block of blueprints; in a piece by gadget, then blueprint."""
+    """By iterations, player and block of blueprints; in a piece by gadget, then blueprint."""
     rows = finished.rows
     blocks = [LANES[:3], LANES[3:]]  # at most four at once, and of one size
     settings = {"unsafe": [("none", 0.0)], "resolving": [("none", 0.0), ("uniform", 0.01)]}
@@ -149,15 +150,15 @@ def test_rows_are_in_order_with_seeds(finished: Finished):
         (iterations, player, gadget, prior, epsilon, label, seed)
         for iterations in (4, 7)
         for player in (0, 1)
-        for gadget, several in settings.items()
         for block in blocks
+        for gadget, several in settings.items()
         for prior, epsilon in several
         for label, seed in block
     ]
     names = ["iterations", "player", "gadget", "prior", "epsilon", "blueprint", "seed"]
     found = [tuple(None if x is pd.NA else x for x in row) for row in rows[names].astype(object).to_numpy()]
     assert found == expected
-    assert rows["piece"].nunique() == 2 * 2 * 2 * 2
+    assert rows["piece"].nunique() == 2 * 2 * 2
 
 
 def test_read_sweep_gives_what_is_there(finished: Finished, folder: pathlib.Path):
@@ -406,13 +407,14 @@ def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str
 
 
 def test_extending_keeps_what_is_common(finished: Finished, folder: pathlib.Path, solved: list[str]):
-    more = KUHN | {"iterations": (7, 9), "players": 1, "gadgets": ["resolving", "unsafe"]}
+    apart = OptimalContinuation(NoPrior())
+    more = KUHN | {"iterations": (7, 9), "players": 1, "gadgets": [apart, "unsafe", "resolving"]}
     rows = sweep(folder, extend=True, **more)
-    common = rows["iterations"] == 7
-    assert set(solved) == set(rows.loc[~common, "piece"])
-    old = finished.rows.set_index(["piece", "blueprint", "prior"])
-    kept = rows[common].set_index(["piece", "blueprint", "prior"])
-    assert len(kept) == len(rows) / 2
+    common = (rows["iterations"] == 7) & (rows["gadget"] != apart.name)
+    assert set(solved) == set(rows.loc[~common, "piece"]) and len(solved) == 3 * 2
+    index = ["piece", "blueprint", "gadget", "prior"]
+    old, kept = finished.rows.set_index(index), rows[common].set_index(index)
+    assert old.index.is_unique and len(kept) == len(finished.rows) / 4 == 3 * len(LANES)
     assert_frame_equal(kept, old.loc[kept.index], check_exact=True)
     assert_frame_equal(read_sweep(folder), rows, check_exact=True)
     manifest = json.loads((folder / "manifest-1.json").read_text())
@@ -466,10 +468,13 @@ def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pat
     assert len(sweep(folder, **KUHN)) == len(finished.rows), "the manifest knows these versions now"
 
 
-def test_kinds_that_cannot_be_told_apart_are_refused(tmp_path: pathlib.Path):
-    def make() -> type[Resolving]:
+@pytest.mark.parametrize("base", [Resolving, OptimalContinuation])
+def test_kinds_that_cannot_be_told_apart_are_refused(base: type[Any], tmp_path: pathlib.Path):
+    """Whether they are solved together or apart."""
+
+    def make() -> type[Any]:
         @dataclasses.dataclass(frozen=True)
-        class Own(Resolving):
+        class Own(base):
             pass
 
         return Own
@@ -716,7 +721,7 @@ def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
     for piece in manifest["pieces"][-2:]:
         (folder / "pieces" / f"{piece['key']}.parquet").unlink()
     sweep(folder, **KUHN)
-    assert chunks == [piece["chunk"] for piece in manifest["pieces"][-2:]] == [6, 6]
+    assert chunks == [piece["chunk"] for piece in manifest["pieces"][-2:]] == [9, 9]
 
 
 # --- bad input ----------------------------------------------------------------------------

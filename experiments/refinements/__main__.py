@@ -2,12 +2,13 @@
 
 Kubíček, Lisý and Sandholm, *Equilibrium Refinements Improve Subgame Solving in Imperfect-Information Games*
 (2026), §8 and appendix B. Every experiment writes its data (`data/`, Parquet) and a picture (`pictures/`, PNG
-and SVG), prints a table, and goes on where it was if it is interrupted.
+and SVG), prints a table and what it shows, and goes on where it was if it is interrupted.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 import pathlib
 from collections.abc import Iterable, Sequence
 
@@ -93,8 +94,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in in_order(asked.names or names, settings):
         frame = run(names[name], settings, redraw=asked.redraw)
         show(name, names[name].summarise(frame))
+        print(explained(names[name]), end="\n\n")
     with atomic_writer(settings.folder / "tables.md") as file:
         file.write(tables(settings).encode())
+    print(f"Written: {settings.folder}/data, {settings.folder}/pictures and {settings.folder}/tables.md")
 
 
 def in_order(asked: Iterable[str], settings: Settings) -> list[str]:
@@ -107,6 +110,11 @@ def in_order(asked: Iterable[str], settings: Settings) -> list[str]:
     return [experiment.NAME for experiment in EXPERIMENTS if experiment.NAME in wanted]
 
 
+def explained(experiment: object) -> str:
+    """What an experiment's table shows, and its signs."""
+    return inspect.getdoc(experiment.summarise) or ""
+
+
 def tables(settings: Settings) -> str:
     """All tables of the data that are there, as Markdown."""
     parts = [
@@ -115,8 +123,8 @@ def tables(settings: Settings) -> str:
     for experiment in EXPERIMENTS:
         frame = settings.data(experiment.NAME)
         if frame is not None:
-            what = (experiment.summarise.__doc__ or "").strip()
-            parts.append(f"\n## {experiment.NAME}\n\n{what}\n\n{markdown(experiment.summarise(frame))}")
+            table = markdown(experiment.summarise(frame))
+            parts.append(f"\n## {experiment.NAME}\n\n{explained(experiment)}\n\n{table}")
     return "".join(parts)
 
 

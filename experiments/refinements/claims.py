@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from experiments.refinements.common import Settings, titled
+from experiments.refinements.common import Settings, floor_of, titled
 
 NAME = "claims"
 KEYS = ["game", "cut", "player", "blueprint"]
@@ -28,20 +28,18 @@ COMPARISONS = (
 SAME = 1e-3
 """Differences below that share of the blueprint's exploitability count as none."""
 
-LEAST = 1e-6
-"""Of exploitability, in ratios: what is less cannot be told from 0."""
-
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut, player and pair of methods, over blueprints.
 
     `better` and `worse`: after how many blueprints the first is less or more exploitable; `ratio`: geometric
-    mean of the first's exploitability over the second's; `largest_loss`: the most by which it is more
-    exploitable, as a share of the blueprint's exploitability (negative: it never is).
+    mean of the first's exploitability over the second's, neither below `floor_of`; `largest_loss`: the most
+    by which it is more exploitable, as a share of the blueprint's exploitability (negative: it never is).
     """
     frame = settings.data("figure2")
     if frame is None:
         raise ValueError("claims needs the data of figure2; run that experiment first")
+    least = floor_of(frame).groupby(frame["game"]).max()
     method = frame["gadget"] + "/" + frame["prior"]
     wide = frame.assign(method=method).set_index([*KEYS, "method"])["refined_exploitability"].unstack()
     before = frame.drop_duplicates(KEYS).set_index(KEYS)["blueprint_exploitability"]
@@ -50,7 +48,7 @@ def compute(settings: Settings) -> pd.DataFrame:
     for (game, cut, player), mine in wide.groupby(level=KEYS[:3], sort=False):
         for first, second in COMPARISONS:
             change = (mine[first] - mine[second]) / mine[BLUEPRINT]
-            ratio = np.log(mine[first].clip(lower=LEAST) / mine[second].clip(lower=LEAST))
+            ratio = np.log(mine[first].clip(lower=least[game]) / mine[second].clip(lower=least[game]))
             row: dict[str, object] = {"game": game, "cut": cut, "player": player}
             row |= {"first": first, "second": second, "cases": len(mine)}
             row |= {"better": int((change < -SAME).sum()), "worse": int((change > SAME).sum())}

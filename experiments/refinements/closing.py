@@ -12,16 +12,13 @@ from matplotlib.figure import Figure
 from scipy.stats import ttest_1samp
 
 from experiments.refinements.claims import SAME
-from experiments.refinements.common import Settings, make_axes, titled
+from experiments.refinements.common import Settings, floor_of, make_axes, titled
 from jaxgadget.report.tables import named
 
 NAME = "closing"
 BEST = "optimal-continuation"
 KEYS = ["game", "cut", "player", "blueprint"]
 SOURCES = ("figure2", "larger", "reach")
-
-TINY = 1e-5
-"""Of a game's largest blueprint exploitability: what is less counts as that in a ratio."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -84,13 +81,10 @@ def ratios(frame: pd.DataFrame) -> pd.DataFrame:
 
     A column a game, cut and player. `*`: the least, and what a paired t-test on logarithms cannot tell from
     it (two-sided p ≥ 0.05), the optimal continuation aside. `<`: for some blueprints exploitability cannot be
-    told from 0 and counts as the larger of `TINY` times the game's largest one and the width of the bracket
-    of its value.
+    told from 0 and counts as `floor_of`.
     """
     where = zip(frame["game"], frame["cut"], frame["player"], strict=True)
-    largest = frame.groupby("game")["blueprint_exploitability"].transform("max")
-    width = frame["game_value_high"] - frame["game_value_low"]
-    least = np.maximum(TINY * largest, width)
+    least = floor_of(frame)
     before, after = (frame[f"{which}_exploitability"].clip(lower=least) for which in ("blueprint", "refined"))
     table = pd.DataFrame(
         {

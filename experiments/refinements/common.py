@@ -45,6 +45,9 @@ BLUEPRINTS = ("cfr-spread:25:1000", "draws:20")
 FEW_BLUEPRINTS = ("cfr-spread:10:1000", "draws:5")
 SMOKE_BLUEPRINTS = ("cfr-spread:3:20", "draws:2")
 
+TINY = 1e-5
+"""Of a game's largest blueprint exploitability; see `floor_of`."""
+
 ITERATIONS = 5000
 SMOKE_ITERATIONS = 10
 
@@ -116,6 +119,17 @@ class Settings:
 def figure2_gadgets() -> list[Gadget]:
     """Unsafe, resolving and max-margin with every prior (ε = 1e-3), and the optimal continuation."""
     return [*default_gadgets(), OptimalContinuation(NoPrior())]
+
+
+def floor_of(frame: pd.DataFrame) -> pd.Series:
+    """What exploitability counts as in a ratio where it is less, as it cannot be told from 0 there.
+
+    The larger of `TINY` times the game's largest blueprint exploitability and the width of the bracket of the
+    game's value (none in a frame without one); a number for every row, in payoff.
+    """
+    largest = frame.groupby("game")["blueprint_exploitability"].transform("max")
+    width = frame.get("game_value_high", 0.0) - frame.get("game_value_low", 0.0)
+    return np.maximum(TINY * largest, width)
 
 
 def markdown(frame: pd.DataFrame) -> str:

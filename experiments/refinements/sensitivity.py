@@ -10,8 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator, NullLocator
 
-from experiments.refinements.common import FEW_BLUEPRINTS, GOOFSPIEL, Settings, make_axes, panels, titled
+from experiments.refinements.common import (
+    FEW_BLUEPRINTS,
+    GOOFSPIEL,
+    Settings,
+    floor_of,
+    make_axes,
+    panels,
+    titled,
+)
 from jaxgadget import BlueprintPrior, MaxMargin, Resolving
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.prior import PRIOR_CLIP
@@ -82,7 +91,7 @@ def relative(frame: pd.DataFrame) -> pd.DataFrame:
     keys = ["game", "cut", "player", "blueprint", "gadget"]
     usual = frame[(frame["varied"] == "epsilon") & (frame["value"] == USUAL)].set_index(keys)
     base = usual["refined_exploitability"].reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy()
-    least = 1e-6 * frame["blueprint_exploitability"].max()
+    least = floor_of(frame)
     log = np.log(frame["refined_exploitability"].clip(lower=least) / np.maximum(base, least))
     grouped = frame.assign(log=log).groupby(["game", "cut", "gadget", "varied", "value"], sort=False)["log"]
     return np.exp(grouped.agg(["mean", "min", "max"])).reset_index()
@@ -115,15 +124,16 @@ def draw(frame: pd.DataFrame) -> Figure:
             what = "ε" if varied == "epsilon" else "least reach in the blueprint prior (clip)"
             ax.set_xlabel(what, fontsize=8)
             ax.set_ylabel("Refined exploitability ÷\nthat at ε = clip = 1e-3", fontsize=8)
-            for axis in (ax.yaxis.set_major_formatter, ax.yaxis.set_minor_formatter):
-                axis(lambda y, _: f"{y:.3g}")
+            ax.yaxis.set_major_locator(MaxNLocator(6))
+            ax.yaxis.set_minor_locator(NullLocator())
+            ax.yaxis.set_major_formatter(lambda y, _: f"{y:.3g}")
             ax.tick_params(which="both", labelsize=8)
             ax.spines[["top", "right"]].set_visible(False)
     return figure
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """The means as a table."""
+    """Geometric means over blueprints of exploitability over that with ε = clip = 1e-3 (scale: over the largest)."""
     table = relative(frame)
     where = [titled(game, cut) for game, cut in zip(table["game"], table["cut"], strict=True)]
     table = table.assign(where=where).set_index(["varied", "value", "gadget", "where"])["mean"]

@@ -53,7 +53,7 @@ def _shapes(forest: Forest, player: int) -> list[bytes]:
     subgame_of_root = np.append(roots.subgame, np.full(treeplex.num_roots - len(roots), -1))
     subgame = subgame_of_root[treeplex.root_of()]
     owner = treeplex.sequence_infoset
-    subgame[treeplex.num_roots :][treeplex.infoset[owner] < 0] = -1
+    subgame[treeplex.num_roots :][treeplex.infoset[owner] == -1] = -1
     order = np.argsort(subgame, kind="stable")
     size = np.bincount(subgame[subgame >= 0], minlength=forest.num_subgames)
     first = np.cumsum(size) - size

@@ -154,7 +154,7 @@ def join(player: Decisions, name: str = "player") -> Chain:
     )
     games, infoset = treeplex.num_roots, treeplex.sequence_infoset
     legal, floor, floored = _bounds(player, treeplex, name)
-    padding = treeplex.infoset < 0
+    padding = treeplex.infoset == -1
     some = np.bincount(infoset, legal[games:], treeplex.num_infosets) > 0
     root = treeplex.root_of()
     scale = np.where(player.link >= 0, player.scale, 0.0)

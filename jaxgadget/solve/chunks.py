@@ -15,9 +15,9 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.games.game import BoolArray, IntArray
 from jaxgadget.solve.drive import Report, drive, precision
-from jaxgadget.solve.forest import Conclusion, KindLanes, cast, conclude, in_precision, lane_games
+from jaxgadget.solve.forest import KindLanes, cast, conclude, in_precision, lane_games
 from jaxgadget.solve.plan import Plan
 from jaxgadget.solve.regret import Rule
 
@@ -42,12 +42,12 @@ class Solved(NamedTuple):
     """Lanes that are solved and certified, on the host.
 
     Attributes:
-      found: strategies and certificates, lanes last.
+      found: strategies and certificates, lanes last; a `Conclusion`, or what else `finish` made.
       live: `[S, lanes]` whether a subgame had anything to solve.
       iterations: `[lanes]` done.
     """
 
-    found: Conclusion
+    found: Any
     live: BoolArray
     iterations: npt.NDArray[np.int64]
 
@@ -59,21 +59,24 @@ class Stopped(Exception):
 def solve_chunks(
     lanes: KindLanes,
     plan: Plan,
-    blueprint: FloatArray,
+    blueprint: Any,
     how: Loop,
     *,
     folder: pathlib.Path | None = None,
     report: Report,
+    finish: Callable[..., Any] = conclude,
 ) -> Solved:
     """Solves all lanes of one kind of gadget.
 
     Args:
       lanes: the lanes.
       plan: how they are split.
-      blueprint: `[Q, num_blueprints]` the resolving player's blueprints in its body.
+      blueprint: `[Q, num_blueprints]` the resolving player's blueprints in its body, or what else `finish`
+        takes, blueprints last.
       how: what to run.
       folder: of checkpoints, a file a chunk.
       report: is told the number of iterations done, the mean over chunks.
+      finish: makes strategies and certificates of a finished solve, lanes last; as `conclude` does.
     """
     done = np.zeros(plan.num_chunks, np.int64)
     one_builds, stop = threading.Lock(), threading.Event()
@@ -91,7 +94,7 @@ def solve_chunks(
                 report(int(done.mean()))
 
         file = None if folder is None else folder / checkpoint_name(lanes.kind.name, number, plan)
-        return _solve_chunk(lanes, chosen, blueprint, how, file, one_builds, told)
+        return _solve_chunk(lanes, chosen, blueprint, how, file, one_builds, told, finish)
 
     tasks = [functools.partial(solve, number) for number in range(plan.num_chunks)]
     solved = run_all(tasks, plan.workers, stop, lambda: report(int(done.mean())))
@@ -108,11 +111,12 @@ def checkpoint_name(kind: str, number: int, plan: Plan) -> str:
 def _solve_chunk(
     lanes: KindLanes,
     chosen: IntArray,
-    blueprint: FloatArray,
+    blueprint: Any,
     how: Loop,
     checkpoint: pathlib.Path | None,
     one_builds: threading.Lock,
     report: Report,
+    finish: Callable[..., Any],
 ) -> Solved:
     """Builds, solves and certifies some lanes."""
     with contextlib.ExitStack() as building:
@@ -140,8 +144,9 @@ def _solve_chunk(
         total = cast(state.strategy_sum, np.float64)
         iterations = np.full(len(chosen), int(state.iteration))
         del problem, state  # the certificate needs the memory
-        rows = lanes.place.by_lane(blueprint[:, lanes.blueprint(chosen)])
-        found: Conclusion = jax.tree.map(np.asarray, conclude(games, total, rows, kind=lanes.kind))
+        mine = lanes.blueprint(chosen)
+        rows = lanes.place.by_lane(jax.tree.map(lambda x: x[..., mine], blueprint))
+        found = jax.tree.map(np.asarray, finish(games, total, rows, kind=lanes.kind))
         return Solved(found, np.asarray(games.live), iterations)
 
 

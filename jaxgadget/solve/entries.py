@@ -99,7 +99,7 @@ class Unsafe:
         return Terms(scale=ranges.opponent, constant=_nothing(ranges, entry))
 
     @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
+    def live(ranges: Ranges, mistakes: jax.Array) -> jax.Array:
         """See `Gadget`; nobody gets there either if the opponent's blueprint does not."""
         return (ranges.per_subgame(ranges.opponent) > 0) & (ranges.per_subgame(ranges.mass) > 0)
 

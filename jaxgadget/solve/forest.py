@@ -287,7 +287,7 @@ def _assemble(
     body = structure.sides[player]
     return GadgetGames(
         problem=with_zero_regret(problem, structure.magnitude),
-        live=kind.live(ranges),
+        live=kind.live(ranges, mistakes),
         subgame=body.link.at[body.root_of].get(mode="promise_in_bounds"),
         ranges=ranges,
         mistakes=mistakes,

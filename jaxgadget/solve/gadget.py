@@ -194,7 +194,7 @@ class Gadget(Protocol):
         ...
 
     @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
+    def live(ranges: Ranges, mistakes: jax.Array) -> jax.Array:
         """`[S, L]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
         ...
 
@@ -310,7 +310,7 @@ class Perturbed:
         return self.alternative.values(ranges)
 
     @staticmethod
-    def live(ranges: Ranges) -> jax.Array:
+    def live(ranges: Ranges, mistakes: jax.Array) -> jax.Array:
         """See `Gadget`: wherever the resolving player's blueprint goes."""
         return ranges.per_subgame(ranges.mass) > 0
 

@@ -38,21 +38,24 @@ def has_array(gadget: Gadget) -> bool:
 
 def take_part(forest: Forest, subgames: IntArray) -> Forest:
     """The forest of some subgames alone, in the order given."""
-    cut = forest.cut
-    if len(subgames) == cut.num_subgames:
+    if len(subgames) == forest.num_subgames:
         return forest
+    return build_forest(forest.tree, take_subgames(forest.cut, subgames), padded=forest.padded)
+
+
+def take_subgames(cut: Cut, subgames: IntArray) -> Cut:
+    """The cut that keeps only some subgames, in the order given."""
     number = np.full(cut.num_subgames, -1)
     number[subgames] = np.arange(len(subgames))
     kept = number[cut.subgame] >= 0
     roots = cut.roots[kept]
-    part = Cut(
+    return Cut(
         tree=cut.tree,
         name=cut.name,
         roots=roots,
         subgame=number[cut.subgame[kept]],
         root=np.where(np.isin(cut.root, roots), cut.root, -1),
     )
-    return build_forest(cut.tree, part, padded=forest.padded)
 
 
 def restrict(gadget: Gadget, whole: Forest, part: Forest, player: int) -> Gadget:

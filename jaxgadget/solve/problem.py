@@ -240,14 +240,24 @@ def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
     return dataclasses.replace(problem, zero=(zero[0], zero[1]))
 
 
+def _most_reach(treeplex: Treeplex, bounds: Bounds) -> jax.Array:
+    """`[E, lanes or 1]` the highest reach that the floors allow each of an entry's sequences."""
+    lanes = 1 if bounds.floor is None else bounds.floor.shape[-1]
+    whole = jnp.ones((treeplex.num_actions, lanes), treeplex.share.dtype)
+    return reach(
+        treeplex, bounds.floored(treeplex, whole), jnp.ones((treeplex.num_roots, lanes), whole.dtype)
+    )
+
+
 def _least_scale(side: Side, terms: Terms) -> jax.Array:
-    """`[R, lanes]` the least positive scale of a root's subgame.
+    """`[R, lanes]` the least positive reach, at its highest, of the roots of a root's subgame.
 
     Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
     hardly ever entered must not make the regrets of all others look like rounding.
     """
     subgame = take_rows(side.subgame_of, side.link)
-    some = jnp.where(terms.scale > 0, terms.scale, jnp.inf)
+    most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
+    some = jnp.where(most > 0, most, jnp.inf)
     least = jax.ops.segment_min(some, subgame, num_segments=side.entry.num_roots)
     least = jnp.where(jnp.isfinite(least), least, 0)
     return take_rows(least, subgame)

@@ -148,7 +148,7 @@ def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding 
     below: list[Sums] = []
     above = slice(0, treeplex.num_roots)
     for rows, actions in treeplex.level_slices():
-        real = treeplex.infoset[rows] >= 0
+        real = treeplex.infoset[rows] != -1
         parent = np.where(real, treeplex.parent[rows] - above.start, 0)
         parents.append(jax.device_put(parent.astype(np.int32)))
         below.append(build_sums(parent, real, above.stop - above.start, dtype, rounding))

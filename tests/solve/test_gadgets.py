@@ -485,7 +485,7 @@ def test_a_gadget_of_ones_own_is_one_class() -> None:
             return Terms(scale=ranges.opponent, constant=leave, entry=bounds)
 
         @staticmethod
-        def live(ranges: Ranges) -> jax.Array:
+        def live(ranges: Ranges, mistakes: jax.Array) -> jax.Array:
             return ranges.per_subgame(ranges.mass * ranges.opponent) > 0
 
         @staticmethod
