@@ -115,7 +115,10 @@ class Game(Protocol):
     def levels(self, budget: Budget) -> Iterator[Level]:
         """Yields levels 0, 1, … until every history of a level is terminal.
 
-        Calls `budget.claim(n)` before it allocates a level of `n` histories.
+        Calls `budget.claim(n)` before it allocates a level of `n` histories. Who enumerates to a
+        limit stops early, and sends a generator `[n]` booleans, which histories of the level just
+        yielded to expand: `expand = yield level`, None for all. Children of the others may then be
+        left out; where they come all the same, they count against the budget and are dropped.
         """
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import numpy as np
 import numpy.typing as npt
@@ -29,8 +29,12 @@ from jaxgadget.games.leduc_betting import FOLD, Betting
 _CARD = 3  # the public card, as a step of the betting
 
 
-def leduc_levels(betting: Betting, rank: IntArray, copies: int, budget: Budget) -> Iterator[Level]:
+def leduc_levels(
+    betting: Betting, rank: IntArray, copies: int, budget: Budget
+) -> Generator[Level, BoolArray | None, None]:
     """Yields the two private deals, then the rest of the game for all deals at once.
+
+    What follows in public is left out if it is to be expanded after no deal.
 
     Args:
       betting: the rules of the betting.
@@ -52,12 +56,24 @@ def leduc_levels(betting: Betting, rank: IntArray, copies: int, budget: Budget) 
     level = deals.cross(public, keep, keep)
     action = level.action.copy()
     action[2] = deals.cards[1]
-    yield dataclasses.replace(level, parent=deals.cards[0], action=action, chance=deals.chance)
-    while len((public := public.next()).card):
+    expand = yield dataclasses.replace(level, parent=deals.cards[0], action=action, chance=deals.chance)
+    while len((public := public.next(_goes_on(keep, expand))).card):
         with_card = int(np.count_nonzero(public.card >= 0))
         budget.claim(len(deals.chance) * len(public.card) - deals.num_excluding * with_card)
         above, keep = keep, deals.possible(public.card)
-        yield deals.cross(public, above, keep)
+        expand = yield deals.cross(public, above, keep)
+
+
+def _goes_on(keep: BoolArray, expand: BoolArray | None) -> BoolArray:
+    """`[t]` after which rows of the public level the game goes on.
+
+    Args:
+      keep: `[d, t]` which pairs of a deal and a row the level has.
+      expand: `[n]` which of these histories are to be expanded, None for all.
+    """
+    if expand is None:
+        return np.ones(keep.shape[1], np.bool_)
+    return np.bincount(np.nonzero(keep)[1][expand], minlength=keep.shape[1]) > 0
 
 
 def _dealing(card: IntArray, chance: float, infostate: IntArray) -> Level:
@@ -182,11 +198,11 @@ class _PublicLevel:
             num_views=num_views,
         )
 
-    def next(self) -> _PublicLevel:
-        """The level below; empty after the last one."""
+    def next(self, goes_on: BoolArray) -> _PublicLevel:
+        """The level below those of the `[t]` rows that go on; empty after the last one."""
         lines = self.lines
         deals = lines.actor[self.line] == CHANCE
-        count = np.where(deals, self.types, lines.num_children[self.line])
+        count = np.where(deals, self.types, lines.num_children[self.line]) * goes_on
         parent = np.repeat(np.arange(len(count), dtype=np.int32), count)
         nth = np.arange(len(parent), dtype=np.int32) - (np.cumsum(count) - count)[parent]
         deals = deals[parent]

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import abc
 import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import TERMINAL, Budget, Level, Move
+from jaxgadget.games.game import TERMINAL, BoolArray, Budget, Level, Move
 
 
 class Branch(NamedTuple):
@@ -57,8 +57,8 @@ class PerStateGame(abc.ABC):
     def child(self, node: Node, branch: Branch) -> Node:
         """The history after a move."""
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
-        """Yields the levels of `game.Game`."""
+    def levels(self, budget: Budget) -> Generator[Level, BoolArray | None, None]:
+        """Yields the levels of `game.Game`, and expands what it is told to."""
         budget.claim(1)
         arrivals: Iterable[tuple[int, Branch, Node]] = [(0, Branch((-1, -1, -1)), self.root())]
         while True:
@@ -70,7 +70,9 @@ class PerStateGame(abc.ABC):
                 reals.extend((branch.chance, *(node.returns if is_terminal else (0.0, 0.0))))
                 if not is_terminal:
                     decisions.append((row, node))
-            yield _level(integers, reals, self.says_public)
+            expand = yield _level(integers, reals, self.says_public)
+            if expand is not None:
+                decisions = [(row, node) for row, node in decisions if expand[row]]
             if not decisions:
                 return
             branches = [self.branches(node) for _, node in decisions]

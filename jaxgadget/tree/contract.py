@@ -86,7 +86,9 @@ def check_chance(
 
 def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe) -> tuple[float, FloatArray]:
     """The constant sum and `[n]` player 0's returns less half of it (0 where not terminal)."""
-    terminals = np.nonzero(actor == TERMINAL)[0]
+    terminals, payoff = np.nonzero(actor == TERMINAL)[0], np.zeros(len(actor))
+    if len(terminals) == 0:  # a truncated tree may end before all of them
+        return 0.0, payoff
     values = returns[:, terminals]
     if not np.isfinite(values).all():
         h = int(terminals[np.argmin(np.isfinite(values).all(axis=0))])
@@ -107,7 +109,6 @@ def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe
     constant = float(total[0])
     if abs(constant) <= CONSTANT_SUM_TOLERANCE * scale:
         constant = 0.0
-    payoff = np.zeros(len(actor))
     payoff[terminals] = values[0] - constant / 2
     return constant, payoff
 
@@ -144,6 +145,31 @@ def check_infostates(
                 f"{game} breaks a rule for player {player}: {rule}. Histories {describe(int(first[h]))} and "
                 f"{describe(h)} show it; correct what the {who} observes"
             )
+
+
+def check_leaves(
+    game: str,
+    player: int,
+    actor: IntArray,
+    infostate: IntArray,
+    infoset: IntArray,
+    leaves: IntArray,
+    depth: int | None,
+    describe: Describe,
+) -> None:
+    """No infoset lies on both sides of the limit of a truncated tree."""
+    acts = leaves[(actor[leaves] & ACTOR_BIT[player]) > 0]
+    if len(acts) == 0:
+        return
+    above = np.nonzero(infoset >= 0)[0]
+    crosses = np.isin(infostate[acts], infostate[above])
+    if crosses.any():
+        h = int(acts[np.argmax(crosses)])
+        other = int(above[np.argmax(infostate[above] == infostate[h])])
+        raise ValueError(
+            f"{game}: depth={depth} crosses an infoset of player {player}: history {describe(h)} is at the "
+            f"limit, and {describe(other)}, which the player cannot tell from it, above; choose another depth"
+        )
 
 
 def check_children(

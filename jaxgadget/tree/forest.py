@@ -13,7 +13,7 @@ import numpy as np
 
 from jaxgadget.games.game import IntArray, dense_ids
 from jaxgadget.tree.cut import Cut, CutSpec, cut
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.tree.sequence import (
     Entries,
     Rounding,
@@ -93,7 +93,11 @@ def build_forest(tree: HistoryTree, spec: CutSpec, *, padded: bool = True) -> Fo
       tree: the game's histories.
       spec: the cut, see `jaxgadget.cut`.
       padded: round level sizes up, so that forests of nearly equal shape share a program.
+
+    Raises:
+      ValueError: if the tree is truncated, or as `cut` does.
     """
+    check_whole(tree)
     where = cut(tree, spec)
     rounding: Rounding = rounded_size if padded else exact_size
     roots: list[Roots] = []

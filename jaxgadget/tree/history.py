@@ -8,15 +8,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
-from collections.abc import Mapping, Sequence
-from typing import Any
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from types import GeneratorType
+from typing import Any, TypeGuard, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import (
     DEFAULT_MAX_HISTORIES,
+    SIMULTANEOUS,
     TERMINAL,
+    BoolArray,
     Budget,
     FloatArray,
     Game,
@@ -32,6 +36,9 @@ from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
 class HistoryTree:
     """Every history of a game in breadth-first order; axis `n` is the history.
 
+    A truncated tree ends at a limit. Its leaves keep their actors and infostates but nothing follows
+    them: nobody acts there, so they are in no infoset and no policy has a row for them.
+
     Attributes:
       game: the rules it came from.
       level_offset: `[num_levels + 1]` first history of each level.
@@ -41,12 +48,14 @@ class HistoryTree:
       num_moves: `[n]` moves of the players so far; a simultaneous move is one, chance none.
       chance: `[n]` chance's part of the history's reach.
       payoff: `[n]` player 0's return at terminals less `constant / 2`, 0 elsewhere.
-      constant: the sum of both players' returns, 0 in a zero-sum game.
+      constant: the sum of both players' returns, 0 in a zero-sum game and where a truncated tree has no
+        terminal that tells.
       infostate: `[2, n]` id of what each player has observed and done.
       infoset: `[2, n]` the infoset where the player acts, else -1.
       sequence: `[2, n]` the player's last sequence.
       public: `[n]` public state, if the game names it.
       infosets: both players' infosets.
+      leaves: `[num_leaves]` the histories at the limit, ascending; none in a whole tree.
       cache: what was computed once from this tree, by name.
     """
 
@@ -64,11 +73,13 @@ class HistoryTree:
     sequence: IntArray
     public: IntArray | None
     infosets: tuple[Infosets, Infosets]
+    leaves: IntArray
     cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
 
     def __repr__(self) -> str:
         sizes = f"{self.num_histories} histories, {len(self.infosets[0])} + {len(self.infosets[1])} infosets"
-        return f"<HistoryTree of {self.game.name}: {sizes}>"
+        end = f", truncated at {self.num_leaves} leaves" if self.is_truncated else ""
+        return f"<HistoryTree of {self.game.name}: {sizes}{end}>"
 
     @property
     def num_histories(self) -> int:
@@ -86,10 +97,21 @@ class HistoryTree:
         return len(self.terminals)
 
     @property
+    def num_leaves(self) -> int:
+        """Histories at the limit of a truncated tree."""
+        return len(self.leaves)
+
+    @property
+    def is_truncated(self) -> bool:
+        """Whether play goes on below some history that has no children here."""
+        return self.num_leaves > 0
+
+    @property
     def payoff_range(self) -> float:
-        """Largest minus smallest payoff, at least a tiny positive number."""
+        """Largest minus smallest payoff of the terminals here, at least a tiny positive number."""
         values = self.payoff[self.terminals]
-        return max(float(values.max() - values.min()), np.finfo(np.float64).tiny)
+        spread = float(values.max() - values.min()) if len(values) else 0.0
+        return max(spread, np.finfo(np.float64).tiny)
 
     def moves(self, history: int) -> tuple[Move, ...]:
         """What was done on the way to `history`: actions, chance outcomes, or pairs of actions."""
@@ -162,22 +184,40 @@ def check_tree(tree: object) -> None:
         raise ValueError(f"tree={what}: expected a HistoryTree, from enumerate_game(load(…))")
 
 
-def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) -> HistoryTree:
-    """Lists every history of a game.
+def check_whole(tree: object) -> None:
+    """ValueError unless it is a tree, and of the whole game."""
+    check_tree(tree)
+    assert isinstance(tree, HistoryTree)
+    if tree.is_truncated:
+        raise ValueError(
+            f"tree={tree!r}: expected a tree of the whole game, as nothing is known of what follows the "
+            "leaves; call enumerate_game without depth"
+        )
+
+
+def enumerate_game(
+    game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES, depth: int | None = None
+) -> HistoryTree:
+    """Lists every history of a game, or those down to a limit.
+
+    With a `depth` the leaves are the roots of the cut `depth:D`. Nothing below them is enumerated,
+    but by a game of your own or an `Abstraction` whose `levels` does not take what it is sent.
 
     Args:
       game: the rules, from `jaxgadget.load` or your own.
       max_histories: stop with an error beyond that many.
+      depth: moves of the players to the limit, which is the first decision after them, past any chance; a
+        simultaneous move is one. None for the whole game.
 
     Raises:
-      ValueError: if the game is larger than `max_histories`, or breaks the contract: chance
-        probabilities that do not sum to 1, returns that are not constant-sum or not finite,
-        imperfect recall, unequal legal actions in an infoset, a public state that is finer
-        than common knowledge.
+      ValueError: if the game is larger than `max_histories`, an infoset lies on both sides of the
+        limit, or the game breaks the contract: chance probabilities that do not sum to 1, returns
+        that are not constant-sum or not finite, imperfect recall, unequal legal actions in an
+        infoset, a public state that is finer than common knowledge.
     """
     if isinstance(game, type) or not hasattr(game, "levels"):
         raise ValueError(f"game={game!r}: expected a game, from load(…)")
-    levels = list(game.levels(Budget(game.name, max_histories)))
+    levels, leaves = _generate(game, Budget(game.name, max_histories), depth)
     sizes = [len(level.parent) for level in levels]
     offset = np.append(0, np.cumsum(sizes))
     parent = _join(levels, "parent") + np.repeat(np.append(0, offset[:-2]), sizes)
@@ -189,15 +229,15 @@ def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) ->
     contract.check_chance(game.name, parent, actor, action, own_chance, describe)
     constant, payoff = contract.zero_sum(game.name, actor, _join(levels, "returns"), describe)
     num_moves, chance = _accumulate(offset, parent, action, own_chance)
-    found = [
-        find_infosets(player, offset, parent, actor, action[player], infostate[player]) for player in (0, 1)
-    ]
-    infosets, infoset = (found[0][0], found[1][0]), np.stack([found[0][1], found[1][1]])
-    sequence = np.stack([found[0][2], found[1][2]])
+    decides = _without(actor, leaves)
+    infosets, infoset, sequence = _find_infosets(offset, parent, decides, action, infostate)
     for player in (0, 1):
         contract.check_infostates(game.name, player, infostate[player], sequence[player], public, describe)
+        contract.check_leaves(
+            game.name, player, actor, infostate[player], infoset[player], leaves, depth, describe
+        )
     num_actions = (infosets[0].num_actions, infosets[1].num_actions)
-    contract.check_children(game.name, actor, parent, infoset, num_actions, describe)
+    contract.check_children(game.name, decides, parent, infoset, num_actions, describe)
     return HistoryTree(
         game=game,
         level_offset=offset,
@@ -213,7 +253,89 @@ def enumerate_game(game: Game, *, max_histories: int = DEFAULT_MAX_HISTORIES) ->
         sequence=sequence,
         public=public,
         infosets=infosets,
+        leaves=leaves,
     )
+
+
+def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[Level], IntArray]:
+    """The levels of a game down to a limit, and the histories at it."""
+    if depth is None:
+        return list(game.levels(budget)), np.zeros(0, np.int64)
+    _check_depth(depth)
+    levels: list[Level] = []
+    leaf: list[BoolArray] = []
+    # Of the rows of the level above as the game gave it, the root's parent at first.
+    expand, place, moves = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    generated = iter(game.levels(budget))
+    level = next(generated, None)
+    while level is not None and (inside := expand[level.parent]).any():
+        moves = moves[level.parent] + ((level.action[0] >= 0) | (level.action[1] >= 0))
+        at_limit = inside & ((level.actor & SIMULTANEOUS) > 0) & (moves >= depth)
+        levels.append(level if inside.all() else _take(level, inside, place))
+        leaf.append(at_limit[inside])
+        expand, place = inside & ~at_limit & (level.actor != TERMINAL), np.cumsum(inside) - 1
+        level = _next_level(generated, expand) if expand.any() else None
+    return levels, np.nonzero(np.concatenate(leaf))[0]
+
+
+def _check_depth(depth: object) -> None:
+    try:
+        is_depth = not isinstance(depth, bool) and operator.index(cast(Any, depth)) >= 0
+    except TypeError:
+        is_depth = False
+    if not is_depth:
+        raise ValueError(
+            f"depth={depth!r}: expected how many moves of the players to go down, a whole number >= 0, or "
+            "None for the whole game"
+        )
+
+
+def _next_level(generated: Iterator[Level], expand: BoolArray) -> Level | None:
+    try:
+        return generated.send(expand) if _listens(generated) else next(generated)
+    except StopIteration:
+        return None
+
+
+def _listens(generated: object) -> TypeGuard[GeneratorType[Level, Any, Any]]:
+    """Whether something can be sent: not to an iterator that is none, or that a generator yields from."""
+    if not isinstance(generated, GeneratorType):
+        return False
+    return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
+
+
+def _take(level: Level, inside: BoolArray, place: IntArray) -> Level:
+    """Some histories of a level, given the new rows of their parents."""
+    return Level(
+        parent=place[level.parent[inside]],
+        actor=level.actor[inside],
+        action=level.action[:, inside],
+        chance=level.chance[inside],
+        returns=level.returns[:, inside],
+        infostate=level.infostate[:, inside],
+        public=None if level.public is None else level.public[inside],
+    )
+
+
+def _find_infosets(
+    offset: IntArray,
+    parent: IntArray,
+    decides: npt.NDArray[np.uint8],
+    action: IntArray,
+    infostate: IntArray,
+) -> tuple[tuple[Infosets, Infosets], IntArray, IntArray]:
+    """Both players' infosets, and `[2, n]` the infoset and the last sequence of each."""
+    first, second = (find_infosets(p, offset, parent, decides, action[p], infostate[p]) for p in (0, 1))
+    return (first[0], second[0]), np.stack([first[1], second[1]]), np.stack([first[2], second[2]])
+
+
+def _without(actor: npt.NDArray[np.uint8], leaves: IntArray) -> npt.NDArray[np.uint8]:
+    """`[n]` who acts in the tree: nobody at its leaves."""
+    if len(leaves) == 0:
+        return actor
+    decides = actor.copy()
+    decides[leaves] = TERMINAL
+    return decides
 
 
 def _moves(parent: IntArray, action: IntArray, history: int) -> tuple[Move, ...]:

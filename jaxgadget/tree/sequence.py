@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.games.game import FloatArray, IntArray, dense_ids
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_whole
 
 Rounding = Callable[[int], int]
 
@@ -52,7 +52,8 @@ class Treeplex:
       num_roots: sequences at the top, padding included.
       levels: the runs of every level, widest first.
       parent: `[I]` sequence above each infoset; 0 for padding.
-      infoset: `[I]` which infoset of the source this is, -1 for padding.
+      infoset: `[I]` which infoset of the source this is, -1 for padding; other negative numbers are
+        decisions that the source does not have.
       num_actions: `[I]` actions of each infoset.
       first_sequence: `[I]` the sequence of its first action; see `sequence` for the others.
     """
@@ -276,7 +277,8 @@ class SequenceForm:
 
 
 def sequence_form(tree: HistoryTree) -> SequenceForm:
-    """The whole game; each player has one root, the empty sequence. Built once a tree."""
+    """The whole game; each player has one root, the empty sequence. Built once a tree, not truncated."""
+    check_whole(tree)
     if "sequence form" not in tree.cache:
         everything = np.zeros(tree.num_histories, np.int64)
         tree.cache["sequence form"] = build_sequence_form(
@@ -317,7 +319,7 @@ def build_sequence_form(
         under_root = root_index[player][root[infosets.history[rows]]]
         treeplex, position = build_treeplex(
             num_roots=num_roots[player],
-            depth=_depth_below(infosets.depth[rows], parent_infoset),
+            depth=depth_below(infosets.depth[rows], parent_infoset),
             num_actions=infosets.num_actions[rows],
             parent_infoset=parent_infoset,
             parent_slot=np.where(parent_infoset >= 0, slot[parent], under_root),
@@ -339,7 +341,7 @@ def build_sequence_form(
     return SequenceForm(tree=tree, treeplex=(treeplexes[0], treeplexes[1]), payoff=payoff)
 
 
-def _depth_below(depth: IntArray, parent_row: IntArray) -> IntArray:
+def depth_below(depth: IntArray, parent_row: IntArray) -> IntArray:
     """Number of the player's decisions between a root and each infoset; rows are sorted by depth."""
     below = np.zeros(len(depth), np.int64)
     for level in np.unique(depth).tolist():
