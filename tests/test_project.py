@@ -41,6 +41,7 @@ ORDER = (
     ("manifest",),
     ("store",),
     ("sweep",),
+    ("search",),
     ("bench",),
     ("report",),
     ("options",),

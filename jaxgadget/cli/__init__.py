@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve GAME`, `refine GAME`, `sweep FOLDER` and `bench`.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep`, `train-value`, `nested`, `match`, `bench`.
 
 What needs JAX is imported inside the commands, so that help and complaints come at once.
 """
@@ -19,6 +19,7 @@ import typer
 
 from jaxgadget import options
 from jaxgadget.bench import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
+from jaxgadget.cli import search
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.compilation import enable_compilation_cache
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
@@ -289,6 +290,9 @@ def _finish_refine(
 
 
 app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))
+app.command("train-value", epilog=search.TRAIN_EXAMPLES)(_clear_errors()(search.train_value))
+app.command("nested", epilog=search.NESTED_EXAMPLES)(_clear_errors()(search.nested))
+app.command("match", epilog=search.MATCH_EXAMPLES)(_clear_errors()(search.match))
 
 
 @app.command("bench", epilog=BENCH_EXAMPLES)

@@ -1,0 +1,92 @@
+"""What the experiments of this folder share: games, blueprints, portfolios, pieces that are kept."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pandas as pd
+
+from experiments.refinements.common import GOOFSPIEL, LIARS_DICE, Settings
+from jaxgadget import HistoryTree, Policy, enumerate_game, game_value, load, make_blueprints
+from jaxgadget.files import atomic_writer, make_folder
+from jaxgadget.search.portfolio import make_portfolio
+from jaxgadget.solve.gadget import Gadget
+from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
+
+HERE = pathlib.Path(__file__).parent
+WORK = HERE.parent.parent / "build" / "nested"
+"""Where finished pieces and networks are."""
+
+LIARS_DICE_5 = "liars_dice(dice_sides=5,numdice=1)"
+GAMES = ("leduc_poker", GOOFSPIEL, LIARS_DICE, LIARS_DICE_5)
+SMALL = ("kuhn_poker",)
+"""Instead of them, for a smoke test."""
+
+BLUEPRINTS = ("dirichlet:0", "cfr:3", "cfr:10", "cfr:100")
+"""From poor to good."""
+
+TRAINED = "cfr:10"
+"""The blueprint for whose portfolio networks are trained, and with which matches are played."""
+
+EPSILON, ENTRIES, ITERATIONS, DEPTH = 2e-2, 10, 3000, 1
+"""As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
+
+
+def settings_for(folder: pathlib.Path | None, smoke: bool) -> Settings:
+    """Where data and pictures go, and whether everything is tiny."""
+    if smoke:
+        from experiments.common import QUICK
+
+        return Settings.quick(folder or QUICK / "nested")
+    return Settings(folder=folder or HERE, work=WORK)
+
+
+def games(settings: Settings) -> tuple[str, ...]:
+    """The games."""
+    return SMALL if settings.smoke else GAMES
+
+
+def gadgets() -> list[Gadget]:
+    """Unsafe, resolving and max-margin with no, uniform and blueprint prior."""
+    return make_gadgets(DEFAULT_GADGETS, ["none", "uniform", "blueprint"], [EPSILON])
+
+
+@functools.cache
+def enumerated(name: str) -> HistoryTree:
+    """A game's histories."""
+    return enumerate_game(load(name))
+
+
+@functools.cache
+def value(name: str) -> tuple[float, float]:
+    """The bracket of its value."""
+    return game_value(enumerated(name), progress=False)
+
+
+@functools.cache
+def blueprint(name: str, spec: str) -> Policy:
+    """One blueprint."""
+    return make_blueprints(enumerated(name), [spec])
+
+
+@functools.cache
+def portfolio(name: str, spec: str, size: int) -> Policy:
+    """Its portfolio."""
+    return make_portfolio(blueprint(name, spec), size=size, progress=False)
+
+
+def piece(settings: Settings, key: Mapping[str, Any], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
+    """What was made under this key, or what is made now and kept."""
+    make_folder(settings.work)
+    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
+    path = settings.work / f"{key['experiment']}-{digest}.parquet"
+    if not path.exists():
+        frame = make()
+        with atomic_writer(path) as file:
+            frame.to_parquet(file, index=False)
+    return pd.read_parquet(path)

@@ -1,0 +1,103 @@
+"""Head-to-head tables like the paper's Figures 4, 20 and 21, for Goofspiel 5 and Liar's Dice 1×5.
+
+The paper plays Goofspiel 7 and Liar's Dice 2×4 with learned values. Here both players' search is assembled
+in the whole game, so besides matches there are the expected win rates.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.nested.common import (
+    DEPTH,
+    ENTRIES,
+    ITERATIONS,
+    LIARS_DICE_5,
+    SMALL,
+    TRAINED,
+    blueprint,
+    enumerated,
+    gadgets,
+    piece,
+    portfolio,
+)
+from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
+from jaxgadget import Policy
+from jaxgadget.batch import describe
+from jaxgadget.report.matches import draw_matches
+from jaxgadget.search.match import expected_matches, play_matches, worst_matchup
+from jaxgadget.search.nested import nested_search
+from jaxgadget.search.value import ExactValues
+
+NAME = "matches"
+MATCHES, SEED = 10_000, 0
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game and ordered pair of gadgets."""
+    found: list[pd.DataFrame] = []
+    for game in SMALL if settings.smoke else (GOOFSPIEL, LIARS_DICE_5):
+        key = {"experiment": NAME, "game": game, "blueprint": TRAINED, "depth": DEPTH}
+        key |= (
+            {"entries": 3, "iterations": 10, "matches": 50}
+            if settings.smoke
+            else {"entries": ENTRIES, "iterations": ITERATIONS, "matches": MATCHES}
+        )
+        found.append(piece(settings, key, lambda key=key: play(key)))
+    return pd.concat(found, ignore_index=True)
+
+
+def play(key: dict[str, Any]) -> pd.DataFrame:
+    """Assembles both players' search after one blueprint and plays all pairs."""
+    game, spec = key["game"], key["blueprint"]
+    tree, asked = enumerated(game), gadgets()
+    bound = tree.payoff_range
+    halves = [
+        nested_search(
+            tree,
+            blueprint(game, spec),
+            asked,
+            values=ExactValues(portfolio(game, spec, key["entries"])),
+            player=player,
+            depth=key["depth"],
+            iterations=key["iterations"],
+            value=(-bound, bound),
+            progress=False,
+        ).policy.probabilities[player]
+        for player in (0, 1)
+    ]
+    names = tuple(describe(gadget).partition(", epsilon")[0] for gadget in asked)
+    policy = Policy(tree, (halves[0], halves[1]), names)
+    frame = play_matches(policy, matches=key["matches"], seed=SEED).frame
+    exact = expected_matches(policy).rename(columns=lambda name: f"expected_{name}")
+    keys = {"left_on": ["row", "column"], "right_on": ["expected_row", "expected_column"]}
+    joined = frame.merge(exact, validate="one_to_one", **keys)
+    joined = joined.drop(columns=["expected_row", "expected_column"])
+    joined.insert(0, "game", game)
+    return joined
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Win rates of rows against columns; a panel a game."""
+    groups = list(frame.groupby("game", sort=False))
+    figure, axes = make_axes(len(groups), 2, (7.0, 6.0))
+    for ax, (game, part) in zip(axes, groups, strict=True):
+        draw_matches(part, ax, title=titled(str(game)))
+    return figure
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Each setting's expected win rate against its worst matchup (the paper's Figure 4)."""
+    tables: list[pd.DataFrame] = []
+    for game, part in frame.groupby("game", sort=False):
+        exact = part[["row", "column"]].assign(win_rate=part["expected_win_rate"])
+        worst = worst_matchup(exact).assign(game=titled(str(game)))
+        off = np.abs(part["win_rate"] - part["expected_win_rate"]) / part["ci95"].where(part["ci95"] > 0)
+        tables.append(worst.assign(largest_error_in_ci95=float(off.max())))
+    return pd.concat(tables, ignore_index=True)[
+        ["game", "row", "column", "win_rate", "largest_error_in_ci95"]
+    ]

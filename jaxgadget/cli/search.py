@@ -1,0 +1,375 @@
+"""`jaxgadget train-value GAME`, `nested GAME` and `match GAME`."""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from jaxgadget import options
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json, written
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from jaxgadget.policy import Policy
+    from jaxgadget.search.nested import Nested
+    from jaxgadget.search.value import ValueFunction
+    from jaxgadget.solve.gadget import Gadget
+    from jaxgadget.tree.history import HistoryTree
+
+TRAIN_EXAMPLES = """\
+Examples:
+
+`jaxgadget train-value leduc_poker --blueprint cfr:10 --out leduc-values`
+
+`jaxgadget train-value "goofspiel(num_cards=4,imp_info=True)" --k 5 --steps 2000 --out values --json -`
+"""
+
+NESTED_EXAMPLES = """\
+Examples:
+
+`jaxgadget nested leduc_poker --blueprint cfr:10 --gadget resolving --prior blueprint`
+
+`jaxgadget nested leduc_poker --blueprint cfr:10 --leaf leduc-values --depth 1 --player 1 --json -`
+"""
+
+MATCH_EXAMPLES = """\
+Examples:
+
+`jaxgadget match kuhn_poker --blueprint cfr:5 --matches 2000`
+
+`jaxgadget match "liars_dice(dice_sides=3)" --blueprint uniform --gadget resolving --json -`
+"""
+
+EXACT = "exact"
+
+Blueprint = Annotated[
+    str,
+    typer.Option(
+        "--blueprint", metavar="SPEC", help="One blueprint, as for `refine`; its portfolio is the entries."
+    ),
+]
+Depth = Annotated[
+    int,
+    typer.Option(
+        "--depth",
+        metavar="D",
+        min=1,
+        help="Least number of moves down to the limit; it lies where the searching player decides again.",
+    ),
+]
+Entries = Annotated[
+    int,
+    typer.Option(
+        "--k",
+        metavar="K",
+        min=1,
+        help="Strategies that each player has to choose from at the limit; the first is the blueprint.",
+    ),
+]
+Leaf = Annotated[
+    str,
+    typer.Option(
+        "--leaf",
+        metavar="exact|DIR",
+        help="Values at the limit: exact, or a network that `train-value` made.",
+    ),
+]
+Epsilon = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--epsilon",
+        metavar="E",
+        show_default="0.02",
+        help="How likely the opponent errs towards the prior, at least 0 and below 1. *May be repeated.*",
+    ),
+]
+OneEpsilon = Annotated[
+    float,
+    typer.Option(
+        "--epsilon",
+        metavar="E",
+        help="How likely the opponent errs towards the prior, at least 0 and below 1.",
+    ),
+]
+Out = Annotated[
+    pathlib.Path,
+    typer.Option(
+        "--out",
+        metavar="DIR",
+        show_default=False,
+        help="Where checkpoints and the log are kept; the same command goes on with what is there.",
+    ),
+]
+Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Training steps.")]
+Seed = Annotated[int, typer.Option("--seed", metavar="SEED", min=0, help="Of everything that is drawn.")]
+Matches = Annotated[
+    int,
+    typer.Option("--matches", metavar="N", min=1, help="Of each pair; a match is a game in either seating."),
+]
+Targets = Annotated[
+    str,
+    typer.Option(
+        "--targets",
+        metavar="exact|sampled",
+        help="What the network learns from: exact expectations, or sampled returns where these do not fit.",
+    ),
+]
+Plot = Annotated[
+    pathlib.Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw the curves of the training: .png, .svg or .pdf."),
+]
+MatchPlot = Annotated[
+    pathlib.Path | None,
+    typer.Option("--plot", metavar="FILE", help="Draw the win rates as a heat map: .png, .svg or .pdf."),
+]
+
+
+def train_value(
+    game: options.Game,
+    out: Out,
+    blueprint: Blueprint = "cfr:10",
+    k: Entries = 10,
+    steps: Steps = 6000,
+    targets: Targets = EXACT,
+    seed: Seed = 0,
+    depth: Depth = 1,
+    iterations: options.Iterations = 200,
+    plot: Plot = None,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Train a network that predicts what histories are worth under every pair of continuation strategies.
+
+    Errors are given over the histories trained on, over those held out, and over the leaves that nested
+    search with the network visits (resolving with blueprint prior, both players, so many ITERATIONS each).
+    """
+    check_outputs({"--json": json, "--plot": plot})
+    tree, profile = _prepare(game, blueprint, max_histories)
+    from jaxgadget.report import search as report
+    from jaxgadget.search.portfolio import make_portfolio
+    from jaxgadget.search.training import train_value as train
+
+    with working("portfolio"):
+        portfolio = make_portfolio(profile, size=k, seed=seed)
+    training = train(tree, portfolio, folder=out, steps=steps, targets=targets, seed=seed)
+    error = _visited_error(tree, profile, portfolio, training.values, depth, iterations)
+    if plot is not None:
+        from jaxgadget.report.training import draw_training
+
+        _save(draw_training(training.log, payoff_range=training.payoff_range), plot)
+    if json is not None:
+        write_json(json, report.training_record(training, error, steps))
+    if json != STANDARD_OUTPUT:
+        notes = [f"The network is in {out}: give that to `jaxgadget nested --leaf`."]
+        show(
+            report.training_table(training, error, steps),
+            [*notes, *written(results=json, picture=plot)],
+        )
+
+
+def _visited_error(
+    tree: HistoryTree,
+    profile: Policy,
+    portfolio: Policy,
+    values: ValueFunction,
+    depth: int,
+    iterations: int,
+) -> float:
+    """Root mean squared error where nested search with these values ends, both players."""
+    from jaxgadget.search.nested import nested_search
+    from jaxgadget.search.training import visited_rmse
+    from jaxgadget.search.value import ExactValues
+    from jaxgadget.solve.kinds import Resolving
+
+    bound = tree.payoff_range
+    found = [
+        nested_search(
+            tree,
+            profile,
+            Resolving(),
+            values=values,
+            player=player,
+            depth=depth,
+            iterations=iterations,
+            value=(-bound, bound),
+        ).visits[0]
+        for player in (0, 1)
+    ]
+    from numpy import concatenate
+
+    histories, weights = (concatenate(parts) for parts in zip(*found, strict=True))
+    return visited_rmse(values, ExactValues(portfolio), tree, histories, weights)
+
+
+def nested(
+    game: options.Game,
+    player: options.Player = options.PlayerName.FIRST,
+    depth: Depth = 1,
+    k: Entries = 10,
+    leaf: Leaf = EXACT,
+    blueprint: options.Blueprint = None,
+    gadget: options.Gadget = None,
+    prior: options.Prior = None,
+    epsilon: Epsilon = None,
+    iterations: options.Iterations = 3000,
+    dtype: options.Dtype = options.DtypeName.FLOAT32,
+    seed: Seed = 0,
+    save: options.Save = None,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Search again at every own decision, to a depth limit, and tell how exploitable that play is.
+
+    The policy that comes out is assembled in the whole game, so its exploitability is exact.
+    """
+    check_outputs({"--json": json, "--save": save})
+    gadgets = _gadgets(gadget, prior, epsilon)
+    tree, profiles = _prepare(game, blueprint or ["cfr:10"], max_histories)
+    from jaxgadget.report import search as report
+    from jaxgadget.report.tables import constant_note
+
+    values = _find_values(tree, profiles, leaf, k, seed)
+    players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
+    how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value}
+    found: list[Nested] = []
+    from jaxgadget.search.nested import nested_search
+
+    for number in players:
+        found.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
+        how["value"] = found[0].game_value
+    if save is not None:
+        found[0].policy.save(save)
+    if json is not None:
+        records = [report.nested_record(one) for one in found]
+        write_json(json, records[0] | {"rows": [row for record in records for row in record["rows"]]})
+    if json == STANDARD_OUTPUT:
+        warn(constant_note(tree))
+        return
+    last = written(results=json, strategies=save)
+    for one in found:
+        notes = [constant_note(tree), *report.nested_notes(one)]
+        show(report.nested_table(one), [*notes, *(last if one is found[-1] else [])])
+
+
+def match(
+    game: options.Game,
+    blueprint: Blueprint = "cfr:10",
+    gadget: options.Gadget = None,
+    prior: options.Prior = None,
+    epsilon: OneEpsilon = 0.02,
+    depth: Depth = 1,
+    k: Entries = 10,
+    leaf: Leaf = EXACT,
+    iterations: options.Iterations = 3000,
+    matches: Matches = 1000,
+    seed: Seed = 0,
+    plot: MatchPlot = None,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Play nested search with every gadget and prior against every other, seats swapped, chance shared.
+
+    The blueprint itself plays too.
+    """
+    check_outputs({"--json": json, "--plot": plot})
+    gadgets = _gadgets(gadget, prior, [epsilon])
+    tree, profile = _prepare(game, blueprint, max_histories)
+    from jaxgadget.report import search as report
+    from jaxgadget.search.match import play_matches
+
+    values = _find_values(tree, profile, leaf, k, seed)
+    policy = _assemble(tree, profile, gadgets, values, {"depth": depth, "iterations": iterations})
+    with working(f"playing {matches} matches of each pair"):
+        frame = play_matches(policy, matches=matches, seed=seed).frame
+    if plot is not None:
+        from jaxgadget.report.matches import draw_matches
+
+        _save(draw_matches(frame), plot)
+    if json is not None:
+        write_json(json, report.match_record(tree.game.name, frame))
+    if json != STANDARD_OUTPUT:
+        notes = ["± is half of a 95 % confidence interval; a match is two games, one in each seating."]
+        show(report.match_table(frame), [*notes, *written(results=json, picture=plot)])
+
+
+def _assemble(
+    tree: HistoryTree,
+    profile: Policy,
+    gadgets: Sequence[Gadget],
+    values: Sequence[ValueFunction],
+    how: dict[str, Any],
+) -> Policy:
+    """Both players' assembled policies, a lane a gadget, and the blueprint."""
+    from jaxgadget.batch import describe
+    from jaxgadget.policy import Policy
+    from jaxgadget.search.nested import nested_search
+
+    bound = tree.payoff_range
+    first, second = (
+        nested_search(
+            tree, profile, gadgets, values=values, player=player, value=(-bound, bound), **how
+        ).policy.probabilities[player]
+        for player in (0, 1)
+    )
+    searched = Policy(tree, (first, second), tuple(describe(gadget) for gadget in gadgets))
+    plain = Policy(tree, profile.probabilities, ("blueprint",))
+    return Policy.stack([searched, plain])
+
+
+def _save(ax: Axes, path: pathlib.Path) -> None:
+    """Writes the picture that axes are in."""
+    from jaxgadget.report.plots import save_picture
+
+    figure = ax.get_figure(root=True)
+    if figure is not None:
+        save_picture(figure, path)
+
+
+def _gadgets(
+    names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
+) -> list[Gadget]:
+    from jaxgadget.search.nested import EPSILON
+    from jaxgadget.solve.prior import PRIORS
+    from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
+
+    return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons or [EPSILON])
+
+
+def _prepare(game: str, specs: str | Sequence[str], max_histories: int) -> tuple[HistoryTree, Policy]:
+    """The game's histories and the blueprints."""
+    from jaxgadget.blueprints import make_blueprints, parse_blueprint
+    from jaxgadget.games.registry import load
+    from jaxgadget.tree.history import enumerate_game
+
+    several = [specs] if isinstance(specs, str) else list(specs)
+    parsed = [parse_blueprint(spec) for spec in several]
+    with working(f"enumerating {game}"):
+        tree = enumerate_game(load(game), max_histories=max_histories)
+    profiles = make_blueprints(tree, parsed)
+    if isinstance(specs, str) and profiles.num_lanes != 1:
+        raise ValueError(f"--blueprint {specs!r} makes {profiles.num_lanes} blueprints; expected one")
+    return tree, profiles
+
+
+def _find_values(tree: HistoryTree, profiles: Policy, leaf: str, k: int, seed: int) -> list[ValueFunction]:
+    """The values at the limit for each blueprint."""
+    from jaxgadget.search.portfolio import make_portfolio
+    from jaxgadget.search.value import ExactValues
+
+    if leaf == EXACT:
+        with working("portfolios"):
+            return [
+                ExactValues(make_portfolio(profiles.lane(lane), size=k, seed=seed))
+                for lane in range(profiles.num_lanes)
+            ]
+    from jaxgadget.search.checkpoints import load_values
+
+    values = load_values(leaf, tree)
+    if values.num_entries != k:
+        raise ValueError(f"--leaf {leaf!r} has K = {values.num_entries}, and --k is {k}; expected the same")
+    return [values] * profiles.num_lanes

@@ -1,0 +1,120 @@
+"""What nested search, training and matches found, as tables for people and records for scripts."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from rich.table import Table
+
+from jaxgadget.report.tables import make_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from jaxgadget.search.nested import Nested
+    from jaxgadget.search.training import Training
+
+
+def nested_record(nested: Nested) -> dict[str, Any]:
+    """What `jaxgadget nested --json` writes."""
+    tree = nested.policy.tree
+    return {
+        "game": tree.game.name,
+        "iterations": nested.iterations,
+        "game_value": list(nested.game_value),
+        "rows": nested.table.to_dict("records"),
+        **({"constant": tree.constant} if tree.constant else {}),
+    }
+
+
+def nested_table(nested: Nested) -> Table:
+    """A line for every blueprint and gadget."""
+    numbers = ("ε", "before", "nested", "largest\ngap", "searches", "seconds")
+    shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
+    shown.title = f"Exploitability of player {nested.player}"
+    for row in nested.table.to_dict("records"):
+        shown.add_row(
+            row["blueprint"],
+            row["gadget"],
+            row["prior"],
+            f"{row['epsilon']:g}",
+            f"{row['blueprint_exploitability']:.5f}",
+            f"{row['nested_exploitability']:.5f}",
+            f"{row['gap_max']:.2g}",
+            str(row["searches"]),
+            f"{row['seconds']:.2f}",
+        )
+    return shown
+
+
+def nested_notes(nested: Nested) -> list[str]:
+    """What was done, and what the numbers mean."""
+    low, high = nested.game_value
+    seconds = max(float(nested.seconds.sum()), 1e-9)
+    return [
+        f"{nested.policy.tree.game.name}: player {nested.player} searches at every decision that its own "
+        f"play reaches, {nested.iterations} iterations each, at least {nested.depth} move(s) deep, with "
+        f"{nested.num_entries} entries at the limit ({nested.leaf} values).",
+        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second; "
+        f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit.",
+        "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
+        f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
+        "number: half of NashConv.",
+    ]
+
+
+def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
+    """What `jaxgadget match --json` writes."""
+    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
+    return {"game": game, "rows": frame[columns].to_dict("records")}
+
+
+def match_table(frame: pd.DataFrame) -> Table:
+    """A line for every pair."""
+    numbers = ("matches", "win rate", "±", "first", "second", "return")
+    shown = make_table("row", "column", *numbers, right=numbers)
+    shown.title = "The row's win rate (wins + ½ draws), both seats"
+    for row in frame.to_dict("records"):
+        shown.add_row(
+            row["row"],
+            row["column"],
+            str(row["matches"]),
+            f"{row['win_rate']:.4f}",
+            f"{row['ci95']:.4f}",
+            f"{row['win_rate_first']:.4f}",
+            f"{row['win_rate_second']:.4f}",
+            f"{row['mean_return']:+.4f}",
+        )
+    return shown
+
+
+def training_record(training: Training, visited_rmse: float, steps: int) -> dict[str, Any]:
+    """What `jaxgadget train-value --json` writes; errors in units of payoff."""
+    return {
+        "game": training.values.game,
+        "k": training.values.num_entries,
+        "steps": steps,
+        "seconds": training.seconds,
+        "examples_per_second": training.examples_per_second,
+        "train_rmse": training.train_rmse,
+        "heldout_rmse": training.heldout_rmse,
+        "visited_rmse": visited_rmse,
+        "payoff_range": training.payoff_range,
+    }
+
+
+def training_table(training: Training, visited_rmse: float, steps: int) -> Table:
+    """The errors, in payoff and as shares of the payoff range."""
+    shown = make_table("over", "error", "of the payoff range", right=("error", "of the payoff range"))
+    shown.title = f"{training.values.game}: root mean squared error after {steps} steps"
+    errors = {
+        "histories trained on": training.train_rmse,
+        "histories held out": training.heldout_rmse,
+        "leaves that search visits": visited_rmse,
+    }
+    for name, error in errors.items():
+        known = math.isfinite(error)
+        share = f"{error / training.payoff_range:.2%}" if known else "–"
+        shown.add_row(name, f"{error:.5f}" if known else "–", share)
+    return shown

@@ -1,0 +1,62 @@
+"""The curves of a value network's training: its loss and its error on histories never trained on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jaxgadget.report.styles import PALETTE, column, dress, own_axes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+_COLUMNS = ("step", "loss", "heldout_rmse")
+
+
+def draw_training(
+    log: pd.DataFrame,
+    ax: Axes | None = None,
+    *,
+    payoff_range: float | None = None,
+    goal: float | None = None,
+    title: str | None = None,
+) -> Axes:
+    """Draws the root of the loss and the held-out error over the steps, the y axis logarithmic.
+
+    Both are in per cent of the payoff range if that is given, else the error is in payoff units and the
+    loss is left out, as its unit is the range. The loss of sampled returns holds their noise.
+
+    Args:
+      log: columns `step`, `loss` and `heldout_rmse`, as `Training.log` has them; at least one row.
+      ax: where to draw, else a new figure of matplotlib's pyplot.
+      payoff_range: the largest less the smallest payoff.
+      goal: an error to reach, in the unit of the y axis, drawn as a line across.
+      title: what stands above.
+
+    Raises:
+      ValueError: if the log has no rows or lacks a column, or `payoff_range` is not positive.
+    """
+    if log.empty or not set(_COLUMNS) <= set(log.columns):
+        raise ValueError(
+            f"log has {len(log)} rows with columns {', '.join(map(str, log.columns))}; expected at least one "
+            f"row with {', '.join(_COLUMNS)}"
+        )
+    if payoff_range is not None and not payoff_range > 0:
+        raise ValueError(f"payoff_range={payoff_range!r}: expected a positive number, or None")
+    ax = own_axes(ax)
+    steps, error = column(log, "step"), column(log, "heldout_rmse")
+    if payoff_range is not None:
+        error = 100 * error / payoff_range
+        ax.plot(steps, 100 * np.sqrt(column(log, "loss")), color=PALETTE[0], lw=1.4, label="Root of the loss")
+    if not np.isnan(error).all():
+        ax.plot(steps, error, color=PALETTE[5], linewidth=1.4, label="Held-out RMSE")
+    if goal is not None:
+        ax.axhline(goal, color="#777777", linewidth=0.9, linestyle="--", label=f"Goal: {goal:g}")
+    ax.set_yscale("log")
+    ax.set_xlabel("Training steps", fontsize=9)
+    ax.set_ylabel("Error [payoff]" if payoff_range is None else "Error [% of payoff range]", fontsize=9)
+    ax.legend(fontsize=8, frameon=False)
+    dress(ax, title)
+    return ax

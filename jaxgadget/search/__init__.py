@@ -1,0 +1,31 @@
+"""Depth-limited search with value functions over multi-valued states, a wing beside `solve`."""
+
+from jaxgadget.search.checkpoints import load_values
+from jaxgadget.search.limited import Search, search
+from jaxgadget.search.match import Matches, expected_matches, play_matches, replay, worst_matchup
+from jaxgadget.search.nested import Nested, nested_search
+from jaxgadget.search.network import NetworkValues
+from jaxgadget.search.portfolio import make_portfolio
+from jaxgadget.search.training import Training, train_value, visited_rmse
+from jaxgadget.search.value import ExactValues, OwnValues, ValueFunction
+
+__all__ = [
+    "ExactValues",
+    "Matches",
+    "Nested",
+    "NetworkValues",
+    "OwnValues",
+    "Search",
+    "Training",
+    "ValueFunction",
+    "expected_matches",
+    "load_values",
+    "make_portfolio",
+    "nested_search",
+    "play_matches",
+    "replay",
+    "search",
+    "train_value",
+    "visited_rmse",
+    "worst_matchup",
+]

@@ -1,0 +1,168 @@
+"""What a value network learns from: histories, their encodings, and targets or a simulator."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.policy import Policy, check_policy
+from jaxgadget.search.encoding import CHUNK, Encoding, decision_histories
+from jaxgadget.search.learner import Examples
+from jaxgadget.search.network import NetworkValues
+from jaxgadget.search.returns import make_simulator
+from jaxgadget.search.value import ExactValues, ValueFunction, leaf_values
+from jaxgadget.solve.drive import check_iterations
+from jaxgadget.tree.history import HistoryTree, check_whole
+
+TARGET_BYTES = 4 * 2**30
+"""What exact targets may take."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Numbers of a training, checked; as in `train_value`."""
+
+    steps: int
+    batch_size: int
+    width: int
+    depth: int
+    learning_rate: float
+    seed: int
+    pairs: int
+    heldout: float
+    targets: str
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "batch_size", "width", "pairs"):
+            check_iterations(getattr(self, name), name)
+        for name in ("depth", "seed"):
+            count = getattr(self, name)
+            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**31:
+                raise ValueError(f"{name}={count!r}: expected a whole number >= 0")
+        if not _is_number(self.learning_rate) or not self.learning_rate > 0:
+            raise ValueError(
+                f"learning_rate={self.learning_rate!r}: expected a positive number, such as 1e-3"
+            )
+        if not _is_number(self.heldout) or not 0 <= self.heldout < 1:
+            raise ValueError(f"heldout={self.heldout!r}: expected a share of at least 0 and below 1")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def check_portfolio(tree: HistoryTree, portfolio: Policy) -> None:
+    """ValueError unless the portfolio is for this very tree or one like it."""
+    check_whole(tree)
+    check_policy(portfolio, "portfolio")
+    other = portfolio.tree
+    if (other.game.name, other.num_histories) != (tree.game.name, tree.num_histories):
+        raise ValueError(
+            f"portfolio is for {other!r}, not for {tree!r}; expected one for the tree of the whole game"
+        )
+
+
+def find_targets(portfolio: Policy, targets: str | ValueFunction) -> ValueFunction | None:
+    """What gives the targets; None for sampled returns."""
+    if not isinstance(targets, str):
+        count = getattr(targets, "num_entries", None)
+        if not callable(targets) or count != portfolio.num_lanes:
+            raise ValueError(
+                f"targets={targets!r}: expected exact, sampled, or a value function with num_entries = "
+                f"{portfolio.num_lanes}, as the portfolio has"
+            )
+        return targets
+    if targets not in ("exact", "sampled"):
+        raise ValueError(f"targets={targets!r}: expected exact, sampled, or a value function")
+    return ExactValues(portfolio) if targets == "exact" else None
+
+
+def split(tree: HistoryTree, histories: IntArray | None, settings: Settings) -> tuple[IntArray, int]:
+    """`[N]` histories, and how many are trained on: the first, by number of moves. Else in random order."""
+    found = decision_histories(tree) if histories is None else np.asarray(histories)
+    whole = found.ndim == 1 and np.issubdtype(found.dtype, np.integer) and len(found) > 0
+    if not whole or found.min() < 0 or found.max() >= tree.num_histories:
+        raise ValueError(
+            f"histories={histories!r}: expected histories of {tree.game.name}, whole numbers from 0 to "
+            f"{tree.num_histories - 1}, at least one"
+        )
+    found = np.unique(found)
+    order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(found)
+    num_train = len(found) - min(math.ceil(settings.heldout * len(found)), len(found) - 1)
+    train = order[:num_train]
+    train = train[np.argsort(tree.num_moves[train], kind="stable")]
+    return np.concatenate([train, order[num_train:]]), num_train
+
+
+def make_examples(
+    tree: HistoryTree,
+    portfolio: Policy,
+    values: NetworkValues,
+    settings: Settings,
+    source: ValueFunction | None,
+    order: IntArray,
+    num_train: int,
+) -> Examples:
+    """Puts on the device what is learnt from.
+
+    Args:
+      tree: the game's histories.
+      portfolio: both players' entries, for sampled returns.
+      values: the network, for its encoding and scale.
+      settings: of the training.
+      source: what gives the targets; None for sampled returns.
+      order: `[N]` the histories, those to train on first, ascending in their moves.
+      num_train: how many these are.
+
+    Raises:
+      ValueError: if the targets would take too much memory, or are not finite.
+    """
+    size = 8 * len(order) * portfolio.num_lanes**2
+    if source is not None and size > TARGET_BYTES:
+        raise ValueError(
+            f"targets={settings.targets!r}: values of {len(order)} histories take {size / 2**30:.1f} GiB, "
+            f"more than {TARGET_BYTES // 2**30}; use targets='sampled' or learn fewer histories"
+        )
+    targets = None
+    if source is not None:
+        targets = jnp.asarray(leaf_values(source, tree, order) / values.scale, jnp.float32)
+    moves = tree.num_moves[order[:num_train]]
+    first, sizes = np.unique(moves, return_index=True, return_counts=True)[1:]
+    shares = np.cumsum(np.sqrt(sizes)) / np.sqrt(sizes).sum()
+    return Examples(
+        encodings=jnp.asarray(_encode(values.encoding, tree, order)),
+        targets=targets,
+        histories=jnp.asarray(order, jnp.int32),
+        simulator=make_simulator(tree, portfolio) if source is None else None,
+        groups=jnp.asarray(np.stack([first, sizes]), jnp.int32),
+        shares=jnp.asarray(shares, jnp.float32),
+        scale=jnp.float32(values.scale),
+        key=jax.random.key(settings.seed),
+        rate=jnp.float32(settings.learning_rate),
+        steps=jnp.float32(settings.steps),
+    )
+
+
+def _encode(encoding: Encoding, tree: HistoryTree, histories: IntArray) -> Any:
+    """`[N, width]` encodings, as bytes if they are zeros and ones."""
+    parts: list[Any] = []
+    for first in range(0, len(histories), CHUNK):
+        part = encoding(tree, histories[first : first + CHUNK])
+        small = part.astype(np.uint8) if ((part == 0) | (part == 1)).all() else part
+        parts.append(small)
+    return np.concatenate(parts)
+
+
+def digest(*arrays: FloatArray | IntArray) -> str:
+    """A digest of numbers."""
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+    return total.hexdigest()

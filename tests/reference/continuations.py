@@ -1,0 +1,60 @@
+"""What every history is worth under every pair of continuation strategies, from the definition.
+
+A portfolio is a list of strategies a player. If player 0 goes on with its entry k and player 1 with its
+entry l, a history is worth the expected payoff of the play that starts there: a recursion over its nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tests.reference import efg
+from tests.reference.efg import Array, Chance, Decision, Game, Node, Past, Strategy, Terminal
+
+
+def continuation_values(game: Game, entries: tuple[Sequence[Strategy], Sequence[Strategy]]) -> Array:
+    """`[histories, K_0, K_1]` player 0's expected payoff from each history on, under each pair of entries."""
+    values = np.empty((len(game.nodes), len(entries[0]), len(entries[1])))
+    for i, first in enumerate(entries[0]):
+        for j, second in enumerate(entries[1]):
+            worth: dict[Node, float] = {}
+            _visit(game.root, (first, second), worth)
+            values[:, i, j] = [worth[node] for node in game.nodes]
+    return values
+
+
+def _visit(node: Node, strategies: tuple[Strategy, Strategy], worth: dict[Node, float]) -> float:
+    """The expected payoff of player 0 from a node on; that of every node on the way is noted."""
+    if isinstance(node, Terminal):
+        worth[node] = node.payoff
+    elif isinstance(node, Past):
+        raise ValueError("a whole game has no past")
+    else:
+        below = [_visit(child, strategies, worth) for child in node.children]
+        if isinstance(node, Chance):
+            weights = list(node.weights)
+        else:
+            assert isinstance(node, Decision)
+            weights = strategies[node.player][node.infoset].tolist()
+        worth[node] = sum(weight * value for weight, value in zip(weights, below, strict=True))
+    return worth[node]
+
+
+def mixed(root: Node, player: int, entries: Sequence[Strategy], weights: Sequence[float]) -> Strategy:
+    """The player's strategy that draws an entry before play and keeps to it.
+
+    At an infoset an entry's row counts by its weight times how likely the player itself gets there with it
+    (Kuhn's theorem); where it never does, all rows count by their weights alone.
+    """
+    reaches = [efg.own_reaches(root, player, entry) for entry in entries]
+    rows: dict[efg.Label, Array] = {}
+    for label in efg.infosets_of(root, player):
+        reach = np.array([weight * own[label] for weight, own in zip(weights, reaches, strict=True)])
+        reach = reach if reach.sum() > 0 else np.array(weights)
+        rows[label] = sum(
+            (part * entry[label] for part, entry in zip(reach / reach.sum(), entries, strict=True)),
+            np.zeros(len(entries[0][label])),
+        )
+    return rows
