@@ -124,7 +124,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             what = "ε" if varied == "epsilon" else "least reach in the blueprint prior (clip)"
             ax.set_xlabel(what, fontsize=8)
             ax.set_ylabel("Refined exploitability ÷\nthat at ε = clip = 1e-3", fontsize=8)
-            ax.yaxis.set_major_locator(MaxNLocator(6))
+            ax.yaxis.set_major_locator(MaxNLocator(8, steps=[1, 2, 5, 10]))
             ax.yaxis.set_minor_locator(NullLocator())
             ax.yaxis.set_major_formatter(lambda y, _: f"{y:.3g}")
             ax.tick_params(which="both", labelsize=8)
@@ -133,7 +133,7 @@ def draw(frame: pd.DataFrame) -> Figure:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Geometric means over blueprints of exploitability over that with ε = clip = 1e-3 (scale: over the largest)."""
+    """Geometric means over blueprints of exploitability over that with ε = clip = 1e-3, the usual scale."""
     table = relative(frame)
     where = [titled(game, cut) for game, cut in zip(table["game"], table["cut"], strict=True)]
     table = table.assign(where=where).set_index(["varied", "value", "gadget", "where"])["mean"]

@@ -131,6 +131,7 @@ class NetworkValues:
     weights: Weights
     seconds: float = 0.0
     calls: int = 0
+    name: ClassVar[str] = "network"
 
     def __repr__(self) -> str:
         k, width, depth = self.shape.num_entries, self.shape.width, self.shape.depth

@@ -165,7 +165,7 @@ def test_the_mean_of_sampled_returns_is_the_exact_value(spec):
     tree, portfolio = make(spec)
     histories = np.random.default_rng(0).permutation(np.append(0, decision_histories(tree)))[:20]
     exact = ExactValues(portfolio)(tree, histories)
-    count = 4000
+    count = 1500
     rows, first, second = (part.reshape(-1) for part in np.indices((len(histories), 3, 3)))
     simulator = make_simulator(tree, portfolio)
     at = jnp.asarray(np.repeat(histories[rows], count), jnp.int32)
