@@ -29,7 +29,7 @@ from jaxgadget.search.training import train_value, visited_rmse
 from jaxgadget.search.value import ExactValues
 
 NAME = "network"
-STEPS = 6000
+STEPS = 10_000
 
 
 def compute(settings: Settings) -> pd.DataFrame:

@@ -134,7 +134,7 @@ def train_value(
     out: Out,
     blueprint: Blueprint = "cfr:10",
     k: Entries = 10,
-    steps: Steps = 6000,
+    steps: Steps = 10_000,
     targets: Targets = EXACT,
     seed: Seed = 0,
     depth: Depth = 1,
