@@ -30,6 +30,7 @@ from jaxgadget.manifest import (
     Setup,
     cut_pieces,
     differences,
+    digest,
     fingerprint,
     make_request,
     piece_key,
@@ -217,7 +218,8 @@ class Workshop:
         for name, (_, cuts) in self.request.games.items():
             for cut in cuts:
                 found += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
-        if len({piece.key for piece in found}) < len(found):
+        gadgets = self.request.record["gadgets"]
+        if len({digest({"gadget": gadget}) for gadget in gadgets}) < len(gadgets):
             raise ValueError(
                 "gadgets: two kinds have the same module, name and numbers, so a sweep cannot tell them "
                 "apart; expected another name or number for one of them"
@@ -250,7 +252,8 @@ class Workshop:
             batch = Batch(forest, piece.player, policy, gadgets, settings, watch)
             result = solve_batch(batch, setup.value, False)
         except ValueError as error:
-            what = f"{piece.game}, {piece.cut}, player {piece.player}, {gadgets[0].name}"
+            names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
+            what = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"
             raise ValueError(f"sweep, piece {piece.key} ({what}): {error}") from error
         return self._rows(piece, result, [setup.seeds[lane] for lane in lanes])
 

@@ -1,4 +1,4 @@
-"""Solves the lanes of one kind of gadget chunk by chunk, on a CPU several chunks at a time."""
+"""Solves the lanes of gadgets that share an entry chunk by chunk, on a CPU several chunks at a time."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def solve_chunks(
     report: Report,
     finish: Callable[..., Any] = conclude,
 ) -> Solved:
-    """Solves all lanes of one kind of gadget.
+    """Solves all lanes of gadgets that share an entry.
 
     Args:
       lanes: the lanes.

@@ -35,7 +35,7 @@ from jaxgadget.tree.trunk import Trunk
 
 
 class GadgetGames(NamedTuple):
-    """One kind of gadget over a forest, for a batch of lanes.
+    """Gadgets that share an entry over a forest, for a batch of lanes.
 
     Lanes run over gadgets, then blueprints: lane = gadget · num_blueprints + blueprint.
 
@@ -59,7 +59,7 @@ class GadgetGames(NamedTuple):
 
 
 class KindLanes(NamedTuple):
-    """All lanes of one kind of gadget over a forest; numbers of lanes are on the host.
+    """All lanes of gadgets that share an entry over a forest; numbers of lanes are on the host.
 
     Attributes:
       kind: of gadget.

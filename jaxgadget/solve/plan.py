@@ -242,7 +242,7 @@ def _in_precision(shape: Any, dtype: DTypeLike) -> jax.ShapeDtypeStruct:
 def plan_solve(
     lanes: KindLanes, dtype: DTypeLike, *, memory_limit: int | None = None, chunk: int | None = None
 ) -> Plan:
-    """Splits the lanes of one kind of gadget into chunks.
+    """Splits the lanes of gadgets that share an entry into chunks.
 
     Args:
       lanes: all of them.
