@@ -627,7 +627,7 @@ def test_an_interrupt_lets_go_of_everything(
 def test_a_failing_solve_names_its_piece(tmp_path: pathlib.Path):
     asked = FAST | {"gadgets": ["unsafe", "resolving"], "memory_limit": 2000}
     with pytest.raises(
-        ValueError, match=r"sweep, piece \w{16} \(kuhn_poker, depth:1, player 0, unsafe\): .*take"
+        ValueError, match=r"sweep, piece \w{16} \(kuhn_poker, depth:1, player 0, unsafe, resolving\): .*take"
     ):
         sweep(tmp_path, "kuhn_poker", "depth:1", **asked)
 
