@@ -16,7 +16,7 @@ import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS, BoolArray, FloatArray, IntArray, dense_ids
 from jaxgadget.tree.cut import Cut, cut
-from jaxgadget.tree.forest import Forest, Roots
+from jaxgadget.tree.forest import Forest, Roots, find_roots
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import (
     Entries,
@@ -180,7 +180,7 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
     tree, rounding = where.tree, rounded_size if padded else exact_size
     leaf = _leaf_above(tree, leaves)
     inside = (where.root >= 0) & (leaf < 0)
-    roots, index = zip(*(_roots(where, player) for player in (0, 1)), strict=True)
+    roots, index = zip(*(find_roots(where, player) for player in (0, 1)), strict=True)
     states: list[IntArray] = []
     treeplexes: list[Treeplex] = []
     ends: list[IntArray] = []  # the sequence above or at each terminal
@@ -227,19 +227,6 @@ def _leaf_above(tree: HistoryTree, leaves: IntArray) -> IntArray:
         return leaves
 
     return cut(tree, limit).root
-
-
-def _roots(where: Cut, player: int) -> tuple[Roots, IntArray]:
-    """A player's root infostates, and `[n]`, indexed by root history, the number of its root."""
-    tree = where.tree
-    number, count = dense_ids(tree.infostate[player, where.roots])
-    index = np.zeros(tree.num_histories, np.int64)
-    index[where.roots] = number
-    first, subgame = np.empty(count, np.int64), np.empty(count, np.int64)
-    first[number[::-1]] = where.roots[::-1]
-    subgame[number] = where.subgame
-    sequence = tree.sequence[player, first].astype(np.int64)
-    return Roots(infostate=tree.infostate[player, first], subgame=subgame, sequence=sequence), index
 
 
 def _find_rows(

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxgadget.games.game import IntArray
 from jaxgadget.solve.alternative import GIFT_RULES, GiftRule, with_gifts
 from jaxgadget.solve.gadget import (
     BoundRule,
@@ -210,10 +211,7 @@ class MaxMargin(Perturbed):
     def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
         """See `Gadget`; an action for every root infostate of the subgame, in order."""
         subgame, count = forest.roots[1 - player].subgame, forest.num_subgames
-        size = np.bincount(subgame, minlength=count)
-        order = np.argsort(subgame, kind="stable")
-        slot = np.empty(len(subgame), np.int64)
-        slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
+        size, slot = pick_slots(subgame, count)
         treeplex, position = build_treeplex(
             num_roots=count,
             depth=np.zeros(count, np.int64),
@@ -307,6 +305,15 @@ class ReachMaxMargin(_Reach, MaxMargin):
     """Max-margin, where margins include what the opponent gave away on its way."""
 
     name: ClassVar[str] = "reach-max-margin"
+
+
+def pick_slots(subgame: IntArray, count: int) -> tuple[IntArray, IntArray]:
+    """How many roots each of `count` subgames has, and `[R]` which of its subgame's each root is."""
+    size = np.bincount(subgame, minlength=count)
+    order = np.argsort(subgame, kind="stable")
+    slot = np.empty(len(subgame), np.int64)
+    slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
+    return size, slot
 
 
 def _nothing(ranges: Ranges, entry: Entry) -> jax.Array:

@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.solve.entries import MaxMargin, Resolving, Unsafe
+from jaxgadget.solve.entries import MaxMargin, Resolving, Unsafe, pick_slots
 from jaxgadget.solve.gadget import BoundRule, Entry, Epsilon, Gadget, Layout, layout
 from jaxgadget.solve.prior import Prior
 from jaxgadget.solve.problem import Terms
@@ -130,10 +130,7 @@ class Joint:
     def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
         """See `Gadget`: level 0 picks, in order; level 1 follows (action 0) or terminates (1)."""
         subgame, count = forest.roots[1 - player].subgame, forest.num_subgames
-        size, roots = np.bincount(subgame, minlength=count), len(subgame)
-        order = np.argsort(subgame, kind="stable")
-        slot = np.empty(roots, np.int64)
-        slot[order] = np.arange(roots) - np.repeat(np.cumsum(size) - size, size)
+        roots, (size, slot) = len(subgame), pick_slots(subgame, count)
         treeplex, position = build_treeplex(
             num_roots=count,
             depth=np.repeat([0, 1], [count, roots]),

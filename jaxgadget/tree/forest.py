@@ -86,6 +86,19 @@ class Forest:
         return np.where(root >= 0, self.cut.subgame[np.minimum(place, len(self.cut.roots) - 1)], -1)
 
 
+def find_roots(where: Cut, player: int) -> tuple[Roots, IntArray]:
+    """A player's root infostates, and `[n]`, indexed by root history, the number of its root."""
+    tree = where.tree
+    number, count = dense_ids(tree.infostate[player, where.roots])
+    index = np.zeros(tree.num_histories, np.int64)
+    index[where.roots] = number
+    first, subgame = np.empty(count, np.int64), np.empty(count, np.int64)
+    first[number[::-1]] = where.roots[::-1]
+    subgame[number] = where.subgame
+    sequence = tree.sequence[player, first].astype(np.int64)
+    return Roots(infostate=tree.infostate[player, first], subgame=subgame, sequence=sequence), index
+
+
 def build_forest(tree: HistoryTree, spec: CutSpec, *, padded: bool = True) -> Forest:
     """Lays all subgames below a cut side by side.
 
@@ -103,21 +116,9 @@ def build_forest(tree: HistoryTree, spec: CutSpec, *, padded: bool = True) -> Fo
     roots: list[Roots] = []
     root_index: list[IntArray] = []
     for player in (0, 1):
-        number, count = dense_ids(tree.infostate[player, where.roots])
-        index = np.zeros(tree.num_histories, np.int64)
-        index[where.roots] = number
+        mine, index = find_roots(where, player)
+        roots.append(mine)
         root_index.append(index)
-        first = np.empty(count, np.int64)
-        first[number[::-1]] = where.roots[::-1]
-        subgame = np.empty(count, np.int64)
-        subgame[number] = where.subgame
-        roots.append(
-            Roots(
-                infostate=tree.infostate[player, first],
-                subgame=subgame,
-                sequence=tree.sequence[player, first].astype(np.int64),
-            )
-        )
     counts = (len(roots[0]), len(roots[1]))
     form = build_sequence_form(tree, where.root, (root_index[0], root_index[1]), counts, rounding)
     chance = merge_entries(

@@ -19,6 +19,7 @@ from jaxgadget.solve.devices import HOME
 from jaxgadget.solve.drive import precision
 from jaxgadget.solve.forest import KindLanes, build_kind, games_shape, in_precision, lane_games
 from jaxgadget.solve.gadget import Gadget
+from jaxgadget.solve.joint import MAX_MARGIN, RESOLVING, Joint
 from jaxgadget.solve.plan import DoesNotFit, Size, choose_chunk, find_memory, loop_size, num_bytes, plan_solve
 from jaxgadget.solve.problem import Problem
 from jaxgadget.solve.regret import RULES
@@ -62,6 +63,8 @@ GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "de
         (DICE, OptimalContinuation(), 1, 64, "float64"),
         (GOOFSPIEL, MaxMargin(), 0, 64, "float64"),
         (GOOFSPIEL, Unsafe(), 1, 64, "float32"),
+        (LEDUC, Joint(Resolving(), RESOLVING), 0, 64, "float32"),
+        (DICE, Joint(MaxMargin(), MAX_MARGIN), 1, 64, "float32"),
     ],
 )
 def test_the_planned_bytes_are_those_of_the_compiled_loop(
