@@ -20,9 +20,12 @@ os.environ["JAX_NUMPY_DTYPE_PROMOTION"] = "strict"
 os.environ["MPLBACKEND"] = "Agg"
 os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(CACHE / "hypothesis")
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-if not IN_CI:  # JAX 0.10.2 once crashed while it wrote a program to its cache, 10 minutes into a run
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
-    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+MOST_MAPPINGS = 20_000
+"""Linux grants a process 65,530 memory mappings, and every compiled program keeps several. LLVM crashes
+when there are no more."""
 
 # What these say is about numbers, not about compiled code, and most of their time is compiling: without
 # LLVM's optimisations that takes half as long. Everything else runs what users run.
@@ -52,6 +55,7 @@ UNOPTIMISED = {
     "test_portfolio",
     "test_program",
     "test_readme",
+    "test_searcher",
     "test_sharding",
     "test_subgame",
     "test_training",
@@ -66,15 +70,22 @@ hypothesis.settings.load_profile("jaxgadget")
 
 @pytest.fixture(autouse=True, scope="module")
 def optimisation(request: pytest.FixtureRequest) -> None:
-    """Compiles for this module as `UNOPTIMISED` says; nothing compiled otherwise is used."""
+    """Compiles for a module as `UNOPTIMISED` says; nothing compiled otherwise is used, nor kept for long."""
     if "jax" not in sys.modules:
         return
     import jax
 
     wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
-    if jax.config.read("jax_disable_most_optimizations") != wanted:
+    changed = jax.config.read("jax_disable_most_optimizations") != wanted
+    if changed or _mappings() > MOST_MAPPINGS:
         jax.config.update("jax_disable_most_optimizations", wanted)
         jax.clear_caches()
+
+
+def _mappings() -> int:
+    """How many memory mappings this process has; 0 where that is not known."""
+    listed = pathlib.Path("/proc/self/maps")
+    return len(listed.read_bytes().splitlines()) if listed.exists() else 0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

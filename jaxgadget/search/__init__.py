@@ -2,10 +2,19 @@
 
 from jaxgadget.search.checkpoints import load_values
 from jaxgadget.search.limited import Search, search
-from jaxgadget.search.match import Matches, expected_matches, play_matches, replay, worst_matchup
+from jaxgadget.search.match import (
+    Matches,
+    expected_matches,
+    play_matches,
+    play_players,
+    replay,
+    worst_matchup,
+)
 from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.network import NetworkValues
+from jaxgadget.search.play import Player, PolicyPlayer
 from jaxgadget.search.portfolio import make_portfolio
+from jaxgadget.search.searcher import SearchPlayer
 from jaxgadget.search.training import Training, train_value, visited_rmse
 from jaxgadget.search.value import ExactValues, OwnValues, ValueFunction
 
@@ -15,7 +24,10 @@ __all__ = [
     "Nested",
     "NetworkValues",
     "OwnValues",
+    "Player",
+    "PolicyPlayer",
     "Search",
+    "SearchPlayer",
     "Training",
     "ValueFunction",
     "expected_matches",
@@ -23,6 +35,7 @@ __all__ = [
     "make_portfolio",
     "nested_search",
     "play_matches",
+    "play_players",
     "replay",
     "search",
     "train_value",

@@ -148,8 +148,7 @@ def search(
     check_tree(tree)
     check_player(player)
     profiles = stack_blueprints(blueprint).on(tree)
-    limits = (iterations, target_gap, 100)
-    settings = make_settings(algorithm, limits, dtype, None, None, memory_limit, devices)
+    settings = search_settings(algorithm, (iterations, target_gap, 100), dtype, memory_limit, devices)
     asked, leaf = list_gadgets(gadgets, exact=False), one_each(values, profiles.num_lanes)
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
@@ -222,6 +221,24 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
     if len({one.num_entries for one in several}) > 1:
         raise ValueError("values: value functions of different numbers of entries; expected one K for all")
     return several
+
+
+def search_settings(
+    algorithm: str | Rule,
+    limits: tuple[int, float | None, int],
+    dtype: DTypeLike,
+    memory_limit: int | None,
+    devices: Sequence[Device] | None,
+) -> Settings:
+    """As `refine` takes them, without what searches do not do.
+
+    Raises:
+      ValueError: as there, and for linear programs.
+    """
+    settings = make_settings(algorithm, limits, dtype, None, None, memory_limit, devices)
+    if settings.rule is None:
+        raise ValueError("algorithm='lp': search runs regret matching; expected 'cfr+', for example")
+    return settings
 
 
 def check_depth(depth: object) -> int:

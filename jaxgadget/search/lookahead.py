@@ -178,7 +178,7 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
       ValueError: if an infoset lies on both sides of the limit.
     """
     tree, rounding = where.tree, rounded_size if padded else exact_size
-    leaf = _leaf_above(tree, leaves)
+    leaf = leaf_above(tree, leaves)
     inside = (where.root >= 0) & (leaf < 0)
     roots, index = zip(*(find_roots(where, player) for player in (0, 1)), strict=True)
     states: list[IntArray] = []
@@ -218,7 +218,7 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
     )
 
 
-def _leaf_above(tree: HistoryTree, leaves: IntArray) -> IntArray:
+def leaf_above(tree: HistoryTree, leaves: IntArray) -> IntArray:
     """`[n]` the leaf at or above each history, -1 if there is none."""
     if len(leaves) == 0:
         return np.full(tree.num_histories, -1, np.int64)

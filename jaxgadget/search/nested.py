@@ -9,33 +9,26 @@ whole game whose exploitability is known.
 from __future__ import annotations
 
 import dataclasses
-import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.batch import Settings, prior_name
+from jaxgadget.batch import prior_name
 from jaxgadget.evaluate import check_player, check_value, exploitability, game_value
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.games.game import FloatArray
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
-from jaxgadget.refine import list_gadgets, make_settings, stack_blueprints
-from jaxgadget.search.limited import check_depth, one_each, spread
-from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_at_decisions
-from jaxgadget.search.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
-from jaxgadget.search.value import ValueFunction, leaf_values
+from jaxgadget.refine import list_gadgets, stack_blueprints
+from jaxgadget.search.limited import check_depth, one_each, search_settings
+from jaxgadget.search.line import Line, Visits, decisions
+from jaxgadget.search.value import ValueFunction
 from jaxgadget.solve.devices import Device
-from jaxgadget.solve.drive import Report
-from jaxgadget.solve.entries import Unsafe
 from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.parts import take_subgames
-from jaxgadget.solve.ranges import Ranges
 from jaxgadget.solve.regret import Rule
-from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.history import HistoryTree, check_tree
 
 ITERATIONS = 3000
@@ -162,175 +155,19 @@ def nested_search(
     check_player(player)
     check_value(value, tree)
     profiles = stack_blueprints(blueprint).on(tree)
-    settings = make_settings(algorithm, (iterations, None, 100), dtype, None, None, memory_limit, devices)
+    settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, devices)
     asked = list_gadgets(gadgets, exact=False)
     leaf, depth = one_each(values, profiles.num_lanes), check_depth(depth)
     levels = decisions(tree, player)
     found: list[Line] = []
-    with progress_bar("nested search", profiles.num_lanes * len(levels) * iterations, progress) as report:
+    work = sum(level.num_subgames for level in levels) * iterations
+    with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
         for number, one in enumerate(leaf):
-            before = number * len(levels) * iterations
+            before = number * work
             line = Line(tree, profiles.lane(number), asked, one, player, depth, settings)
             line.run(levels, lambda done, before=before: report(before + done))
             found.append(line)
     return _collect(found, profiles, game_value(tree, progress=progress) if value is None else value)
-
-
-def decisions(tree: HistoryTree, player: int) -> list[Cut]:
-    """Cuts at a player's first, second, … decisions on every line of play.
-
-    Raises:
-      ValueError: if an infoset of the opponent lies on both sides of one.
-    """
-    infosets = tree.infosets[player]
-    acts = np.nonzero(tree.infoset[player] >= 0)[0]
-    number = infosets.depth[tree.infoset[player, acts]]
-    found: list[Cut] = []
-    for level in range(int(number.max(initial=-1)) + 1):
-        roots = acts[number == level]
-
-        def own_decision(_: HistoryTree, roots: IntArray = roots) -> IntArray:
-            return roots
-
-        found.append(cut(tree, own_decision))
-    return found
-
-
-class Visits(NamedTuple):
-    """Where searches end.
-
-    Attributes:
-      histories: `[H]` leaves of lookaheads.
-      weights: `[H, K, K]` the probability that play under the average strategies gets to each of them and
-        chooses each pair of entries there.
-    """
-
-    histories: IntArray
-    weights: FloatArray
-
-
-def inside(look: Lookahead, player: int) -> BoolArray:
-    """`[Q]` which of a player's actions in the game lie between the roots and the limit."""
-    infosets, found = look.tree.infosets[player], look.treeplex[player].infoset
-    here = np.zeros(len(infosets), np.bool_)
-    here[found[found >= 0]] = True
-    return here[infosets.infoset[1:]]
-
-
-class Line:
-    """Nested search after one blueprint, all gadgets side by side: L lanes."""
-
-    def __init__(
-        self,
-        tree: HistoryTree,
-        blueprint: Policy,
-        gadgets: tuple[Gadget, ...],
-        values: ValueFunction,
-        player: int,
-        depth: int,
-        settings: Settings,
-    ):
-        self.tree, self.player, self.depth, self.settings = tree, player, depth, settings
-        self.gadgets, self.values = gadgets, values
-        self.blueprint = spread(blueprint, gadgets)
-        self.assembled = self.blueprint
-        self.gap_max = np.zeros(len(gadgets))
-        self.searches = np.zeros(len(gadgets), np.int64)
-        self.seconds = self.value_seconds = 0.0
-        self.visits: list[Visits] = []
-        self.plan: Profile | None = None
-        self.limit: tuple[IntArray, FloatArray] = (np.zeros(0, np.int64), np.zeros((0, 1, 1)))
-
-    def run(self, levels: Sequence[Cut], report: Report) -> None:
-        """Searches at all decisions, the first ones first.
-
-        Args:
-          levels: cuts at the player's decisions.
-          report: is told the number of iterations done, all levels together.
-        """
-        begin = time.perf_counter()
-        for number, where in enumerate(levels):
-            before = number * self.settings.iterations
-            self._search(where, lambda done, before=before: report(before + done))
-        self.seconds = time.perf_counter() - begin
-
-    def _search(self, where: Cut, report: Report) -> None:
-        """Searches at the decisions of one level."""
-        leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
-        values = self._values(leaves)
-        whole = build_lookahead(where, leaves, self.values.num_entries)
-        plan = Profile.of_blueprint(whole, self.blueprint)
-        for subgames, gadgets in self._parts(where):
-            part = where if len(subgames) == where.num_subgames else take_subgames(where, subgames)
-            mine = part.root[leaves] >= 0
-            look = whole if part is where else build_lookahead(part, leaves[mine], whole.num_entries)
-            here = prepare(look, values[mine], self.player)
-            ranges = self.find_ranges(here, plan)
-            found = solve_lookahead(here, ranges, plan, gadgets, self.settings, report)
-            plan = plan.with_bodies(look, found.strategy)
-            self._count_visits(look, plan)
-            self.gap_max = np.maximum(self.gap_max, np.where(found.live, found.gap, 0).max(axis=0, initial=0))
-            self.searches += found.live.sum(axis=0)
-            self._assemble(look, plan.policy, found.live)
-        self.plan, self.limit = plan, (leaves, values)
-
-    def _values(self, leaves: IntArray) -> FloatArray:
-        begin = time.perf_counter()
-        values = leaf_values(self.values, self.tree, leaves)
-        self.value_seconds += time.perf_counter() - begin
-        return values
-
-    def _parts(self, where: Cut) -> list[tuple[IntArray, Sequence[Gadget]]]:
-        """Subgames with the gadgets that are used there: unsafe first, where the opponent has not acted."""
-        everything = np.arange(where.num_subgames)
-        if self.plan is not None:
-            return [(everything, self.gadgets)]
-        acted = np.zeros(where.num_subgames, np.bool_)
-        np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
-        parts = [(everything[~acted], [Unsafe()] * len(self.gadgets)), (everything[acted], self.gadgets)]
-        return [part for part in parts if len(part[0])]
-
-    def find_ranges(self, here: Prepared, fallback: Profile) -> Ranges:
-        """What the search before brings to the roots, or the blueprint if there was none."""
-        reach = root_reach(here.look, self.assembled)
-        if self.plan is None:
-            return find_ranges(here, fallback, reach)
-        leaves, values = self.limit
-        inside = here.look.cut.root[leaves] >= 0
-        inner = build_lookahead(here.look.cut, leaves[inside], here.look.num_entries)
-        before = prepare(inner, values[inside], self.player)
-        return find_ranges(before, self.plan, reach)
-
-    def _count_visits(self, look: Lookahead, plan: Profile) -> None:
-        """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
-        rows = [
-            np.where(inside(look, p)[:, None], plan.policy.probabilities[p], self.assembled.probabilities[p])
-            for p in (0, 1)
-        ]
-        policy = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
-        chosen: list[FloatArray] = []
-        for player in (0, 1):
-            reach = policy.reach(player)[self.tree.sequence[player, look.leaves]]
-            state = np.searchsorted(plan.states[player], self.tree.infostate[player, look.leaves])
-            chosen.append(reach[:, None] * plan.choice[player][state])
-        lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
-        self.visits.append(Visits(look.leaves, self.tree.chance[look.leaves, None, None] * lanes))
-
-    def _assemble(self, look: Lookahead, plan: Policy, live: BoolArray) -> None:
-        """Takes over the decisions at the roots, and what the opponent was found to do below them."""
-        player, other = self.player, 1 - self.player
-        rows = [rows.copy() for rows in self.assembled.probabilities]
-        infosets = self.tree.infosets[player]
-        roots = look.roots[player]
-        infoset = np.unique(self.tree.infoset[player, look.cut.roots])
-        first = np.searchsorted(roots.infostate, self.tree.infostate[player, infosets.history[infoset]])
-        own = self.assembled.reach(player)[infosets.parent[infoset]] > 0
-        taken = own & live[roots.subgame[first]]
-        mask = np.zeros((len(infosets), taken.shape[1]), np.bool_)
-        mask[infoset] = taken
-        rows[player] = np.where(mask[infosets.infoset[1:]], plan.probabilities[player], rows[player])
-        rows[other] = np.where(inside(look, other)[:, None], plan.probabilities[other], rows[other])
-        self.assembled = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
 
 
 def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]) -> Nested:

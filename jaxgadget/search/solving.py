@@ -77,6 +77,20 @@ class Profile:
         places = look.places(player)
         return np.where(places[:, None] >= 0, rows[places], 0)
 
+    def extended(self, look: Lookahead) -> Profile:
+        """This profile, with entry 0 at the leaf infostates of a lookahead of which it says nothing."""
+        states: list[IntArray] = []
+        choices: list[FloatArray] = []
+        for player in (0, 1):
+            fresh = np.setdiff1d(look.states[player], self.states[player])
+            both = np.concatenate([self.states[player], fresh])
+            choice = np.zeros((len(fresh), look.num_entries, self.num_lanes))
+            choice[:, 0] = 1
+            order = np.argsort(both)
+            states.append(both[order])
+            choices.append(np.concatenate([self.choice[player], choice])[order])
+        return Profile(self.policy, (states[0], states[1]), (choices[0], choices[1]))
+
     def with_bodies(self, look: Lookahead, bodies: tuple[FloatArray, FloatArray]) -> Profile:
         """This profile with the strategies found in a lookahead, which may be one part of the limit."""
         rows: list[FloatArray] = []

@@ -49,12 +49,18 @@ def take_subgames(cut: Cut, subgames: IntArray) -> Cut:
     number[subgames] = np.arange(len(subgames))
     kept = number[cut.subgame] >= 0
     roots = cut.roots[kept]
+    if kept.all():
+        root = cut.root
+    else:
+        here = np.zeros(cut.tree.num_histories + 1, np.bool_)  # the last one is root -1
+        here[roots] = True
+        root = np.where(here[cut.root], cut.root, -1)
     return Cut(
         tree=cut.tree,
         name=cut.name,
         roots=roots,
         subgame=number[cut.subgame[kept]],
-        root=np.where(np.isin(cut.root, roots), cut.root, -1),
+        root=root,
     )
 
 

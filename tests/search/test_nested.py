@@ -24,8 +24,9 @@ from jaxgadget import (
 )
 from jaxgadget.refine import make_settings
 from jaxgadget.search.limited import search
+from jaxgadget.search.line import Line, decisions
 from jaxgadget.search.lookahead import build_lookahead, limit_at_decisions
-from jaxgadget.search.nested import Line, Nested, decisions, nested_search
+from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.solving import prepare
 from jaxgadget.search.value import ExactValues, OwnValues
 
@@ -100,7 +101,7 @@ def test_first_search_is_that_of_the_public_history_alone() -> None:
     gadgets = [Resolving(NoPrior()), MaxMargin(BlueprintPrior(), 0.01)]
     values = ExactValues(portfolio(tree, blueprint))
     how: dict[str, Any] = {"values": values, "iterations": 5, "dtype": "float64", "player": 1}
-    first = decisions(tree, 1)[0]
+    first = decisions(tree, 1)[0].cut(tree)
     found = nested_search(tree, blueprint, gadgets, value=KUHN_VALUE, **how)
     # Player 1 decides once: its lookahead goes to the end.
     alone = [search(tree, first, blueprint, gadget, depth=9, **how) for gadget in gadgets]
@@ -119,14 +120,13 @@ def test_the_next_search_starts_from_the_one_before() -> None:
     values = ExactValues(portfolio(tree, blueprint))
     settings = make_settings("cfr+", (50, None, 100), "float64", None, None, None, None)
     line = Line(tree, blueprint, (Unsafe(), Resolving(NoPrior())), values, 0, 1, settings)
-    first, second = decisions(tree, 0)
-    line.run([first], lambda done: None)
-    leaves, table = line.limit
+    first, second = (level.cut(tree) for level in decisions(tree, 0))
+    above = line.search(first, None, lambda done: None)
+    leaves, table = above.leaves, above.values
     assert leaves.tolist() == second.roots.tolist(), "the next roots are the leaves"
-    assert line.plan is not None
     look = build_lookahead(second, limit_at_decisions(tree, second, 1, 0), 3)
     here = prepare(look, np.zeros((0, 3, 3)), 0)
-    ranges = line.find_ranges(here, line.plan)
+    ranges = line.find_ranges(here, above, above.plan)
     own, theirs = line.assembled.reach(0), line.assembled.reach(1)
     assert np.abs(own - blueprint.reach(0)).max() > 0.1 and np.abs(theirs - blueprint.reach(1)).max() > 0.1
     for number, state in enumerate(look.roots[1].infostate.tolist()):
@@ -135,9 +135,9 @@ def test_the_next_search_starts_from_the_one_before() -> None:
             for row, h in enumerate(leaves.tolist()):
                 if tree.infostate[1, h] != state:
                     continue
-                mine = np.searchsorted(line.plan.states[0], tree.infostate[0, h])
+                mine = np.searchsorted(above.plan.states[0], tree.infostate[0, h])
                 weight = float(tree.chance[h] * own[tree.sequence[0, h], lane])
-                by_entry += weight * line.plan.choice[0][mine, :, lane] @ table[row]
+                by_entry += weight * above.plan.choice[0][mine, :, lane] @ table[row]
                 mass += weight
             assert float(ranges.cbv[number, lane]) == pytest.approx(by_entry.min(), abs=1e-12)
             assert float(ranges.mass[number, lane]) == pytest.approx(mass, abs=1e-12)

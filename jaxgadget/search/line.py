@@ -1,0 +1,304 @@
+"""One line of nested searches: a player's decisions searched again one after the other, in parts that fit.
+
+A search needs what the search above it found: reach, range and values at its limit. Its subgames lie inside
+of the subgames above, so parts of a level go on by themselves, and what lies above two parts is never joined.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxgadget.batch import Settings
+from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
+from jaxgadget.policy import Policy
+from jaxgadget.search.limited import spread
+from jaxgadget.search.lookahead import Lookahead, build_lookahead, leaf_above, limit_at_decisions
+from jaxgadget.search.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
+from jaxgadget.search.value import ValueFunction, leaf_values
+from jaxgadget.solve.drive import Report
+from jaxgadget.solve.entries import Unsafe
+from jaxgadget.solve.gadget import Gadget
+from jaxgadget.solve.parts import take_subgames
+from jaxgadget.solve.ranges import Ranges
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.history import HistoryTree
+
+PART_CELLS = 1 << 24
+"""Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
+
+CELL_BYTES = 128
+"""What a payoff takes on the host and the device while it is put there, measured on Goofspiel 6."""
+
+
+class Decisions(NamedTuple):
+    """Where a player decides for the n-th time: H histories in S subgames.
+
+    Attributes:
+      roots: `[H]` these histories, ascending.
+      subgame: `[H]` their subgames, numbered by first root.
+    """
+
+    roots: IntArray
+    subgame: IntArray
+
+    @property
+    def num_subgames(self) -> int:
+        """S."""
+        return int(self.subgame.max()) + 1
+
+    def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
+        """The cut at these decisions, or at those in some subgames."""
+        roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
+
+        def own_decision(_: HistoryTree) -> IntArray:
+            return roots
+
+        return cut(tree, own_decision)
+
+    def below(self, where: Cut) -> IntArray:
+        """The subgames, ascending, that begin below a cut."""
+        return np.unique(self.subgame[where.root[self.roots] >= 0])
+
+
+def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
+    """A player's first, second, … decisions on every line of play.
+
+    Raises:
+      ValueError: if an infoset of the opponent lies on both sides of one.
+    """
+    acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
+    found: list[Decisions] = []
+    for level in range(int(number.max(initial=-1)) + 1):
+        roots = acts[number == level]
+        found.append(Decisions(roots, Decisions(roots, np.zeros_like(roots)).cut(tree).subgame))
+    return found
+
+
+def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
+    """How often a player has decided before each history where it decides; all of them by default."""
+    infoset = tree.infoset[player]
+    infoset = infoset[infoset >= 0] if histories is None else infoset[histories]
+    return tree.infosets[player].depth[infoset]
+
+
+def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:
+    """`[H]` the player's last decision before each history; every history must have one."""
+    above = tree.parent[histories]
+    while len(late := np.nonzero((tree.actor[above] & ACTOR_BIT[player]) == 0)[0]):
+        above[late] = tree.parent[above[late]]
+    return above.astype(np.int64)
+
+
+class Visits(NamedTuple):
+    """Where searches end.
+
+    Attributes:
+      histories: `[H]` leaves of lookaheads.
+      weights: `[H, K, K]` the probability that play under the average strategies gets to each of them and
+        chooses each pair of entries there.
+    """
+
+    histories: IntArray
+    weights: FloatArray
+
+
+def inside(look: Lookahead, player: int) -> BoolArray:
+    """`[Q]` which of a player's actions in the game lie between the roots and the limit."""
+    infosets, found = look.tree.infosets[player], look.treeplex[player].infoset
+    here = np.zeros(len(infosets), np.bool_)
+    here[found[found >= 0]] = True
+    return here[infosets.infoset[1:]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Limit:
+    """What searches of one level found down to their limits; L lanes.
+
+    Attributes:
+      plan: both players' averages.
+      leaves: `[H]` where lookaheads end.
+      values: `[H, K, K]` there.
+    """
+
+    plan: Profile
+    leaves: IntArray
+    values: FloatArray
+
+    def joined(self, leaves: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """These leaves and others, ascending, with their values."""
+        both = np.concatenate([self.leaves, leaves])
+        order = np.argsort(both, kind="stable")
+        return both[order], np.concatenate([self.values, values])[order]
+
+
+class Line:
+    """Nested search after one blueprint, all gadgets side by side: L lanes.
+
+    Attributes:
+      assembled: the blueprint with the decisions that were searched so far, and what the opponent was
+        found to do between them.
+      gap_max: `[L]` the largest NashConv of a search's game.
+      searches: `[L]` subgames that were searched.
+      value_seconds: spent in the value function.
+      visits: where searches ended, a search each.
+    """
+
+    def __init__(
+        self,
+        tree: HistoryTree,
+        blueprint: Policy,
+        gadgets: Sequence[Gadget],
+        values: ValueFunction,
+        player: int,
+        depth: int,
+        settings: Settings,
+    ):
+        self.tree, self.player, self.depth, self.settings = tree, player, depth, settings
+        self.gadgets, self.values = tuple(gadgets), values
+        self.blueprint = spread(blueprint, gadgets)
+        self.assembled = self.blueprint
+        self.gap_max = np.zeros(len(gadgets))
+        self.searches = np.zeros(len(gadgets), np.int64)
+        self.seconds = self.value_seconds = 0.0
+        self.visits: list[Visits] = []
+
+    def run(self, levels: Sequence[Decisions], report: Report) -> None:
+        """Searches at all decisions, part by part, and below a part before the next one.
+
+        Args:
+          levels: the player's decisions.
+          report: is told the number of subgames × iterations done.
+        """
+        begin, done = time.perf_counter(), 0
+
+        def told(subgames: int, iterations: int) -> None:
+            report(done + subgames * iterations)
+
+        def descend(number: int, subgames: IntArray, above: Limit | None) -> None:
+            nonlocal done
+            for where in self.parts(levels[number], subgames, first=number == 0):
+                found = self.search(where, above, functools.partial(told, where.num_subgames))
+                done += where.num_subgames * self.settings.iterations
+                below = levels[number + 1].below(where) if number + 1 < len(levels) else subgames[:0]
+                if len(below):
+                    descend(number + 1, below, found)
+
+        if levels:
+            descend(0, np.arange(levels[0].num_subgames), None)
+        self.seconds = time.perf_counter() - begin
+
+    def parts(self, level: Decisions, subgames: IntArray, *, first: bool) -> Iterator[Cut]:
+        """Subgames that are searched together: as many as fit, and under the same gadgets.
+
+        Args:
+          level: the decisions.
+          subgames: some of theirs, ascending.
+          first: whether these are the first ones, which are unsafe where the opponent has not acted.
+        """
+        where = level.cut(self.tree, subgames)
+        acted = np.ones(where.num_subgames, np.bool_)
+        if first:
+            acted[:] = False
+            np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
+        size = self._count_payoffs(where)
+        most = self._most_payoffs()
+        for group in (np.nonzero(~acted)[0], np.nonzero(acted)[0]):
+            part = np.cumsum(size[group]) // most
+            for number in np.unique(part).tolist():
+                yield take_subgames(where, group[part == number])
+
+    def _count_payoffs(self, where: Cut) -> IntArray:
+        """`[S]` payoffs of the subgames' lookaheads."""
+        tree = self.tree
+        leaves = limit_at_decisions(tree, where, self.depth, self.player)
+        ends = tree.terminals[where.root[tree.terminals] >= 0]
+        ends = ends[leaf_above(tree, leaves)[ends] < 0]
+        count = np.zeros(where.num_subgames, np.int64)
+        for histories, payoffs in ((leaves, self.values.num_entries**2), (ends, 1)):
+            subgame = where.subgame[np.searchsorted(where.roots, where.root[histories])]
+            count += payoffs * np.bincount(subgame, minlength=len(count))
+        return count
+
+    def _most_payoffs(self) -> int:
+        limit = self.settings.memory_limit
+        return PART_CELLS if limit is None else max(1, min(PART_CELLS, limit // CELL_BYTES))
+
+    def search(self, where: Cut, above: Limit | None, report: Report, beside: Limit | None = None) -> Limit:
+        """Searches some subgames of one level, all at once.
+
+        Args:
+          where: at decisions of one level.
+          above: what the level above found, None at the first one.
+          report: is told the number of iterations done in each group of gadgets.
+          beside: what other searches of this level found; the result is theirs too.
+        """
+        leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
+        values = self._values(leaves)
+        look = build_lookahead(where, leaves, self.values.num_entries)
+        plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
+        here = prepare(look, values, self.player)
+        ranges = self.find_ranges(here, above, plan)
+        gadgets = self.gadgets
+        if above is None and not (self.tree.sequence[1 - self.player, where.roots] > 0).any():
+            gadgets = (Unsafe(),) * len(gadgets)
+        found = solve_lookahead(here, ranges, plan, gadgets, self.settings, report)
+        plan = plan.with_bodies(look, found.strategy)
+        self._count_visits(look, plan)
+        self.gap_max = np.maximum(self.gap_max, np.where(found.live, found.gap, 0).max(axis=0, initial=0))
+        self.searches += found.live.sum(axis=0)
+        self._assemble(look, plan.policy, found.live)
+        if beside is not None:
+            leaves, values = beside.joined(leaves, values)
+        return Limit(plan, leaves, values)
+
+    def _values(self, leaves: IntArray) -> FloatArray:
+        begin = time.perf_counter()
+        values = leaf_values(self.values, self.tree, leaves)
+        self.value_seconds += time.perf_counter() - begin
+        return values
+
+    def find_ranges(self, here: Prepared, above: Limit | None, fallback: Profile) -> Ranges:
+        """What the search above brings to the roots, or the blueprint if there was none."""
+        reach = root_reach(here.look, self.assembled)
+        if above is None:
+            return find_ranges(here, fallback, reach)
+        reached = here.look.cut.root[above.leaves] >= 0
+        inner = build_lookahead(here.look.cut, above.leaves[reached], here.look.num_entries)
+        return find_ranges(prepare(inner, above.values[reached], self.player), above.plan, reach)
+
+    def _count_visits(self, look: Lookahead, plan: Profile) -> None:
+        """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
+        rows = [
+            np.where(inside(look, p)[:, None], plan.policy.probabilities[p], self.assembled.probabilities[p])
+            for p in (0, 1)
+        ]
+        policy = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
+        chosen: list[FloatArray] = []
+        for player in (0, 1):
+            reach = policy.reach(player)[self.tree.sequence[player, look.leaves]]
+            state = np.searchsorted(plan.states[player], self.tree.infostate[player, look.leaves])
+            chosen.append(reach[:, None] * plan.choice[player][state])
+        lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
+        self.visits.append(Visits(look.leaves, self.tree.chance[look.leaves, None, None] * lanes))
+
+    def _assemble(self, look: Lookahead, plan: Policy, live: BoolArray) -> None:
+        """Takes over the decisions at the roots, and what the opponent was found to do below them."""
+        player, other = self.player, 1 - self.player
+        rows = [rows.copy() for rows in self.assembled.probabilities]
+        infosets = self.tree.infosets[player]
+        roots = look.roots[player]
+        infoset = np.unique(self.tree.infoset[player, look.cut.roots])
+        first = np.searchsorted(roots.infostate, self.tree.infostate[player, infosets.history[infoset]])
+        own = self.assembled.reach(player)[infosets.parent[infoset]] > 0
+        taken = own & live[roots.subgame[first]]
+        mask = np.zeros((len(infosets), taken.shape[1]), np.bool_)
+        mask[infoset] = taken
+        rows[player] = np.where(mask[infosets.infoset[1:]], plan.probabilities[player], rows[player])
+        rows[other] = np.where(inside(look, other)[:, None], plan.probabilities[other], rows[other])
+        self.assembled = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
