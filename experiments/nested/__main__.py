@@ -11,17 +11,21 @@ import pathlib
 from collections.abc import Sequence
 
 from experiments.common import show
-from experiments.nested import exploitability, matches, network, theorem
+from experiments.nested import exploitability, large, matches, network, paper_sizes, theorem, throughput
 from experiments.nested.common import settings_for
 from experiments.refinements.common import markdown
 from jaxgadget import enable_compilation_cache
 from jaxgadget.files import atomic_writer
 
-EXPERIMENTS = {one.NAME: one for one in (theorem, exploitability, matches, network)}
+EXPERIMENTS = {
+    one.NAME: one for one in (theorem, exploitability, matches, network, throughput, large, paper_sizes)
+}
+ONLY_BY_NAME = {paper_sizes.NAME}
+"""Take hours."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs what was asked for; everything by default."""
+    """Runs what was asked for; by default everything that does not take hours."""
     parser = argparse.ArgumentParser(
         prog="python -m experiments.nested",
         description=__doc__,
@@ -37,7 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(EXPERIMENTS)}")
     enable_compilation_cache()
     settings = settings_for(asked.folder, asked.smoke)
-    for name in asked.names or EXPERIMENTS:
+    usual = [name for name in EXPERIMENTS if asked.smoke or name not in ONLY_BY_NAME]
+    for name in asked.names or usual:
         experiment = EXPERIMENTS[name]
         frame = settings.data(name) if asked.redraw else settings.keep(name, experiment.compute(settings))
         if frame is None:

@@ -1,0 +1,130 @@
+"""Towards the paper's own sizes: enumeration, certificates and nested search, with their time and memory.
+
+Goofspiel 6 and Liar's Dice 2×3, minutes on two cores; `paper_sizes` is the same one size up.
+"""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import pandas as pd
+
+from experiments.nested.common import DEPTH, ENTRIES, ITERATIONS, SMALL, gadgets, piece
+from experiments.refinements.common import Settings, titled
+from jaxgadget import HistoryTree, enumerate_game, load, make_blueprints, solve
+from jaxgadget.batch import describe
+from jaxgadget.search.nested import Nested, nested_search
+from jaxgadget.search.portfolio import make_portfolio
+from jaxgadget.search.value import ExactValues
+
+NAME = "large"
+GAMES = (
+    "goofspiel(imp_info=True,num_cards=6,points_order=descending)",
+    "liars_dice(dice_sides=3,numdice=2)",
+)
+BLUEPRINT = "cfr+:20"
+"""An early average of CFR+."""
+
+SOLVE = 1000
+"""Iterations of PCFR+ that bracket the game's value."""
+
+SMOKE = {"entries": 3, "iterations": 10, "solve": 20}
+PAPER = {"entries": ENTRIES, "iterations": ITERATIONS, "solve": SOLVE}
+Result = TypeVar("Result")
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game and quantity."""
+    return compute_games(settings, GAMES, PAPER)
+
+
+def compute_games(settings: Settings, games: tuple[str, ...], how: dict[str, int]) -> pd.DataFrame:
+    """The same for some games."""
+    found: list[pd.DataFrame] = []
+    for game in SMALL if settings.smoke else games:
+        key = {"experiment": NAME, "game": game, "blueprint": BLUEPRINT, "depth": DEPTH}
+        key |= SMOKE if settings.smoke else how
+        found.append(piece(settings, key, lambda key=key: measure(key)))
+    return pd.concat(found, ignore_index=True)
+
+
+class Notes:
+    """What was measured, a row each; shown as it comes in, for it may take hours."""
+
+    def __init__(self, game: str):
+        self.game, self.rows = game, list[dict[str, Any]]()
+
+    def note(self, step: str, quantity: str, value: float) -> None:
+        """One number."""
+        self.rows.append({"game": self.game, "step": step, "quantity": quantity, "value": float(value)})
+        print(f"{titled(self.game)}: {step}, {quantity} {value:.6g}", file=sys.stderr, flush=True)
+
+    def timed(self, step: str, do: Callable[[], Result]) -> Result:
+        """Does something, and notes its time and the process's largest memory so far."""
+        begin = time.perf_counter()
+        result = do()
+        self.note(step, "seconds", time.perf_counter() - begin)
+        unit = 1 if sys.platform == "darwin" else 1024
+        self.note(step, "GiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30)
+        return result
+
+
+def measure(key: dict[str, Any]) -> pd.DataFrame:
+    """Goes through all steps for one game."""
+    notes = Notes(key["game"])
+    tree = notes.timed("enumerate", lambda: enumerate_game(load(key["game"])))
+    notes.note("enumerate", "histories", tree.num_histories)
+    notes.note("enumerate", "terminals", len(tree.terminals))
+    solved = notes.timed(
+        "solve",
+        lambda: solve(tree, algorithm="pcfr+", iterations=key["solve"], dtype="float32", progress=False),
+    )
+    notes.note("solve", "NashConv", solved.nash_conv)
+    bracket = -solved.best_response_values[0], solved.best_response_values[1]
+    notes.note("solve", "value at least", bracket[0])
+    notes.note("solve", "value at most", bracket[1])
+    for player in (0, 1):
+        found = notes.timed(
+            f"nested, player {player}", lambda player=player: search(tree, key, player, bracket)
+        )
+        note_nested(notes, f"nested, player {player}", found)
+    return pd.DataFrame(notes.rows)
+
+
+def search(tree: HistoryTree, key: dict[str, Any], player: int, bracket: tuple[float, float]) -> Nested:
+    """Nested search for one player, portfolio included."""
+    profile = make_blueprints(tree, key["blueprint"], progress=False)
+    entries = make_portfolio(profile, size=key["entries"], progress=False)
+    return nested_search(
+        tree,
+        profile,
+        gadgets(),
+        values=ExactValues(entries),
+        player=player,
+        depth=key["depth"],
+        iterations=key["iterations"],
+        value=bracket,
+        progress=False,
+    )
+
+
+def note_nested(notes: Notes, step: str, found: Nested) -> None:
+    """Exploitabilities, gaps and searches; `value` of a bracket is its middle."""
+    notes.note(step, "searches", int(found.searches.sum()))
+    notes.note(step, "seconds of search", float(found.seconds.sum()))
+    notes.note(step, "seconds in values", found.value_seconds)
+    notes.note(step, "largest gap", float(found.gap_max.max()))
+    notes.note(step, "blueprint exploitability", float(found.blueprint_exploitability[0]))
+    for lane, gadget in enumerate(found.gadgets):
+        name = describe(gadget).partition(", epsilon")[0]
+        notes.note(step, f"exploitability, {name}", float(found.nested_exploitability[lane]))
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Times, memory (the largest until then) and results."""
+    named = frame.assign(game=frame["game"].map(titled), what=frame["step"] + ": " + frame["quantity"])
+    return named.pivot_table(index="what", columns="game", values="value", sort=False).reset_index()

@@ -1,0 +1,24 @@
+"""`large` for Goofspiel 7 and Liar's Dice 2×4, the games of the paper's matches (Kubíček et al. 2026, §8.1).
+
+Hours on two cores, so it runs only when it is asked for by name.
+"""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from experiments.nested.large import PAPER, compute_games, summarise
+from experiments.refinements.common import Settings
+
+__all__ = ["NAME", "compute", "summarise"]
+
+NAME = "paper_sizes"
+GAMES = (
+    "liars_dice(dice_sides=4,numdice=2)",
+    "goofspiel(imp_info=True,num_cards=7,points_order=descending)",
+)
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game and quantity."""
+    return compute_games(settings, GAMES, PAPER)

@@ -1,0 +1,112 @@
+"""Searches a second against how many are searched at once, and the share of the time spent in the network.
+
+A batch is so many subgames times so many lanes (gadgets with ε of their own), all with one network's values.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.nested.common import (
+    DEPTH,
+    ENTRIES,
+    ITERATIONS,
+    LIARS_DICE_5,
+    SMALL,
+    TRAINED,
+    blueprint,
+    enumerated,
+    piece,
+    portfolio,
+)
+from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
+from jaxgadget import BlueprintPrior, Resolving
+from jaxgadget.search.limited import search_settings
+from jaxgadget.search.line import Line, decisions
+from jaxgadget.search.training import train_value
+
+NAME = "throughput"
+LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}
+"""Searches are those of the player's decision of that number."""
+
+LANES = (1, 8, 64)
+STEPS = 1
+"""Of training: time does not depend on what a network has learned."""
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, number of subgames and number of lanes."""
+    found: list[pd.DataFrame] = []
+    for game in SMALL if settings.smoke else (GOOFSPIEL, LIARS_DICE_5):
+        key = {"experiment": NAME, "game": game, "blueprint": TRAINED, "depth": DEPTH, "level": LEVEL[game]}
+        key |= (
+            {"entries": 3, "iterations": 10, "lanes": [1, 2]}
+            if settings.smoke
+            else {"entries": ENTRIES, "iterations": ITERATIONS, "lanes": list(LANES)}
+        )
+        found.append(piece(settings, key, lambda key=key: measure(settings, key)))
+    return pd.concat(found, ignore_index=True)
+
+
+def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
+    """Times batches of growing size, each after one of its shape has been compiled."""
+    game, spec, level = key["game"], key["blueprint"], key["level"]
+    tree = enumerated(game)
+    folder = settings.work / f"untrained-{titled(game)}-{key['entries']}".replace(" ", "-")
+    entries = portfolio(game, spec, key["entries"])
+    values = train_value(tree, entries, folder=folder, steps=STEPS, show_progress=False).values
+    levels, rows = decisions(tree, 0), list[dict[str, Any]]()
+    for lanes in key["lanes"]:
+        gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
+        how = search_settings("cfr+", (key["iterations"], None, 100), "float32", None, None)
+        line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], how)
+        above = None
+        for number in range(level):
+            above = line.search(levels[number].cut(tree), above, lambda done: None)
+        count = levels[level].num_subgames
+        for subgames in sorted({1, *(4**k for k in range(10) if 4**k < count), count}):
+            where = levels[level].cut(tree, np.arange(subgames))
+            line.search(where, above, lambda done: None)
+            before, begin = line.value_seconds, time.perf_counter()
+            line.search(where, above, lambda done: None)
+            rows.append(
+                {
+                    "game": game,
+                    "subgames": subgames,
+                    "lanes": lanes,
+                    "searches": subgames * lanes,
+                    "seconds": time.perf_counter() - begin,
+                    "network_seconds": line.value_seconds - before,
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Searches a second against searches at once; a panel a game, a line a number of lanes."""
+    groups = list(frame.groupby("game", sort=False))
+    figure, axes = make_axes(len(groups), 2, (4.4, 3.4))
+    for ax, (game, part) in zip(axes, groups, strict=True):
+        for lanes, line in part.groupby("lanes"):
+            rate = line["searches"] / line["seconds"]
+            ax.loglog(line["searches"], rate, marker="o", label=f"{lanes} lane{'s' * (lanes != 1)}")
+        ax.set(title=titled(str(game)), xlabel="searches at once", ylabel="searches a second")
+        ax.legend(frameon=False)
+    return figure
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Searches a second and the network's share, with the fewest and most subgames of every lane count."""
+    rate = frame["searches"] / frame["seconds"]
+    share = frame["network_seconds"] / frame["seconds"]
+    frame = frame.assign(
+        game=frame["game"].map(titled), **{"searches / s": rate, "in the network": share.map("{:.1%}".format)}
+    )
+    ends = frame.groupby(["game", "lanes"], sort=False)["subgames"].transform
+    kept = frame[(frame["subgames"] == ends("min")) | (frame["subgames"] == ends("max"))]
+    return kept[["game", "lanes", "subgames", "searches", "seconds", "searches / s", "in the network"]]
