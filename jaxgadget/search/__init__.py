@@ -14,18 +14,25 @@ from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.network import NetworkValues
 from jaxgadget.search.play import Player, PolicyPlayer
 from jaxgadget.search.portfolio import make_portfolio
+from jaxgadget.search.ranged import FixedValues, Limit, RangeValues, ResolvedValues
 from jaxgadget.search.searcher import SearchPlayer
 from jaxgadget.search.training import Training, train_value, visited_rmse
+from jaxgadget.search.trunk import LimitedTrunk, solve_trunk
 from jaxgadget.search.value import ExactValues, OwnValues, ValueFunction
 
 __all__ = [
     "ExactValues",
+    "FixedValues",
+    "Limit",
+    "LimitedTrunk",
     "Matches",
     "Nested",
     "NetworkValues",
     "OwnValues",
     "Player",
     "PolicyPlayer",
+    "RangeValues",
+    "ResolvedValues",
     "Search",
     "SearchPlayer",
     "Training",
@@ -38,6 +45,7 @@ __all__ = [
     "play_players",
     "replay",
     "search",
+    "solve_trunk",
     "train_value",
     "visited_rmse",
     "worst_matchup",

@@ -50,8 +50,8 @@ class LimitedTrunk:
         opponent's are alternative values (`ArrayValues`) to re-solve with below the limit.
       best_response_values: `[2, L]` what player 1 gets at most above the limit against player 0's average
         if leaf infostates are worth these values, then player 0 against player 1's.
-      gap: `[L]` NashConv of the depth-limited game if its values are linear in the ranges, else NaN:
-        other values certify nothing.
+      gap: `[L]` NashConv of the depth-limited game, in the precision of the solve, if its values are linear
+        in the ranges; else NaN, as nothing is certified.
       iterations: done.
       algorithm: the rule's name.
       seconds: `build`, `compile` and `run`.

@@ -70,9 +70,8 @@ def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
 @pytest.mark.parametrize(
     ("name", "spec", "rule"),
     [
-        ("kuhn_poker", "depth:1", "cfr+"),
-        (GOOFSPIEL, "depth:1", "pcfr+"),
-        (GOOFSPIEL, "one subgame", "dcfr"),
+        ("kuhn_poker", "depth:2", "cfr+"),
+        (GOOFSPIEL, "one subgame", "pcfr+"),
     ],
 )
 def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: str) -> None:
@@ -99,7 +98,7 @@ def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: 
             mine = found.policy.probabilities[player]
             np.testing.assert_allclose(mine, expected.probabilities[player], rtol=0, atol=ROUNDING)
             differ = max(differ, float(np.ptp(mine[rows_above(tree, where, player)], axis=1).max()))
-    assert found.gap.min() > 1e-3 and differ > 1e-2, "lanes differ"
+    assert found.gap.min() > 1e-3 and differ > 1e-3, "the solve has far to go, and lanes differ"
 
 
 def test_ranges_and_values_by_their_definition() -> None:
@@ -150,12 +149,11 @@ def test_nothing_below_the_limit_is_looked_at() -> None:
 # --- equilibria below the limit -----------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "spec"), [("kuhn_poker", "depth:1"), ("leduc_poker", "before-flop")])
-def test_resolved_values_are_cfr_d(name: str, spec: str) -> None:
+def test_resolved_values_are_cfr_d() -> None:
     """The same numbers from two pieces of code: strategies, values, and best responses above the limit."""
-    tree = game(name)
-    found = solve_trunk(tree, spec, ResolvedValues(7, "cfr"), iterations=4)
-    other = cfr_d(tree, spec, iterations=4, subgame_iterations=7, subgame_algorithm="cfr", progress=False)
+    tree = game("kuhn_poker")
+    found = solve_trunk(tree, "depth:1", ResolvedValues(7), iterations=4)
+    other = cfr_d(tree, "depth:1", iterations=4, subgame_iterations=7, progress=False)
     for player in (0, 1):
         np.testing.assert_allclose(found.values[player], other.values[player], rtol=0, atol=ROUNDING)
         np.testing.assert_allclose(
@@ -189,12 +187,12 @@ def resolved(found: LimitedTrunk, iterations: int) -> Policy:
 
 @pytest.mark.parametrize(
     ("name", "value", "iterations", "below", "most"),
-    [("kuhn_poker", KUHN_VALUE, 300, 200, 0.0025), (GOOFSPIEL, 0.0, 60, 60, 0.05)],
+    [("kuhn_poker", KUHN_VALUE, 300, 200, 0.0025), (GOOFSPIEL, 0.0, 60, 60, 0.01)],
 )
 def test_with_equilibria_below_the_trunk_is_part_of_one(
     name: str, value: float, iterations: int, below: int, most: float
 ) -> None:
-    """The bounds of `cfr_d`'s own tests, as shares of the payoff range."""
+    """What is left, as a share of the payoff range, is no more than `cfr_d`'s own tests allow."""
     tree = game(name)
     found = solve_trunk(tree, "depth:1", ResolvedValues(below), iterations=iterations)
     left = float(nash_conv(resolved(found, 300))[0])
@@ -219,14 +217,8 @@ class Critic(nnx.Module):
 def ask(definition: Any, weights: Any, ranges: Pair) -> Pair:
     """The lanes are the network's batch."""
     x = jnp.concatenate(ranges).astype(jnp.float32).T
-    both = nnx.merge(definition.value, weights)(x).T
+    both = nnx.merge(definition, weights)(x).T
     return both[: len(ranges[0])], both[len(ranges[0]) :]
-
-
-@jax.tree_util.register_static
-@dataclasses.dataclass(frozen=True)
-class Static:
-    value: Any
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,7 +231,7 @@ class Network:
     def __call__(self, limit: Limit) -> RangeFunction:
         size = len(limit.roots[0]) + len(limit.roots[1])
         definition, weights = nnx.split(Critic(size, nnx.Rngs(self.seed)))
-        return Partial(ask, Static(definition), weights)
+        return Partial(ask, definition, weights)
 
 
 def test_a_network_is_asked_inside_the_loop() -> None:

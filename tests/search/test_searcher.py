@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -140,7 +140,7 @@ def test_a_smaller_memory_limit_searches_in_parts(monkeypatch: pytest.MonkeyPatc
 
 def test_bad_input() -> None:
     tree, other = game("kuhn_poker"), game(GAMES[1])
-    uniform = Policy.uniform(tree)
+    uniform, make = Policy.uniform(tree), cast(Any, SearchPlayer)
     for blueprint, gadget, options, message in (
         (Policy.stack([uniform, uniform]), Resolving(), {}, "2 lanes; expected one"),
         (uniform, [Resolving(), MaxMargin()], {}, "2 gadgets; expected one"),
@@ -149,7 +149,7 @@ def test_bad_input() -> None:
         (uniform, Resolving(), {"algorithm": "lp"}, "algorithm='lp'"),
     ):
         with pytest.raises(ValueError, match=message):
-            SearchPlayer(blueprint, gadget, **({"values": values(tree)} | options))  # pyright: ignore
+            make(blueprint, gadget, **({"values": values(tree)} | options))
     player = SearchPlayer(uniform, Resolving(), values=values(tree))
     with pytest.raises(ValueError, match="goofspiel"):
         player.action_probabilities(other, 0, np.array([0]))
