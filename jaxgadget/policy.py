@@ -19,6 +19,7 @@ from jaxgadget.files import atomic_writer
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.tabular import read_row, write_table
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.truncated import places_in
 
 if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy
@@ -170,24 +171,24 @@ class Policy:
         return Policy(tree, (first, second), tuple(label for p in policies for label in p.labels))
 
     def on(self, tree: HistoryTree) -> Policy:
-        """The same policy for another enumeration of the same game.
+        """The same policy for another enumeration of the same game, which may be truncated.
 
         Raises:
-          ValueError: if the tree is of another game.
+          ValueError: if the tree is of another game, or goes deeper than the policy's.
         """
         check_tree(tree)
         if tree is self.tree:
             return self
-        same = tree.game.name == self.tree.game.name and all(
-            np.array_equal(a.action, b.action) and np.array_equal(a.parent, b.parent)
-            for a, b in zip(tree.infosets, self.tree.infosets, strict=True)
-        )
-        if not same:
-            raise ValueError(
-                f"policy {self.labels[0]!r} is for {self.tree.game.name!r}, not for {tree.game.name!r}; make "
-                "or load it for this game"
-            )
-        return Policy(tree, self.probabilities, self.labels)
+        place = places_in(self.tree, tree, "policy " + ", ".join(map(repr, self.labels[:1])))
+        pair: list[FloatArray] = []
+        for player, rows in enumerate(self.probabilities):
+            infosets, mine = tree.infosets[player], self.tree.infosets[player]
+            same = self.tree.infoset[player, place[infosets.history]]
+            shift = mine.first_sequence[same] - infosets.first_sequence
+            taken = np.arange(infosets.num_sequences - 1) + shift[infosets.infoset[1:]]
+            is_all = np.array_equal(taken, np.arange(len(rows)))
+            pair.append(rows if is_all else rows[taken])
+        return Policy(tree, (pair[0], pair[1]), self.labels)
 
     # --- what they say ----------------------------------------------------------------
 

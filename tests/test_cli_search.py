@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 import pathlib
 import re
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+import jaxgadget
 from jaxgadget.cli import app
+from jaxgadget.search import training
 
 NESTED = ["game", "iterations", "game_value", "rows"]
 NESTED_ROW = [
@@ -28,6 +32,10 @@ NESTED_ROW = [
     "searches",
     "seconds",
 ]
+TRAIN: tuple[object, ...] = (
+    *("train-value", "kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--iterations", 5, "--steps", 3),
+    *("--width", 8, "--batch-size", 4, "--learning-rate", 0.01, "--targets", "sampled"),
+)
 FAST = ("kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--iterations", 20)
 
 
@@ -41,9 +49,28 @@ def record(result: Result) -> dict[str, Any]:
     return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
 
 
-def test_nested() -> None:
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LOG_DRAWS", "FINAL_DRAWS"):
+            patch.setattr(training, name, 2**10)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[pathlib.Path, dict[str, Any], pathlib.Path]:
+    """A folder with a network, what the command said, and the curves."""
+    folder = tmp_path_factory.mktemp("trained")
+    out, picture = folder / "values", folder / "curves.png"
+    return out, record(run(*TRAIN, "--out", out, "--plot", picture, "--json", "-")), picture
+
+
+def test_nested(tmp_path: pathlib.Path) -> None:
     more = ("--player", "both", "--gadget", "resolving", "--prior", "none", "--prior", "blueprint")
-    found = record(run("nested", *FAST, *more, "--epsilon", 0.1, "--depth", 2, "--json", "-"))
+    files = ("--save", tmp_path / "nested.npz", "--json", "-")
+    found = record(run("nested", *FAST, *more, "--epsilon", 0.1, "--depth", 2, *files))
     assert list(found) == NESTED and found["iterations"] == 20
     low, high = found["game_value"]
     assert low <= -1 / 18 <= high and high - low < 1e-3
@@ -57,15 +84,28 @@ def test_nested() -> None:
     for row in found["rows"]:
         assert (row["blueprint"], row["depth"], row["k"], row["leaf"]) == ("cfr:3", 2, 3, "exact")
         assert 0 <= row["nested_exploitability"] < 1 and row["searches"] > 0 and row["gap_max"] > 0
+    # Both players' halves are in the file.
+    tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+    policy = jaxgadget.Policy.load(tmp_path / "nested.npz", tree)
+    for player in (0, 1):
+        np.testing.assert_allclose(
+            jaxgadget.exploitability(policy, player),
+            [row["nested_exploitability"] for row in found["rows"] if row["player"] == player],
+            atol=1e-6,
+        )
 
 
 def test_nested_shows_a_table() -> None:
     result = run("nested", *FAST, "--gadget", "unsafe")
     assert result.exit_code == 0
-    for words in ("Exploitability of player 0", "unsafe", "searches a second", "half of NashConv"):
-        assert words in re.sub(r"\s+", " ", result.stdout).replace(" searches, ", " searches a second "), (
-            words
-        )
+    text = re.sub(r"\s+", " ", result.stdout)
+    for words in (
+        "Exploitability of player 0",
+        "unsafe",
+        r"[1-9]\d* searches, \d+\.\d a second; \d+% of the time went into values at the limit",
+        "half of NashConv",
+    ):
+        assert re.search(words, text), words
 
 
 def test_match() -> None:
@@ -83,10 +123,8 @@ def test_match() -> None:
     assert again == found
 
 
-def test_train_value_then_search_with_it(tmp_path: pathlib.Path) -> None:
-    out = tmp_path / "values"
-    train = ("train-value", "kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--steps", 40, "--iterations", 5)
-    found = record(run(*train, "--out", out, "--json", "-"))
+def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
+    out, found, picture = trained
     assert list(found) == [
         "game",
         "k",
@@ -98,15 +136,53 @@ def test_train_value_then_search_with_it(tmp_path: pathlib.Path) -> None:
         "visited_rmse",
         "payoff_range",
     ]
-    assert (found["game"], found["k"], found["steps"], found["payoff_range"]) == ("kuhn_poker", 3, 40, 4.0)
+    assert (found["game"], found["k"], found["steps"], found["payoff_range"]) == ("kuhn_poker", 3, 3, 4.0)
     assert 0 < found["visited_rmse"] < 4 and found["examples_per_second"] > 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    described = json.loads((out / "network.json").read_text())
+    assert described["architecture"]["width"] == 8
+    settings = [described["training"][name] for name in ("batch_size", "learning_rate", "targets")]
+    assert settings == [4, 0.01, "sampled"]
+
+
+def test_the_same_command_goes_on_and_another_is_refused(
+    trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path],
+) -> None:
+    out, before, _ = trained
+    again = record(run(*TRAIN, "--out", out, "--json", "-"))
+    for name in ("seconds", "examples_per_second"):
+        del again[name]
+    assert again == {name: value for name, value in before.items() if name in again}
+    assert [row["step"] for row in json.loads((out / "log.json").read_text())] == [1, 2, 3]
+    result = run(*TRAIN, "--width", 16, "--out", out)
+    assert result.exit_code == 2 and "architecture width is 8, not 16" in result.stderr
+
+
+def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
+    out, _, _ = trained
     more = ("--gadget", "unsafe", "--leaf", out)
     (row,) = record(run("nested", *FAST, *more, "--json", "-"))["rows"]
-    assert row["leaf"] == "network" and row["nested_exploitability"] >= 0
-    result = run("nested", *FAST[:-4], "--k", 4, *more)
-    assert result.exit_code == 2 and "has K = 3, and --k is 4" in result.stderr
-    result = run("nested", "leduc_poker", "--blueprint", "uniform", "--k", 3, *more)
-    assert result.exit_code == 2 and "is for 'kuhn_poker', not for 'leduc_poker'" in result.stderr
+    assert row["leaf"] == str(out) and row["nested_exploitability"] >= 0
+    (row, _) = record(run("match", *FAST, *more, "--matches", 4, "--json", "-"))["rows"]
+    assert {row["row"], row["column"]} == {"unsafe", "blueprint"}
+    other_game = ("leduc_poker", "--blueprint", "uniform", "--k", 3)
+    for arguments, message in (
+        (("nested", *FAST[:-4], "--k", 4), "has K = 3, and --k is 4"),
+        (("nested", *other_game), "is for 'kuhn_poker', not for 'leduc_poker'"),
+        (("nested", *FAST, "--blueprint", "uniform"), "for another --blueprint than 'uniform'"),
+        (("match", "kuhn_poker", "--k", 3, "--blueprint", "cfr:4"), "for another --blueprint than 'cfr:4'"),
+    ):
+        result = run(*arguments, *more)
+        assert result.exit_code == 2 and message in result.stderr, arguments
+
+
+def test_what_was_trained_is_told_though_search_visits_no_leaf(tmp_path: pathlib.Path) -> None:
+    files = ("--out", tmp_path / "values", "--plot", tmp_path / "curves.svg", "--json", "-")
+    result = run(*TRAIN, "--depth", 5, *files)
+    assert result.exit_code == 0 and "no search ends before the game does at depth 5" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["visited_rmse"] is None and found["train_rmse"] > 0
+    assert "<svg" in (tmp_path / "curves.svg").read_text()
 
 
 def test_bad_input(tmp_path: pathlib.Path) -> None:

@@ -173,6 +173,25 @@ def test_another_enumeration_of_the_same_game_will_do(trees):
             policy.on(enumerate_game(load(other)))
 
 
+@pytest.mark.parametrize(("name", "depth"), [("kuhn_poker", 1), ("leduc_poker", 3), (GOOFSPIEL, 2)])
+def test_a_truncated_tree_takes_the_rows_that_it_has(trees, name, depth):
+    policy = Policy.stack([Policy.dirichlet(trees[name], seed) for seed in (3, 4)])
+    short = enumerate_game(load(name), depth=depth)
+    moved = policy.on(short)
+    assert moved.tree is short and moved.labels == policy.labels
+    for lane in (0, 1):
+        known = {(player, name): row for player, name, row in rows_of(policy, lane)}
+        kept = rows_of(moved, lane)
+        assert 0 < len(kept) < len(known)
+        assert all(row == known[player, name] for player, name, row in kept)
+    again = moved.on(enumerate_game(load(name), depth=depth))
+    assert_equal(again, moved)
+    with pytest.raises(
+        ValueError, match=r"'dirichlet:3' is for a tree of '.*' that was truncated at history"
+    ):
+        moved.on(trees[name])
+
+
 def test_reach_is_the_product_of_the_players_own_moves(trees):
     tree = trees[GOOFSPIEL]
     policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.geometric(tree, 0.5)])

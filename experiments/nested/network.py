@@ -13,6 +13,7 @@ import pandas as pd
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
+    GAMES,
     ITERATIONS,
     SMALL,
     TRAINED,
@@ -23,20 +24,22 @@ from experiments.nested.common import (
     portfolio,
     value,
 )
-from experiments.refinements.common import GOOFSPIEL, Settings, titled
+from experiments.refinements.common import Settings, titled
 from jaxgadget.search.nested import nested_search
 from jaxgadget.search.training import train_value, visited_rmse
 from jaxgadget.search.value import ExactValues
 
 NAME = "network"
 STEPS = 10_000
+PAIRS = [(game, TRAINED) for game in GAMES] + [("leduc_poker", spec) for spec in ("dirichlet:0", "cfr:100")]
+"""Games and blueprints; a network knows one blueprint's portfolio."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, player, gadget and prior, with the errors of the network."""
     found: list[pd.DataFrame] = []
-    for game in SMALL if settings.smoke else ("leduc_poker", GOOFSPIEL):
-        key = {"experiment": NAME, "game": game, "blueprint": TRAINED, "depth": DEPTH}
+    for game, spec in [(SMALL[0], TRAINED)] if settings.smoke else PAIRS:
+        key = {"experiment": NAME, "game": game, "blueprint": spec, "depth": DEPTH}
         key |= (
             {"entries": 3, "iterations": 10, "steps": 20}
             if settings.smoke
@@ -50,7 +53,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     """Trains a network for one game's portfolio and searches with it and with exact values."""
     game, spec = key["game"], key["blueprint"]
     tree, entries = enumerated(game), portfolio(game, spec, key["entries"])
-    folder = settings.work / f"values-{titled(game)}-{key['steps']}".replace(" ", "-")
+    folder = settings.work / f"values-{titled(game)}-{spec}-{key['steps']}".replace(" ", "-")
     training = train_value(tree, entries, folder=folder, steps=key["steps"], show_progress=False)
     exact, found = ExactValues(entries), dict[str, list[Any]]()
     for name, values in (("exact", exact), ("network", training.values)):
@@ -76,6 +79,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "game": game,
+            "blueprint": spec,
             "player": table["player"],
             "gadget": table["gadget"],
             "prior": table["prior"],
@@ -98,11 +102,12 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Errors as shares of the payoff range; exploitability with the network over that with exact values."""
     rows: list[dict[str, Any]] = []
-    for game, part in frame.groupby("game", sort=False):
+    for (game, spec), part in frame.groupby(["game", "blueprint"], sort=False):
         first, ratio = part.iloc[0], part["network"] / part["exact"]
         rows.append(
             {
                 "game": titled(str(game)),
+                "blueprint": spec,
                 "training s": first["train_seconds"],
                 **{
                     name: f"{first[f'{name}_rmse'] / first['payoff_range']:.2%}"

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from jaxgadget import options
+from jaxgadget.cli.search_options import (
+    BatchSize,
+    Blueprint,
+    Depth,
+    Entries,
+    Epsilon,
+    Leaf,
+    LearningRate,
+    Matches,
+    MatchPlot,
+    OneEpsilon,
+    Out,
+    Plot,
+    Seed,
+    Steps,
+    Targets,
+    Width,
+)
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json, written
 
@@ -47,87 +64,6 @@ Examples:
 
 EXACT = "exact"
 
-Blueprint = Annotated[
-    str,
-    typer.Option(
-        "--blueprint", metavar="SPEC", help="One blueprint, as for `refine`; its portfolio is the entries."
-    ),
-]
-Depth = Annotated[
-    int,
-    typer.Option(
-        "--depth",
-        metavar="D",
-        min=1,
-        help="Least number of moves down to the limit; it lies where the searching player decides again.",
-    ),
-]
-Entries = Annotated[
-    int,
-    typer.Option(
-        "--k",
-        metavar="K",
-        min=1,
-        help="Strategies that each player has to choose from at the limit; the first is the blueprint.",
-    ),
-]
-Leaf = Annotated[
-    str,
-    typer.Option(
-        "--leaf",
-        metavar="exact|DIR",
-        help="Values at the limit: exact, or a network that `train-value` made.",
-    ),
-]
-Epsilon = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--epsilon",
-        metavar="E",
-        show_default="0.02",
-        help="How likely the opponent errs towards the prior, at least 0 and below 1. *May be repeated.*",
-    ),
-]
-OneEpsilon = Annotated[
-    float,
-    typer.Option(
-        "--epsilon",
-        metavar="E",
-        help="How likely the opponent errs towards the prior, at least 0 and below 1.",
-    ),
-]
-Out = Annotated[
-    pathlib.Path,
-    typer.Option(
-        "--out",
-        metavar="DIR",
-        show_default=False,
-        help="Where checkpoints and the log are kept; the same command goes on with what is there.",
-    ),
-]
-Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Training steps.")]
-Seed = Annotated[int, typer.Option("--seed", metavar="SEED", min=0, help="Of everything that is drawn.")]
-Matches = Annotated[
-    int,
-    typer.Option("--matches", metavar="N", min=1, help="Of each pair; a match is a game in either seating."),
-]
-Targets = Annotated[
-    str,
-    typer.Option(
-        "--targets",
-        metavar="exact|sampled",
-        help="What the network learns from: exact expectations, or sampled returns where these do not fit.",
-    ),
-]
-Plot = Annotated[
-    pathlib.Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw the curves of the training: .png, .svg or .pdf."),
-]
-MatchPlot = Annotated[
-    pathlib.Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw the win rates as a heat map: .png, .svg or .pdf."),
-]
-
 
 def train_value(
     game: options.Game,
@@ -136,6 +72,9 @@ def train_value(
     k: Entries = 10,
     steps: Steps = 10_000,
     targets: Targets = EXACT,
+    width: Width = 256,
+    batch_size: BatchSize = 256,
+    learning_rate: LearningRate = 2e-3,
     seed: Seed = 0,
     depth: Depth = 1,
     iterations: options.Iterations = 200,
@@ -145,6 +84,7 @@ def train_value(
 ) -> None:
     """Train a network that predicts what histories are worth under every pair of continuation strategies.
 
+    These are made from the blueprint, so the network is for that one only.
     Errors are given over the histories trained on, over those held out, and over the leaves that nested
     search with the network visits (resolving with blueprint prior, both players, so many ITERATIONS each).
     """
@@ -156,12 +96,26 @@ def train_value(
 
     with working("portfolio"):
         portfolio = make_portfolio(profile, size=k, seed=seed)
-    training = train(tree, portfolio, folder=out, steps=steps, targets=targets, seed=seed)
-    error = _visited_error(tree, profile, portfolio, training.values, depth, iterations)
+    training = train(
+        tree,
+        portfolio,
+        folder=out,
+        steps=steps,
+        targets=targets,
+        seed=seed,
+        width=width,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+    )
     if plot is not None:
         from jaxgadget.report.training import draw_training
 
         _save(draw_training(training.log, payoff_range=training.payoff_range), plot)
+    try:
+        error = _visited_error(tree, profile, portfolio, training.values, depth, iterations)
+    except ValueError as problem:  # what was trained is told all the same
+        warn(f"The error over leaves that search visits is not known: {problem}")
+        error = math.nan
     if json is not None:
         write_json(json, report.training_record(training, error, steps))
     if json != STANDARD_OUTPUT:
@@ -180,7 +134,11 @@ def _visited_error(
     depth: int,
     iterations: int,
 ) -> float:
-    """Root mean squared error where nested search with these values ends, both players."""
+    """Root mean squared error where nested search with these values ends, both players.
+
+    Raises:
+      ValueError: if there is no such search, or none ends before the game does.
+    """
     from jaxgadget.search.nested import nested_search
     from jaxgadget.search.training import visited_rmse
     from jaxgadget.search.value import ExactValues
@@ -203,6 +161,8 @@ def _visited_error(
     from numpy import concatenate
 
     histories, weights = (concatenate(parts) for parts in zip(*found, strict=True))
+    if not len(histories):
+        raise ValueError(f"no search ends before the game does at depth {depth}; choose a smaller --depth")
     return visited_rmse(values, ExactValues(portfolio), tree, histories, weights)
 
 
@@ -243,7 +203,7 @@ def nested(
         found.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
         how["value"] = found[0].game_value
     if save is not None:
-        found[0].policy.save(save)
+        _join(found).save(save)
     if json is not None:
         records = [report.nested_record(one) for one in found]
         write_json(json, records[0] | {"rows": [row for record in records for row in record["rows"]]})
@@ -254,6 +214,14 @@ def nested(
     for one in found:
         notes = [constant_note(tree), *report.nested_notes(one)]
         show(report.nested_table(one), [*notes, *(last if one is found[-1] else [])])
+
+
+def _join(found: Sequence[Nested]) -> Policy:
+    """What was searched for: one player's half beside the blueprint's, or both players' halves."""
+    from jaxgadget.policy import Policy
+
+    first, second = found[0].policy, found[-1].policy
+    return Policy(first.tree, (first.probabilities[0], second.probabilities[1]), first.labels)
 
 
 def match(
@@ -368,8 +336,15 @@ def _find_values(tree: HistoryTree, profiles: Policy, leaf: str, k: int, seed: i
                 for lane in range(profiles.num_lanes)
             ]
     from jaxgadget.search.checkpoints import load_values
+    from jaxgadget.search.training import blueprint_digest
 
     values = load_values(leaf, tree)
     if values.num_entries != k:
         raise ValueError(f"--leaf {leaf!r} has K = {values.num_entries}, and --k is {k}; expected the same")
+    for lane, label in enumerate(profiles.labels):
+        if blueprint_digest(profiles.lane(lane)) != values.blueprint:
+            raise ValueError(
+                f"--leaf {leaf!r} was trained for another --blueprint than {label!r}; expected the same, as "
+                "it is the first of the strategies that the values are for"
+            )
     return [values] * profiles.num_lanes

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
+import operator
 import os
 import pathlib
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import chex
 import jax
 
 from jaxgadget.files import atomic_writer, make_folder
-from jaxgadget.search.encoding import Encoding
+from jaxgadget.machine import describe_device, find_versions
+from jaxgadget.search.encoding import Encoding, decision_histories
 from jaxgadget.search.learner import Progress
 from jaxgadget.search.network import Architecture, NetworkValues, abstract_weights
 from jaxgadget.tree.history import HistoryTree, check_tree
@@ -25,6 +29,8 @@ FORMAT_VERSION = 1
 DESCRIPTION = "network.json"
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
+MACHINE = "machine"
+"""What the weights' last bits depend on besides; another one is told, not refused."""
 
 Row = dict[str, float]
 """A row of the log."""
@@ -63,6 +69,10 @@ class TrainingFolder:
     Raises:
       ValueError: if the folder cannot be used, or holds another training.
       ImportError: if orbax is not installed.
+
+    Warns:
+      UserWarning: if the training there was begun with other versions of JAX or on another device or number
+        of cores.
     """
 
     def __init__(self, folder: str | os.PathLike[str], values: NetworkValues, training: dict[str, Any]):
@@ -76,13 +86,16 @@ class TrainingFolder:
             "architecture": dataclasses.asdict(values.shape),
             "encoding": dataclasses.asdict(values.encoding),
             "scale": values.scale,
+            "blueprint": values.blueprint,
             "training": training,
         }
+        machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
         found = _read_description(self.path)
         if found is None:
             with atomic_writer(self.path / DESCRIPTION) as file:
-                file.write(json.dumps(ours, indent=1).encode())
+                file.write(json.dumps(ours | {MACHINE: machine}, indent=1).encode())
             return
+        begun = found.pop(MACHINE, machine)
         wanted, kept = _flat(json.loads(json.dumps(ours))), _flat(found)
         for name in wanted | kept:
             if wanted.get(name) != kept.get(name):
@@ -90,6 +103,12 @@ class TrainingFolder:
                     f"folder={str(self.path)!r} holds another training: {name} is {kept.get(name)!r}, not "
                     f"{wanted.get(name)!r}; choose another folder or delete it"
                 )
+        if begun != machine:
+            warnings.warn(
+                f"the training in folder={str(self.path)!r} was begun with {begun} and goes on with "
+                f"{machine}: its weights will not be bit for bit those of one that was not cut off",
+                stacklevel=4,
+            )
 
     def load(self, begin: Progress) -> tuple[Progress, list[Row]]:
         """The newest checkpoint and the log so far; `begin` and no log if there is none.
@@ -135,37 +154,68 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
       folder: where it is.
       tree: the game's histories, possibly to a depth limit.
 
+    Returns:
+      The network. It is for the one blueprint that is entry 0 of its portfolio; `blueprint` stands for that.
+
     Raises:
       ValueError: if there is none, it cannot be read, or it is for another game.
       ImportError: if orbax is not installed.
     """
     check_tree(tree)
-    where = f"value network {os.fspath(folder)!r}"
-    found = _read_description(pathlib.Path(folder))
+    path, where = pathlib.Path(folder), f"value network {os.fspath(folder)!r}"
+    found = _read_description(path)
     if found is None:
         raise ValueError(f"{where} does not exist; expected a folder that train_value wrote")
-    if found["game"] != tree.game.name:
+    try:
+        values = _parse(found, os.fspath(folder))
+    except Exception as error:
+        raise _unreadable(path / DESCRIPTION, error) from error
+    if values.game != tree.game.name:
         raise ValueError(
-            f"{where} is for {found['game']!r}, not for {tree.game.name!r}; train one for this game"
+            f"{where} is for {values.game!r}, not for {tree.game.name!r}; train one for this game"
         )
-    encoding = dict(found["encoding"])
-    encoding["sizes"] = tuple(tuple(counts) for counts in encoding["sizes"])
-    shape = Architecture(**found["architecture"])
-    weights: Any = None
-    if (pathlib.Path(folder) / CHECKPOINTS).is_dir():
-        with _open(pathlib.Path(folder), only_read=True) as manager:
+    try:
+        values.encoding(tree, decision_histories(tree)[:1])
+    except Exception as error:
+        raise _unreadable(path / DESCRIPTION, error) from error
+    step = None
+    if (path / CHECKPOINTS).is_dir():
+        with _open(path, only_read=True) as manager:
             step = manager.latest_step()
             if step is not None:
-                weights = _restore(manager, step, {"weights": abstract_weights(shape)}, where)["weights"]
-    if weights is None:
+                values.weights = _restore(manager, step, {"weights": values.weights}, where)["weights"]
+    if step is None:
         raise ValueError(f"{where} has no checkpoint yet; train it longer")
+    return values
+
+
+def _parse(found: dict[str, Any], name: str) -> NetworkValues:
+    """The network that is described, with no weights yet but their shapes; any error if it is not."""
+    told: Any = found["encoding"]
+    sizes = tuple((int(first), int(second), int(chance)) for first, second, chance in told["sizes"])
+    encoding = Encoding(**(told | {"sizes": sizes}))
+    shape = Architecture(**{name: operator.index(count) for name, count in found["architecture"].items()})
+    if min(shape.num_entries, shape.width, shape.depth + 1) < 1 or shape.inputs != encoding.width:
+        raise ValueError(f"architecture {found['architecture']}")
+    scale = float(found["scale"])
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale {scale}")
+    if not isinstance(found["blueprint"], str | None):
+        raise ValueError(f"blueprint {found['blueprint']}")
     return NetworkValues(
-        game=found["game"],
+        game=str(found["game"]),
         shape=shape,
-        encoding=Encoding(**encoding),
-        scale=found["scale"],
-        weights=weights,
+        encoding=encoding,
+        scale=scale,
+        weights=abstract_weights(shape),
+        blueprint=found["blueprint"],
+        name=name,
     )
+
+
+def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
+    what = f"{type(error).__name__}: {error}"
+    return ValueError(f"{str(path)!r} cannot be read ({what}); expected what train_value wrote")
 
 
 def _read_description(folder: pathlib.Path) -> dict[str, Any] | None:
@@ -177,9 +227,7 @@ def _read_description(folder: pathlib.Path) -> dict[str, Any] | None:
         found: Any = json.loads(path.read_bytes())
         kind = (found["format"], found["version"])
     except Exception as error:
-        raise ValueError(
-            f"{str(path)!r} cannot be read ({type(error).__name__}); expected what train_value wrote"
-        ) from error
+        raise _unreadable(path, error) from error
     if kind != (FORMAT, FORMAT_VERSION):
         raise ValueError(
             f"{str(path)!r} is {kind[0]!r} version {kind[1]!r}; expected {FORMAT!r} version {FORMAT_VERSION}"

@@ -129,17 +129,39 @@ def determines_infostates(
       tree: the game's histories.
       encoder: a tree and `[H]` histories → `[H, width]`.
     """
-    histories, seen = decision_histories(tree), dict[bytes, tuple[int, ...]]()
+    try:
+        return _find_confused(tree, encoder) is None
+    except _Untold:
+        return False
+
+
+def check_encoding(tree: HistoryTree, encoding: Encoding) -> None:
+    """ValueError if a game's own method gives the same numbers where a player's infostates differ.
+
+    The message names two such histories. Built-in encodings are known not to.
+    """
+    confused = _find_confused(tree, encoding) if encoding.kind == "own" else None
+    if confused is not None:
+        first, second = map(tree.moves, confused)
+        raise ValueError(
+            f"encode() of {tree.game.name} returned the same numbers for histories {first} and {second}, "
+            "which a player can tell apart; expected numbers that determine both players' infostates"
+        )
+
+
+def _find_confused(
+    tree: HistoryTree, encoder: Callable[[HistoryTree, IntArray], Float32Array]
+) -> tuple[int, int] | None:
+    """Two histories where somebody acts, with equal encodings and unequal infostates, if there are any."""
+    histories, seen = decision_histories(tree), dict[bytes, int]()
     for begin in range(0, len(histories), CHUNK):
         rows = histories[begin : begin + CHUNK]
-        try:
-            values = np.ascontiguousarray(encoder(tree, rows))
-        except _Untold:
-            return False
-        for value, infostates in zip(values, tree.infostate[:, rows].T.tolist(), strict=True):
-            if seen.setdefault(value.tobytes(), tuple(infostates)) != tuple(infostates):
-                return False
-    return True
+        values = np.ascontiguousarray(encoder(tree, rows) + 0)  # -0 is 0
+        for value, history in zip(values, rows.tolist(), strict=True):
+            before = seen.setdefault(value.tobytes(), history)
+            if (tree.infostate[:, before] != tree.infostate[:, history]).any():
+                return before, history
+    return None
 
 
 def steps(tree: HistoryTree, histories: IntArray, length: int) -> IntArray:

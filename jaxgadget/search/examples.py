@@ -12,17 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.games.game import FloatArray, IntArray
-from jaxgadget.policy import Policy, check_policy
-from jaxgadget.search.encoding import CHUNK, Encoding, decision_histories
+from jaxgadget.policy import Policy
+from jaxgadget.search.encoding import CHUNK, Encoding, check_encoding, decision_histories
 from jaxgadget.search.learner import Examples
 from jaxgadget.search.network import NetworkValues
 from jaxgadget.search.returns import make_simulator
 from jaxgadget.search.value import ExactValues, ValueFunction, leaf_values
 from jaxgadget.solve.drive import check_iterations
-from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.tree.history import HistoryTree
 
 TARGET_BYTES = 4 * 2**30
 """What exact targets may take."""
+
+LARGEST = 2**31 - 1
+"""Of seeds, which the device draws from, and depths."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -41,32 +44,26 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name in ("steps", "batch_size", "width", "pairs"):
-            check_iterations(getattr(self, name), name)
+            object.__setattr__(self, name, check_iterations(getattr(self, name), name))
         for name in ("depth", "seed"):
             count = getattr(self, name)
-            if isinstance(count, bool) or not isinstance(count, int) or not 0 <= count < 2**31:
-                raise ValueError(f"{name}={count!r}: expected a whole number >= 0")
+            whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
+            if not whole or not 0 <= count <= LARGEST:
+                raise ValueError(f"{name}={count!r}: expected a whole number >= 0 and <= {LARGEST}")
+            object.__setattr__(self, name, int(count))
         if not _is_number(self.learning_rate) or not self.learning_rate > 0:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r}: expected a positive number, such as 1e-3"
             )
         if not _is_number(self.heldout) or not 0 <= self.heldout < 1:
             raise ValueError(f"heldout={self.heldout!r}: expected a share of at least 0 and below 1")
+        for name in ("learning_rate", "heldout"):
+            object.__setattr__(self, name, float(getattr(self, name)))  # NumPy's cannot be written as JSON
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, float | int) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def check_portfolio(tree: HistoryTree, portfolio: Policy) -> None:
-    """ValueError unless the portfolio is for this very tree or one like it."""
-    check_whole(tree)
-    check_policy(portfolio, "portfolio")
-    other = portfolio.tree
-    if (other.game.name, other.num_histories) != (tree.game.name, tree.num_histories):
-        raise ValueError(
-            f"portfolio is for {other!r}, not for {tree!r}; expected one for the tree of the whole game"
-        )
+def _is_number(value: Any) -> bool:
+    known = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+    return known and math.isfinite(value)
 
 
 def find_targets(portfolio: Policy, targets: str | ValueFunction) -> ValueFunction | None:
@@ -122,8 +119,12 @@ def make_examples(
       num_train: how many these are.
 
     Raises:
-      ValueError: if the targets would take too much memory, or are not finite.
+      ValueError: if all payoffs are equal, the game's own encoding tells too little, or the targets would
+        take too much memory or are not finite.
     """
+    if tree.payoff_range <= np.finfo(np.float64).tiny:
+        raise ValueError(f"tree={tree!r}: all payoffs are equal, so there is nothing to learn")
+    check_encoding(tree, values.encoding)
     size = 8 * len(order) * portfolio.num_lanes**2
     if source is not None and size > TARGET_BYTES:
         raise ValueError(

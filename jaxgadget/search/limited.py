@@ -22,7 +22,7 @@ from jaxgadget.progress import progress_bar
 from jaxgadget.refine import list_gadgets, make_settings, stack_blueprints
 from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_by_depth
 from jaxgadget.search.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
-from jaxgadget.search.value import ValueFunction, leaf_values
+from jaxgadget.search.value import ValueFunction, check_entries, leaf_values
 from jaxgadget.solve.devices import Device
 from jaxgadget.solve.drive import Report
 from jaxgadget.solve.gadget import Gadget
@@ -124,12 +124,17 @@ def search(
     leaves. Alternative values are the opponent's best responses, down to the limit, to the blueprint
     continued by entry 0. A depth beyond the end solves the subgames as `jaxgadget.refine` does.
 
+    The tree holds all from the game's root down to the limit: to search a public state deep in the game, even
+    one alone (`infostate`), its whole trunk is enumerated. `enumerate_game(game, depth=…)` can stop at the
+    limit; a blueprint and values for the whole game serve there too.
+
     Args:
       tree: the game's histories, at least to the limit.
       where: the cut; see `jaxgadget.cut`.
       blueprint: profiles.
       gadgets: by default those of `refine`.
-      values: at the leaves; one value function, or one for each blueprint.
+      values: at the leaves; one value function, or one for each blueprint. Nothing checks that entry 0 is
+        that blueprint, which alternative values take for granted.
       depth: D >= 1.
       player: who searches, 0 or 1.
       infostate: search only the subgame in which this infostate lies.
@@ -143,7 +148,7 @@ def search(
 
     Raises:
       ValueError: for bad arguments, an infoset on both sides of the limit, a value function that
-        returns no numbers, or gadgets that look at the trunk.
+        returns no numbers or too large ones for `dtype`, or gadgets that look at the trunk.
     """
     check_tree(tree)
     check_player(player)
@@ -167,11 +172,12 @@ def _solve(
     report: Report,
 ) -> Search:
     """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
-    known, plans, found = list[FloatArray](), list[Profile](), list[Searched]()
+    distinct = {id(one): one for one in values}
+    known = {key: leaf_values(one, look.tree, look.leaves, settings.dtype) for key, one in distinct.items()}
+    plans, found = list[Profile](), list[Searched]()
     for number, one in enumerate(values):
-        known.append(leaf_values(one, look.tree, look.leaves))
         mine = spread(profiles.lane(number), gadgets)
-        here, before = prepare(look, known[-1], player), Profile.of_blueprint(look, mine)
+        here, before = prepare(look, known[id(one)], player), Profile.of_blueprint(look, mine)
         ranges = find_ranges(here, before, root_reach(look, mine))
 
         def told(done: int, number: int = number) -> None:
@@ -185,7 +191,7 @@ def _solve(
 
     return Search(
         lookahead=look,
-        values=tuple(known),
+        values=tuple(known[id(one)] for one in values),
         player=player,
         blueprint=profiles,
         gadgets=gadgets,
@@ -210,6 +216,8 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
     Raises:
       ValueError: if there are neither one nor as many, or they have different numbers of entries.
     """
+    if isinstance(values, str):
+        raise ValueError(f"values={values!r}: expected a value function, such as ExactValues(portfolio)")
     several = list(values) if isinstance(values, Sequence) else [values] * count
     if len(several) != count:
         raise ValueError(
@@ -218,6 +226,7 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
     for one in several:
         if isinstance(one, type) or not callable(one) or not hasattr(one, "num_entries"):
             raise ValueError(f"values={one!r}: expected a value function, such as ExactValues(portfolio)")
+        check_entries(one.num_entries, "values.num_entries")
     if len({one.num_entries for one in several}) > 1:
         raise ValueError("values: value functions of different numbers of entries; expected one K for all")
     return several

@@ -259,7 +259,7 @@ class Line:
 
     def _values(self, leaves: IntArray) -> FloatArray:
         begin = time.perf_counter()
-        values = leaf_values(self.values, self.tree, leaves)
+        values = leaf_values(self.values, self.tree, leaves, self.settings.dtype)
         self.value_seconds += time.perf_counter() - begin
         return values
 

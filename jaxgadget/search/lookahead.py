@@ -108,7 +108,7 @@ class Lookahead:
         """
         treeplex, infosets = self.treeplex[player], self.tree.infosets[player]
         infoset = treeplex.infoset[treeplex.sequence_infoset]
-        above = infosets.first_sequence[np.maximum(infoset, 0)] - 1
+        above = np.append(infosets.first_sequence, 0)[np.maximum(infoset, 0)] - 1
         limit = infosets.num_sequences - 1 + (-2 - infoset) * self.num_entries
         first = np.where(infoset >= 0, above, limit)
         return np.where(infoset == -1, -1, first + treeplex.sequence_slot)

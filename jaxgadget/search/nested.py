@@ -29,7 +29,7 @@ from jaxgadget.search.value import ValueFunction
 from jaxgadget.solve.devices import Device
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.regret import Rule
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.history import HistoryTree, check_whole
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -151,7 +151,7 @@ def nested_search(
       ValueError: for bad arguments, a value function that returns no numbers, gadgets that look at the
         trunk, or a game in which an infoset of the opponent lies on both sides of a decision.
     """
-    check_tree(tree)
+    check_whole(tree)
     check_player(player)
     check_value(value, tree)
     profiles = stack_blueprints(blueprint).on(tree)
@@ -200,5 +200,12 @@ def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]
         iterations=first.settings.iterations,
         seconds=by_gadget([np.full(gadgets, line.seconds / gadgets) for line in lines]),
         value_seconds=sum(line.value_seconds for line in lines),
-        visits=tuple(Visits(*map(np.concatenate, zip(*line.visits, strict=True))) for line in lines),
+        visits=tuple(_join_visits(line) for line in lines),
     )
+
+
+def _join_visits(line: Line) -> Visits:
+    """Of all searches of a line; none of a player who never acts."""
+    size = line.values.num_entries
+    none = Visits(np.zeros(0, np.int64), np.zeros((0, size, size)))
+    return Visits(*map(np.concatenate, zip(none, *line.visits, strict=True)))

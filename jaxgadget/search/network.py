@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -120,6 +120,9 @@ class NetworkValues:
       encoding: how histories become its inputs.
       scale: the payoff range, the unit of its outputs.
       weights: its parameters.
+      blueprint: digest of both players' entry 0 of the portfolio that it was trained on, as
+        `blueprint_digest` gives it; None if that is not known.
+      name: what tables call it: the folder that it is in, else `network`.
       seconds: spent in it so far, encoding the histories included.
       calls: how often it was asked.
     """
@@ -129,9 +132,10 @@ class NetworkValues:
     encoding: Encoding
     scale: float
     weights: Weights
+    blueprint: str | None = None
+    name: str = "network"
     seconds: float = 0.0
     calls: int = 0
-    name: ClassVar[str] = "network"
 
     def __repr__(self) -> str:
         k, width, depth = self.shape.num_entries, self.shape.width, self.shape.depth

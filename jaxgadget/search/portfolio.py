@@ -16,10 +16,10 @@ from jaxgadget.blueprints import make_blueprints
 from jaxgadget.evaluate import best_response, normalise_rows
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy import Policy, check_policy
-from jaxgadget.search.value import check_entries, places_in
+from jaxgadget.search.value import check_entries
 from jaxgadget.solve.drive import MOST_ITERATIONS
 from jaxgadget.solver import cfr_checkpoints
-from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
+from jaxgadget.tree.history import HistoryTree, check_whole
 
 SIZE = 10
 """K if nothing is said; the refinement paper's."""
@@ -145,29 +145,6 @@ def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Po
         pair.append(np.where(_tilts(policy.tree, player, actions)[:, None], changed, rows))
     labels = tuple(f"{label} biased to {_ids(actions)}" for label in policy.labels)
     return Policy(policy.tree, (pair[0], pair[1]), labels)
-
-
-def check_portfolio(portfolio: object, tree: HistoryTree, size: int | None = None) -> Policy:
-    """A portfolio for a tree of its game, whole or truncated.
-
-    Args:
-      portfolio: what is checked, and returned.
-      tree: of the game in which it is to be used.
-      size: K that it must have, if that matters.
-
-    Raises:
-      ValueError: if it is no policy, has no entries or another number of them, or is for another game.
-    """
-    check_policy(portfolio, "portfolio")
-    check_tree(tree)
-    assert isinstance(portfolio, Policy)
-    found = check_entries(portfolio.num_lanes, "portfolio.num_lanes")
-    if size is not None and found != check_entries(size, "size"):
-        raise ValueError(f"portfolio has {found} entries a player, expected {size}")
-    check_whole(portfolio.tree)
-    if tree is not portfolio.tree:
-        places_in(portfolio.tree, tree)
-    return portfolio
 
 
 def _check_seed(seed: object) -> int:

@@ -98,17 +98,17 @@ class SearchPlayer:
         Raises:
           ValueError: if the tree is of another game, or as `nested_search` does.
         """
-        mine = self.blueprint.on(tree).tree
+        blueprint = self.blueprint.on(tree)
         if player not in self._seats:
-            levels = decisions(mine, player)
-            line = Line(mine, self.blueprint, self.gadgets, self.values, player, self.depth, self._settings)
+            levels = decisions(tree, player)
+            line = Line(tree, blueprint, self.gadgets, self.values, player, self.depth, self._settings)
             missing = [np.zeros(level.num_subgames, np.bool_) for level in levels]
             self._seats[player] = _Seat(line, levels, missing, [None] * len(levels))
         seat = self._seats[player]
-        number = own_moves(mine, player, histories)
+        number = own_moves(tree, player, histories)
         for level in np.unique(number).tolist():
             _search(seat, level, histories[number == level])
-        return PolicyPlayer(seat.line.assembled).action_probabilities(mine, player, histories)
+        return PolicyPlayer(seat.line.assembled).action_probabilities(tree, player, histories)
 
 
 def _search(seat: _Seat, level: int, histories: IntArray) -> None:

@@ -3,7 +3,8 @@
 An example is a history with either all its K × K exact values or a few sampled returns, each under a
 uniformly drawn pair of entries. Batches are drawn on the device inside one compiled loop. Everything
 random follows from the seed and the number of the step, so a training that was cut off and goes on
-ends with the very weights of one that was not (bit for bit on a CPU).
+ends with the very weights of one that was not: bit for bit on one CPU with one JAX and equally many cores,
+as the order in which XLA adds up depends on these.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget.games.game import FloatArray, IntArray
-from jaxgadget.policy import Policy
+from jaxgadget.policy import Policy, check_policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.search.checkpoints import Row, TrainingFolder
 from jaxgadget.search.encoding import find_encoding
-from jaxgadget.search.examples import Settings, check_portfolio, digest, find_targets, make_examples, split
+from jaxgadget.search.examples import Settings, digest, find_targets, make_examples, split
 from jaxgadget.search.learner import ERROR_PAIRS, Examples, Plan, advance, begin, mean_square
 from jaxgadget.search.network import Architecture, NetworkValues, initial_weights
 from jaxgadget.search.value import ValueFunction, leaf_values
 from jaxgadget.solve.drive import check_iterations, precision
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_whole
 
 PARTS = 50
 """By default so many checkpoints and rows of the log a training."""
@@ -90,11 +91,13 @@ def train_value(
     """Trains a network to predict what histories are worth under every pair of entries.
 
     AdamW on the mean squared error; the learning rate rises over 2 % of the steps, then falls as a cosine.
-    Histories with equally many moves share in proportion to the square root of their number.
+    Histories with equally many moves share in proportion to the square root of their number. The same
+    arguments give the same weights, however often a training was cut off: bit for bit with the same JAX on
+    the same CPU with equally many cores. With a folder a warning tells if one of these has changed.
 
     Args:
       tree: histories of the whole game.
-      portfolio: both players' K entries, lane by lane.
+      portfolio: both players' K entries, lane by lane; the values are for the blueprint that is entry 0.
       folder: keeps checkpoints and the log; a training that lies there goes on.
       steps: training steps.
       batch_size: histories a step, drawn with replacement.
@@ -102,7 +105,8 @@ def train_value(
       depth: residual blocks of two layers each.
       learning_rate: the largest.
       seed: of weights, batches, returns, and what is held out.
-      targets: `exact` expectations; `sampled` returns, where these do not fit; or a value function.
+      targets: `exact` expectations; `sampled` returns, where H × K × K numbers do not fit on the device (the
+        whole tree still must); or a value function, called once.
       pairs: sampled returns a history and step, each under a pair of entries drawn uniformly.
       histories: `[H]` what to learn; by default every history where a player acts.
       heldout: the share of them that is never trained on, drawn at random.
@@ -125,23 +129,25 @@ def train_value(
         heldout=heldout,
         targets=targets if isinstance(targets, str) else "own",
     )
-    check_portfolio(tree, portfolio)
-    every = check_iterations(max(1, steps // PARTS) if every is None else every, "every")
-    source = find_targets(portfolio, targets)
-    return _train(tree, portfolio, settings, source, histories, folder, every, show_progress)
+    return _train(tree, portfolio, settings, targets, histories, folder, every, show_progress)
 
 
 def _train(
     tree: HistoryTree,
     portfolio: Policy,
     settings: Settings,
-    source: ValueFunction | None,
+    targets: str | ValueFunction,
     histories: IntArray | None,
     folder: str | os.PathLike[str] | None,
-    every: int,
+    every: int | None,
     show_progress: bool | None,
 ) -> Training:
     began = time.perf_counter()
+    every = check_iterations(max(1, settings.steps // PARTS) if every is None else every, "every")
+    check_whole(tree)
+    check_policy(portfolio, "portfolio")
+    portfolio = portfolio.on(tree)
+    source = find_targets(portfolio, targets)
     order, num_train = split(tree, histories, settings)
     encoding = find_encoding(tree)
     shape = Architecture(
@@ -153,14 +159,14 @@ def _train(
         encoding=encoding,
         scale=tree.payoff_range,
         weights=initial_weights(shape, settings.seed),
+        blueprint=blueprint_digest(portfolio),
     )
-    described = dataclasses.asdict(settings) | {
-        "histories": digest(order),
-        "portfolio": digest(*portfolio.probabilities),
-    }
-    keeper = None if folder is None else TrainingFolder(folder, values, described)
     with precision(np.float32):
         examples = make_examples(tree, portfolio, values, settings, source, order, num_train)
+        keeper = None
+        if folder is not None:
+            described = _describe(settings, portfolio, order, examples)
+            keeper, values.name = TrainingFolder(folder, values, described), os.fspath(folder)
         plan = Plan(shape=shape, batch_size=settings.batch_size, pairs=settings.pairs)
         run = _Run(plan, examples, values, (num_train, len(order)), keeper, began)
         with progress_bar("training", settings.steps, show_progress) as report:
@@ -177,6 +183,23 @@ def _train(
         seconds=run.seconds(),
         heldout=np.sort(order[num_train:]),
     )
+
+
+def _describe(
+    settings: Settings, portfolio: Policy, order: IntArray, examples: Examples
+) -> dict[str, str | float | None]:
+    """What the weights depend on besides the network: of targets, what the other settings do not decide."""
+    own = examples.targets if settings.targets == "own" else None
+    return dataclasses.asdict(settings) | {
+        "histories": digest(order),
+        "portfolio": digest(*portfolio.probabilities),
+        "own targets": None if own is None else digest(np.asarray(own)),
+    }
+
+
+def blueprint_digest(portfolio: Policy) -> str:
+    """Stands for both players' entry 0, or for a blueprint of one lane: equal if all probabilities are."""
+    return digest(*(np.ascontiguousarray(rows[:, 0], np.float64) for rows in portfolio.probabilities))
 
 
 # --- the run ----------------------------------------------------------------------------
@@ -280,6 +303,8 @@ def visited_rmse(
     Raises:
       ValueError: if the weights have another shape, or are negative, not finite or all 0.
     """
+    if not len(histories):
+        raise ValueError("histories=[]: expected at least one leaf")
     error = leaf_values(values, tree, histories) - leaf_values(exact, tree, histories)
     weights = np.asarray(weights, np.float64)
     if weights.shape != error.shape or not (weights >= 0).all() or not 0 < weights.sum() < math.inf:

@@ -13,11 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray
 from jaxgadget.policy import Policy, check_policy
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
+from jaxgadget.tree.truncated import first_child, places_in
 
 SWEEP_BYTES = 2**30
 """What the values of two neighbouring levels may take; where K² pairs need more, they go in blocks."""
@@ -84,17 +86,20 @@ def check_entries(count: object, name: str = "num_entries") -> int:
     return int(count)
 
 
-def leaf_values(value: ValueFunction, tree: HistoryTree, histories: IntArray) -> FloatArray:
+def leaf_values(
+    value: ValueFunction, tree: HistoryTree, histories: IntArray, dtype: npt.DTypeLike = np.float64
+) -> FloatArray:
     """`[H, K, K]` a value function's values, checked.
 
     Args:
-      value: called once.
+      value: called once, not at all if there are no histories.
       tree: the game's histories.
       histories: `[H]` histories of it.
+      dtype: what will be computed in with these values.
 
     Raises:
-      ValueError: if `value` is no value function, a history is not one of the tree, or the values have
-        another shape or are not finite; the first such history is named.
+      ValueError: if `value` is no value function, a history is not one of the tree, or the values are no
+        real numbers, of another shape, not finite or too large for `dtype`; the first such history is named.
     """
     check_tree(tree)
     count = getattr(value, "num_entries", None)
@@ -105,24 +110,36 @@ def leaf_values(value: ValueFunction, tree: HistoryTree, histories: IntArray) ->
         )
     size = check_entries(count, "value.num_entries")
     histories = _checked(tree, histories)
-    answer = value(tree, histories)
-    try:
-        found = np.asarray(answer, np.float64)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"value={value!r} gave no numbers: {error}") from error
+    if len(histories) == 0:
+        return np.zeros((0, size, size))
+    found = _as_numbers(value, value(tree, histories))
     if found.shape != (len(histories), size, size):
         raise ValueError(
             f"value={value!r} gave values of shape {found.shape}, expected {(len(histories), size, size)} "
             "(histories, entries of player 0, entries of player 1)"
         )
-    bad = np.argwhere(~np.isfinite(found))
+    number = np.dtype(dtype)
+    most = float(np.finfo(number.name).max)
+    bad = np.argwhere(~(np.abs(found) <= most))
     if len(bad):
         row, first, second = bad[0].tolist()
+        large = f" up to {most:.1e}, as {number} holds" if np.isfinite(found).all() else ""
         raise ValueError(
             f"value={value!r} gave {found[row, first, second]} at {_describe(tree, int(histories[row]))} "
-            f"for entries {first} of player 0 and {second} of player 1; expected finite values"
+            f"for entries {first} of player 0 and {second} of player 1; expected finite values{large}"
         )
     return found
+
+
+def _as_numbers(value: ValueFunction, answer: object) -> FloatArray:
+    """What a value function gave, in float64; ValueError unless it is real numbers."""
+    try:
+        found = np.asarray(answer)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"value={value!r} gave no numbers: {error}") from error
+    if not np.can_cast(found.dtype, np.float64, "same_kind"):
+        raise ValueError(f"value={value!r} gave no numbers: expected real ones, not {found.dtype}")
+    return found.astype(np.float64)
 
 
 def _checked(tree: HistoryTree, histories: object) -> IntArray:
@@ -185,7 +202,7 @@ class ExactValues:
         check_tree(tree)
         histories = _checked(tree, histories)
         whole = self.portfolio.tree
-        places = histories if tree is whole else places_in(whole, tree)[histories]
+        places = histories if tree is whole else places_in(whole, tree, "portfolio")[histories]
         asked, inverse = np.unique(places, return_inverse=True)
         levels = _levels(whole, asked.astype(whole.parent.dtype))
         size = self.num_entries
@@ -195,38 +212,6 @@ class ExactValues:
             pair = (tables[0][:, first], tables[1][:, second])
             values[:, first, second] = _sweep(whole, levels, pair, len(asked))
         return values if np.array_equal(asked, places) else values[inverse]
-
-
-def places_in(whole: HistoryTree, tree: HistoryTree) -> IntArray:
-    """`[n]` where the histories of a tree, truncated or not, stand in the tree of the whole game.
-
-    Raises:
-      ValueError: if the trees are of different games.
-    """
-    kept = tree.cache.get("places in a whole tree")
-    if kept is not None and kept[0] is whole:
-        return kept[1]
-    place = np.zeros(tree.num_histories, whole.parent.dtype)
-    same = tree.game.name == whole.game.name
-    for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
-        if not same:
-            break
-        above = tree.parent[begin:end]
-        nth = np.arange(begin, end) - begin - np.searchsorted(above, above)
-        place[begin:end] = np.minimum(_first_child(whole, place[above]) + nth, whole.num_histories - 1)
-        same = np.array_equal(whole.action[:, place[begin:end]], tree.action[:, begin:end])
-    if not same:
-        raise ValueError(
-            f"portfolio is for {whole.game.name!r}, not for {tree.game.name!r}: expected one of this game, "
-            "made from a blueprint for its whole tree"
-        )
-    tree.cache["places in a whole tree"] = (whole, place)
-    return place
-
-
-def _first_child(tree: HistoryTree, histories: IntArray) -> IntArray:
-    """`[H]` the first child of every history, or where it would stand; the root is its own parent."""
-    return np.maximum(np.searchsorted(tree.parent, histories), 1)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -282,7 +267,7 @@ def _levels(tree: HistoryTree, asked: IntArray) -> list[_Level]:
 
 def _children(tree: HistoryTree, parents: IntArray) -> tuple[IntArray, IntArray]:
     """`[i + 1]` where the children of every parent (ascending) start, and the children themselves."""
-    first = _first_child(tree, parents)
+    first = first_child(tree, parents)
     count = np.searchsorted(tree.parent, parents, side="right") - first
     start = np.append(0, np.cumsum(count))
     if not len(parents):

@@ -6,7 +6,7 @@ entry l, a history is worth the expected payoff of the play that starts there: a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -40,6 +40,32 @@ def _visit(node: Node, strategies: tuple[Strategy, Strategy], worth: dict[Node, 
             weights = strategies[node.player][node.infoset].tolist()
         worth[node] = sum(weight * value for weight, value in zip(weights, below, strict=True))
     return worth[node]
+
+
+def limited_values(
+    game: Game, roots: Sequence[int], leaves: Mapping[int, Array], strategy: Strategy
+) -> Array:
+    """`[roots, …]` player 0's expected payoff from histories on, where play ends at leaves.
+
+    Args:
+      game: the whole game.
+      roots: where play begins.
+      leaves: what each leaf history is worth, all of one shape.
+      strategy: both players', before the leaves.
+    """
+    ends = {game.nodes[history]: value for history, value in leaves.items()}
+    nothing = np.zeros(np.shape(next(iter(leaves.values()))))
+
+    def visit(node: Node) -> Array:
+        if node in ends:
+            return ends[node]
+        if isinstance(node, Terminal):
+            return nothing + node.payoff
+        assert isinstance(node, Chance | Decision)
+        weights = node.weights if isinstance(node, Chance) else strategy[node.infoset].tolist()
+        return sum((w * visit(child) for w, child in zip(weights, node.children, strict=True)), nothing)
+
+    return np.stack([visit(game.nodes[history]) for history in roots])
 
 
 def mixed(root: Node, player: int, entries: Sequence[Strategy], weights: Sequence[float]) -> Strategy:

@@ -11,6 +11,7 @@ from jaxgadget.games.registry import list_games
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.search.encoding import (
     Encoding,
+    check_encoding,
     decision_histories,
     determines_infostates,
     encode,
@@ -168,6 +169,14 @@ class BadGuess(Guess):
         return np.full((len(histories), 2), np.nan)
 
 
+class DullGuess(Guess):
+    """Tells the first step only, and 0 in two ways."""
+
+    def encode(self, tree, histories):
+        moves = [tree.moves(h) for h in histories]
+        return np.array([[len(m), m[0] if m else -1, -0.0 if sum(m) > 1 else 0.0] for m in moves])
+
+
 class NarrowingGuess(Guess):
     def encode(self, tree, histories):
         return np.zeros((len(histories), 2 + len(histories)))
@@ -181,6 +190,19 @@ def test_users_rules_have_moves_or_their_own_encoding():
     assert find_encoding(tree) == Encoding("own", 4)
     (history,) = (h for h in range(tree.num_histories) if tree.moves(h) == (1, 0))
     assert encode(tree, np.array([history])).tolist() == [[2, 1, -1, 0]]
+    check_encoding(tree, find_encoding(tree))
+
+
+def test_own_encodings_that_tell_too_little_teach_nothing():
+    tree = enumerate_game(jaxgadget.load(DullGuess()))
+    for first in (0, 1):  # what player 0 said is not told; only of the number 1 by the sign of a zero
+        rows = [h for h in range(tree.num_histories) if len(m := tree.moves(h)) == 2 and m[0] == first]
+        assert len(np.unique(encode(tree, np.array(rows)), axis=0)) == 1
+    with pytest.raises(
+        ValueError, match=r"same numbers for histories \(0, 0\) and \(0, 1\), which a player can"
+    ):
+        check_encoding(tree, find_encoding(tree))
+    assert find_encoding(tree).kind == "own", "it may be asked all the same"
 
 
 def test_own_encodings_are_checked():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -27,11 +28,15 @@ from jaxgadget import (
     solve,
 )
 from jaxgadget.search.limited import Search, search
-from jaxgadget.search.lookahead import build_lookahead, limit_at_decisions, limit_by_depth
+from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_at_decisions, limit_by_depth
 from jaxgadget.search.solving import Profile, find_ranges, prepare, root_reach
 from jaxgadget.search.value import ExactValues, OwnValues
+from jaxgadget.solve.gadget import Gadget
+from tests.reference import efg
+from tests.reference.continuations import continuation_values, limited_values
 
 GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
+LEDUC = "leduc_poker(num_ranks=2,max_raises=1)"
 ROUNDING = 1e-12
 
 
@@ -54,55 +59,108 @@ def equilibrium(name: str) -> Policy:
     return solve(game(name), algorithm="pcfr+", iterations=1500).policy
 
 
-def limited_value(tree: HistoryTree, leaves: Any, values: Any, policy: Policy, choice: Any) -> float:
-    """Player 0's value of a profile, by recursion from the root down to the leaves."""
-    row = {int(h): i for i, h in enumerate(leaves)}
-    children: dict[int, list[int]] = {}
-    for h in range(1, tree.num_histories):
-        children.setdefault(int(tree.parent[h]), []).append(h)
-
-    def value(h: int) -> float:
-        if h in row:
-            mix = [choice[p][int(tree.infostate[p, h])] for p in (0, 1)]
-            return float(mix[0] @ values[row[h]] @ mix[1])
-        if h not in children:
-            return float(tree.payoff[h])
-        total = 0.0
-        for child in children[h]:
-            weight = tree.chance[child] / tree.chance[h]
-            for p in (0, 1):
-                if tree.action[p, child] >= 0:
-                    weight *= policy.probabilities[p][tree.sequence[p, child] - 1, 0]
-            total += weight * value(child)
-        return total
-
-    return value(0)
+@functools.cache
+def explicit(name: str) -> efg.Game:
+    return efg.from_tree(game(name))
 
 
-@pytest.mark.parametrize(("name", "depth"), [("kuhn_poker", 1), ("kuhn_poker", 2), (GOOFSPIEL, 2)])
-def test_the_payoff_is_that_of_an_explicit_recursion(name: str, depth: int) -> None:
-    tree, rng = game(name), np.random.default_rng(0)
-    where = cut(tree, "depth:0")
-    leaves = limit_by_depth(tree, where, depth)
-    portfolio = draws(tree, 1, 2, 3)
-    values = ExactValues(portfolio)(tree, leaves)
-    look = build_lookahead(where, leaves, 3)
+def strategies(policy: Policy, player: int) -> list[efg.Strategy]:
+    """A player's lanes as rows by infoset."""
+    infosets = policy.tree.infosets[player]
+    ends = infosets.first_sequence - 1 + infosets.num_actions
+    return [
+        {
+            (player, j): rows[first:last]
+            for j, (first, last) in enumerate(zip(infosets.first_sequence - 1, ends, strict=True))
+        }
+        for rows in policy.probabilities[player].T
+    ]
+
+
+def by_roots(look: Lookahead, values: Any, policy: Policy, choices: Any) -> Any:
+    """`[R_0, R_1, T]` the payoff of a lookahead by root infostates, for T choices `[states, T]` a player."""
     payoff = look.forest(values).form.payoff
-    for seed in (7, 8):
-        policy = Policy.dirichlet(tree, seed)
-        choice = [{int(s): rng.dirichlet(np.ones(3)) for s in states} for states in look.states]
-        plans = []
-        for p in (0, 1):
-            limit = np.array([choice[p][int(s)] for s in look.states[p]]).reshape(-1)
-            rows = np.append(policy.probabilities[p][:, 0], limit)
-            treeplex, places = look.treeplex[p], look.places(p)
-            plan = np.ones(treeplex.num_sequences)
-            for q, infoset in enumerate(treeplex.sequence_infoset.tolist()):  # levels from above
-                above = plan[treeplex.parent[infoset]]
-                plan[treeplex.num_roots + q] = above * (rows[places[q]] if places[q] >= 0 else 0)
-            plans.append(plan)
-        found = float(plans[0][payoff.row] @ (payoff.value * plans[1][payoff.column]))
-        assert found == pytest.approx(limited_value(tree, leaves, values, policy, choice), abs=ROUNDING)
+    plans: list[Any] = []
+    roots: list[Any] = []
+    for player in (0, 1):
+        treeplex, places = look.treeplex[player], look.places(player)
+        chosen = np.equal.outer(choices[player].T, np.arange(look.num_entries))  # [T, states, K]
+        above = np.repeat(policy.probabilities[player], len(chosen), axis=1)
+        rows = np.concatenate([above, chosen.reshape(len(chosen), -1).T])
+        plan, root = np.ones((treeplex.num_sequences, len(chosen))), np.arange(treeplex.num_sequences)
+        for q, infoset in enumerate(treeplex.sequence_infoset.tolist()):  # levels from above
+            here, parent = treeplex.num_roots + q, treeplex.parent[infoset]
+            plan[here] = plan[parent] * (rows[places[q]] if places[q] >= 0 else 0)
+            root[here] = root[parent]
+        plans.append(plan)
+        roots.append(root)
+    found = np.zeros((look.treeplex[0].num_roots, look.treeplex[1].num_roots, plans[0].shape[1]))
+    cells = payoff.value[:, None] * plans[0][payoff.row] * plans[1][payoff.column]
+    np.add.at(found, (roots[0][payoff.row], roots[1][payoff.column]), cells)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "depth", "player"),
+    [
+        ("kuhn_poker", "depth:1", 1, None),
+        (GOOFSPIEL, "depth:0", 2, None),
+        ("goofspiel(num_cards=3)", "depth:0", 1, None),
+        ("liars_dice(dice_sides=3)", "depth:2", 2, 0),
+        ("leduc_poker", "flop", 1, None),
+        ("leduc_poker", "before-flop", 1, None),
+        ("leduc_poker", "depth:1", 1, 1),
+    ],
+)
+def test_the_payoff_is_that_of_an_explicit_recursion(
+    name: str, where: str, depth: int, player: int | None
+) -> None:
+    """Every pair of entries everywhere, then a pair of its own at each leaf; root by root."""
+    tree, rng = game(name), np.random.default_rng(0)
+    spot = cut(tree, where)
+    leaves = (
+        limit_by_depth(tree, spot, depth) if player is None else limit_at_decisions(tree, spot, depth, player)
+    )
+    portfolio, policy = halves(draws(tree, 1, 2, 3), draws(tree, 4, 5, 6)), Policy.dirichlet(tree, 7)
+    look = build_lookahead(spot, leaves, 3)
+    pairs = np.array(list(np.ndindex(3, 3)))
+    choices: list[Any] = []
+    for p in (0, 1):
+        states = np.ones((len(look.states[p]), 1), int)
+        choices.append(np.concatenate([states * pairs[:, p], rng.integers(3, size=(len(states), 4))], axis=1))
+    found = by_roots(look, ExactValues(portfolio)(tree, leaves), policy, choices)
+    table = continuation_values(explicit(name), (strategies(portfolio, 0), strategies(portfolio, 1)))
+    place = [{int(s): i for i, s in enumerate(states)} for states in look.states]
+    worth = {
+        h: table[h][tuple(choices[p][place[p][int(tree.infostate[p, h])]] for p in (0, 1))]
+        for h in leaves.tolist()
+    }
+    played = strategies(policy, 0)[0] | strategies(policy, 1)[0]
+    below = limited_values(explicit(name), spot.roots.tolist(), worth, played)
+    expected = np.zeros_like(found)
+    for h, value in zip(spot.roots.tolist(), below, strict=True):
+        at = tuple(look.roots[p].infostate.tolist().index(tree.infostate[p, h]) for p in (0, 1))
+        expected[at] += tree.chance[h] * value
+    assert len(leaves) > 0 and np.ptp(expected[..., :9], axis=-1).max() > 1e-3, "pairs differ"
+    np.testing.assert_allclose(found, expected, rtol=0, atol=ROUNDING)
+
+
+@pytest.mark.parametrize(("name", "where", "depth"), [("kuhn_poker", "depth:0", 1), (LEDUC, "depth:1", 2)])
+def test_a_tree_to_the_limit_will_do(name: str, where: str, depth: int) -> None:
+    """With a blueprint and values for the whole game; in Kuhn player 1 then has no infoset."""
+    tree = game(name)
+    above = enumerate_game(load(name), depth=int(where.removeprefix("depth:")) + depth)
+    assert above.is_truncated and (name != "kuhn_poker" or len(above.infosets[1]) == 0)
+    blueprint = Policy.dirichlet(tree, 0)
+    values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
+    how: dict[str, Any] = {"values": values, "depth": depth, "iterations": 20, "dtype": "float64"}
+    whole, short = (search(t, where, blueprint, Resolving(), **how) for t in (tree, above))
+    for what in ("gadget_value", "gap", "live"):
+        np.testing.assert_array_equal(getattr(short, what), getattr(whole, what))
+    assert short.gap.max() > 0
+    for mine, theirs in zip(short.policy.probabilities, whole.policy.on(above).probabilities, strict=True):
+        np.testing.assert_array_equal(mine, theirs)
+    assert np.abs(short.policy.probabilities[0] - blueprint.on(above).probabilities[0]).max() > 0.1
 
 
 @pytest.mark.parametrize(
@@ -133,27 +191,38 @@ def test_one_entry_is_the_blueprint() -> None:
     """With K = 1 every leaf is worth what the blueprint makes of it, and so is the blueprint's trunk."""
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 3)
-    found = search(tree, "depth:0", blueprint, values=ExactValues(blueprint), depth=1, iterations=1)
-    (values,) = found.values
-    choice = [{int(s): np.ones(1) for s in states} for states in found.lookahead.states]
-    value = limited_value(tree, found.lookahead.leaves, values, blueprint, choice)
+    found = search(tree, "depth:0", blueprint, Unsafe(), values=ExactValues(blueprint), iterations=1)
+    (values,), leaves = found.values, found.lookahead.leaves
+    own = strategies(blueprint, 0), strategies(blueprint, 1)
+    expected = continuation_values(explicit("kuhn_poker"), own)[leaves]
+    assert expected.shape == (12, 1, 1)
+    np.testing.assert_allclose(values, expected, rtol=0, atol=ROUNDING)
+    worth = {h: values[i, 0, 0] for i, h in enumerate(leaves.tolist())}
+    (value,) = limited_values(explicit("kuhn_poker"), [0], worth, own[0][0] | own[1][0])
     assert value == pytest.approx(float(evaluate_policy(blueprint).value[0]), abs=ROUNDING)
 
 
-@pytest.mark.parametrize("player", (0, 1))
-def test_beyond_the_end_it_is_the_ordinary_subgame(player: int) -> None:
-    tree = game(GOOFSPIEL)
+@pytest.mark.parametrize(
+    ("name", "where", "player", "gadgets"),
+    [
+        (GOOFSPIEL, "depth:1", 0, [Unsafe(), Resolving(NoPrior()), MaxMargin(BlueprintPrior(), 0.01)]),
+        (LEDUC, "flop", 1, [Resolving(NoPrior()), Resolving(BlueprintPrior(), 0.01)]),
+    ],
+)
+def test_beyond_the_end_it_is_the_ordinary_subgame(
+    name: str, where: str, player: int, gadgets: list[Gadget]
+) -> None:
+    """To the last bit; policies are put together in another order."""
+    tree = game(name)
     blueprint = Policy.dirichlet(tree, 0)
-    gadgets = [Unsafe(), Resolving(NoPrior()), MaxMargin(BlueprintPrior(), 0.01)]
     how: dict[str, Any] = {"player": player, "iterations": 5, "dtype": "float64"}
-    found = search(tree, "depth:1", blueprint, gadgets, values=ExactValues(blueprint), depth=99, **how)
+    found = search(tree, where, blueprint, gadgets, values=ExactValues(blueprint), depth=99, **how)
     assert len(found.lookahead.leaves) == 0
-    whole = refine(tree, "depth:1", blueprint, gadgets, value=(0.0, 0.0), **how)
-    np.testing.assert_allclose(found.gadget_value, whole.gadget_value, rtol=0, atol=ROUNDING)
-    np.testing.assert_allclose(found.gap, whole.gap, rtol=0, atol=ROUNDING)
-    np.testing.assert_array_equal(found.live, whole.live)
+    whole = refine(tree, where, blueprint, gadgets, value=(0.0, 0.0), **how)
+    for what in ("gadget_value", "gap", "live"):
+        np.testing.assert_array_equal(getattr(found, what), getattr(whole, what))
     rows = found.policy.probabilities[player], whole.policy.probabilities[player]
-    np.testing.assert_allclose(*rows, rtol=0, atol=ROUNDING)
+    np.testing.assert_allclose(*rows, rtol=0, atol=4 * np.finfo(np.float64).eps)
     assert found.table["exploitability_bound"].isna().all(), "a depth limit has no bound"
 
 
@@ -189,14 +258,66 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
     assert 0 < seen < 2 * len(look.roots[1])
 
 
-def test_limits() -> None:
-    tree = game("leduc_poker")
-    where = cut(tree, "depth:0")
-    for depth in (1, 3):
-        assert limit_by_depth(tree, where, depth).tolist() == cut(tree, f"depth:{depth}").roots.tolist()
-    leaves = limit_at_decisions(tree, where, 1, 0)
-    assert (tree.infoset[0, leaves] >= 0).all() and (tree.num_moves[leaves] >= 2).all()
-    assert len(limit_by_depth(tree, where, 99)) == 0
+def first_on_every_path(tree: HistoryTree, roots: Any, depth: int, players: tuple[int, ...]) -> list[int]:
+    """Walks down from each root to the first history, so many moves below, where one of these decides."""
+    children: dict[int, list[int]] = {}
+    for h in range(1, tree.num_histories):
+        children.setdefault(int(tree.parent[h]), []).append(h)
+
+    def walk(h: int, moves: int) -> list[int]:
+        if moves >= depth and any(tree.infoset[p, h] >= 0 for p in players):
+            return [h]
+        acts = int(tree.infoset[:, h].max() >= 0)
+        return [end for child in children.get(h, []) for end in walk(child, moves + acts)]
+
+    return sorted(end for root in roots.tolist() for end in walk(root, 0))
+
+
+@pytest.mark.parametrize("name", ["leduc_poker", "goofspiel(num_cards=3)"])
+@pytest.mark.parametrize("above", ["depth:0", "depth:1"])
+def test_limits(name: str, above: str) -> None:
+    tree = game(name)
+    where = cut(tree, above)
+    for depth in (1, 2, 3):
+        everybody = first_on_every_path(tree, where.roots, depth, (0, 1))
+        assert limit_by_depth(tree, where, depth).tolist() == everybody
+        if everybody:  # a cut is never empty
+            assert everybody == cut(tree, f"depth:{depth + int(above[-1])}").roots.tolist()
+        for player in (0, 1):
+            leaves = limit_at_decisions(tree, where, depth, player).tolist()
+            assert leaves == first_on_every_path(tree, where.roots, depth, (player,))
+            assert len(leaves) > 0 or name != "leduc_poker", "only Goofspiel 3 is that short"
+    assert len(limit_by_depth(tree, where, 99)) == len(limit_at_decisions(tree, where, 99, 0)) == 0
+
+
+def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
+    tree, asked = game("kuhn_poker"), list[int]()
+    exact = ExactValues(draws(tree, 1, 2))
+
+    def noted(where: HistoryTree, histories: Any) -> Any:
+        asked.append(len(histories))
+        return exact(where, histories)
+
+    one, other = OwnValues(noted, 2), OwnValues(noted, 2)  # one function for two blueprints, one for one
+    profiles = draws(tree, 0, 3, 4)
+    how: dict[str, Any] = {"iterations": 2, "dtype": "float64"}
+    found = search(tree, "depth:1", profiles, Unsafe(), values=[one, other, one], **how)
+    assert asked == [6, 6], "by depth 2"
+    for values in found.values:
+        np.testing.assert_array_equal(values, exact(tree, found.lookahead.leaves))
+
+
+COUNTS: list[Any] = [0, -1, 2.5, True, None, "3", [1]]
+
+
+@dataclasses.dataclass
+class Counted:
+    """Says that it has so many entries."""
+
+    num_entries: Any
+
+    def __call__(self, tree: HistoryTree, histories: Any) -> Any:
+        return np.zeros((len(histories), 1, 1))
 
 
 def test_bad_input() -> None:
@@ -208,6 +329,12 @@ def test_bad_input() -> None:
         ({"depth": 1.5}, "depth=1.5"),
         ({"values": [exact, exact]}, "2 value functions for 1 blueprints"),
         ({"values": ExactValues}, "expected a value function"),
+        ({"values": "exact"}, "values='exact': expected a value function"),
+        *[({"values": Counted(bad)}, rf"values.num_entries={bad!r}".replace("[", r"\[")) for bad in COUNTS],
+        (
+            {"values": OwnValues(lambda t, h: np.full((len(h), 1, 1), 1e39), 1)},
+            r"gave 1e\+39 at .* as float32",
+        ),
         ({"values": OwnValues(lambda t, h: np.full((len(h), 2, 2), np.nan), 2)}, "history"),
         ({"values": OwnValues(lambda t, h: np.zeros((len(h), 3, 2)), 2)}, "shape"),
         ({"values": ExactValues(Policy.uniform(game(GOOFSPIEL)))}, "goofspiel"),

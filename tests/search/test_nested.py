@@ -185,6 +185,32 @@ def test_decisions_are_cuts() -> None:
     assert decisions(kuhn, 1)[0].roots.tolist() == cut(kuhn, "depth:1").roots.tolist()
 
 
+ONE_SIDED = """EFG 2 R "one" { "A" "B" }
+p "" 1 1 "" { "x" "y" } 0
+t "" 1 "" { 1 -1 }
+p "" 1 2 "" { "l" "r" } 0
+t "" 2 "" { 2 -2 }
+t "" 3 "" { 0 0 }
+"""
+
+
+def test_a_player_who_never_acts(tmp_path: Any) -> None:
+    """Player 0 finds the best there is; player 1 has nothing to search."""
+    path = tmp_path / "one.efg"
+    path.write_text(ONE_SIDED)
+    tree = game(str(path))
+    blueprint = Policy.uniform(tree)
+    how: dict[str, Any] = {"iterations": 50, "value": (2.0, 2.0)}
+    first, second = (nested(tree, blueprint, Resolving(), player=player, **how) for player in (0, 1))
+    np.testing.assert_allclose(first.nested_exploitability, 0, atol=0.01)
+    assert first.blueprint_exploitability > 0.9 and first.searches > 0
+    assert sum(visits.weights.sum() for visits in first.visits) > 0
+    assert second.searches == second.gap_max == 0 and second.policy.probabilities[1].shape == (0, 1)
+    (visits,) = second.visits
+    assert visits.histories.shape == (0,) and visits.weights.shape == (0, 3, 3)
+    np.testing.assert_allclose(second.nested_exploitability, second.blueprint_exploitability)
+
+
 def test_bad_input() -> None:
     tree = game("kuhn_poker")
     blueprint = Policy.uniform(tree)

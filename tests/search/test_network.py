@@ -162,6 +162,45 @@ def test_weights_of_another_architecture_are_refused(kuhn, tmp_path):
         load_values(tmp_path, kuhn)
 
 
+def test_damaged_descriptions_are_refused(kuhn, tmp_path):
+    save(tmp_path, make(kuhn))
+    text = (tmp_path / DESCRIPTION).read_text()
+    for path, damaged in (
+        (["game"], None),
+        (["architecture"], None),
+        (["architecture"], {"inputs": 12}),
+        (["architecture", "width"], 16.5),
+        (["architecture", "width"], "16"),
+        (["architecture", "num_entries"], 0),
+        (["architecture", "inputs"], 13),
+        (["encoding"], "moves"),
+        (["encoding"], {"kind": "moves"}),
+        (["encoding", "sizes"], 3),
+        (["encoding", "sizes"], [[1, 2]]),
+        (["encoding", "kind"], "built-in"),
+        (["encoding", "width"], 99),
+        (["scale"], "wide"),
+        (["scale"], float("nan")),
+        (["scale"], 0),
+        (["blueprint"], 3),
+    ):
+        described = json.loads(text)
+        place = described
+        for name in path[:-1]:
+            place = place[name]
+        if damaged is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = damaged
+        (tmp_path / DESCRIPTION).write_text(json.dumps(described))
+        with pytest.raises(
+            ValueError, match=r"network.json' cannot be read \(.+\); expected what train_value"
+        ):
+            load_values(tmp_path, kuhn)
+    (tmp_path / DESCRIPTION).write_text(text)
+    load_values(tmp_path, kuhn)
+
+
 def test_folders_without_a_network_are_refused(kuhn, tmp_path):
     with pytest.raises(ValueError, match="does not exist; expected a folder that train_value wrote"):
         load_values(tmp_path / "none", kuhn)

@@ -9,7 +9,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget import Policy, best_response, enumerate_game, evaluate_policy
-from jaxgadget.search.portfolio import DEFAULT_ENTRIES, biased, check_portfolio, make_portfolio
+from jaxgadget.search.portfolio import DEFAULT_ENTRIES, biased, make_portfolio
 from jaxgadget.search.value import ExactValues
 from jaxgadget.solver import cfr_checkpoints
 from jaxgadget.tree.history import HistoryTree
@@ -72,7 +72,7 @@ def test_portfolios_are_full_and_begin_with_the_blueprint(name: str, entries: Se
     for size in (1, 2, 5, 10):
         made = make_portfolio(blueprint(name), entries, size=size)
         assert made.num_lanes == size == len(set(made.labels))
-        assert check_portfolio(made, tree, size) is made
+        assert made.tree is tree
         for player in (0, 1):
             rows = made.probabilities[player]
             np.testing.assert_array_equal(rows[:, 0], blueprint(name).probabilities[player][:, 0])
@@ -318,25 +318,6 @@ def test_bad_blueprints(kuhn: HistoryTree):
     several = Policy.stack([Policy.uniform(kuhn), Policy.geometric(kuhn, 2)])
     with pytest.raises(ValueError, match=r"blueprint has 2 lanes \['uniform', 'geometric:2'\]: expected one"):
         make_portfolio(several)
-
-
-def test_bad_portfolios(kuhn: HistoryTree):
-    made = make_portfolio(blueprint("kuhn_poker"), size=3)
-    with pytest.raises(ValueError, match="portfolio=None: expected a Policy"):
-        check_portfolio(None, kuhn)
-    with pytest.raises(ValueError, match="tree='kuhn_poker': expected a HistoryTree"):
-        check_portfolio(made, "kuhn_poker")
-    with pytest.raises(ValueError, match="portfolio is for 'kuhn_poker', not for 'leduc_poker'"):
-        check_portfolio(made, enumerate_game(jaxgadget.load("leduc_poker")))
-    with pytest.raises(ValueError, match="portfolio has 3 entries a player, expected 10"):
-        check_portfolio(made, kuhn, 10)
-    with pytest.raises(ValueError, match="size=0: expected a whole number"):
-        check_portfolio(made, kuhn, 0)
-    empty = Policy(kuhn, (np.zeros((12, 0)), np.zeros((12, 0))), ())
-    with pytest.raises(ValueError, match="num_lanes=0: expected a whole number of at least 1"):
-        check_portfolio(empty, kuhn)
     short = enumerate_game(jaxgadget.load("kuhn_poker"), depth=1)
-    assert check_portfolio(made, short) is made
-    for use in (make_portfolio, lambda policy: check_portfolio(policy, kuhn)):
-        with pytest.raises(ValueError, match="expected a tree of the whole game"):
-            use(Policy.uniform(short))
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        make_portfolio(Policy.uniform(short))

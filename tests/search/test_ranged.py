@@ -31,7 +31,7 @@ from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.sequence import sequence_form
 
 KUHN_VALUE = -1 / 18
-GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 ROUNDING = 1e-12
 
 
@@ -126,11 +126,11 @@ def test_ranges_and_values_by_their_definition() -> None:
 
 def test_nothing_below_the_limit_is_looked_at() -> None:
     """A tree that ends at the limit gives the same; rows below are the blueprint's, or uniform."""
-    tree, short = game(GOOFSPIEL), enumerate_game(load(GOOFSPIEL), depth=2)
+    tree, short = game(GOOFSPIEL), enumerate_game(load(GOOFSPIEL), depth=1)
     blueprint = draws(tree, 3)
-    where = cut(tree, "depth:2")
+    where = cut(tree, "depth:1")
     whole = solve_trunk(tree, where, fixed(blueprint), blueprint=blueprint, iterations=20)
-    found = solve_trunk(short, "depth:2", fixed(blueprint), iterations=20)
+    found = solve_trunk(short, "depth:1", fixed(blueprint), iterations=20)
     lazy = solve_trunk(tree, where, fixed(blueprint), iterations=20, dtype="float32")
     for player in (0, 1):
         above = rows_above(tree, where, player)

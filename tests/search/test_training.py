@@ -15,7 +15,7 @@ from jaxgadget.search.encoding import decision_histories
 from jaxgadget.search.learner import ERROR_PAIRS, ERRORS_KEY, EVALUATED, mean_square
 from jaxgadget.search.network import Architecture, evaluate
 from jaxgadget.search.returns import make_simulator, sample_returns
-from jaxgadget.search.training import train_value, visited_rmse
+from jaxgadget.search.training import blueprint_digest, train_value, visited_rmse
 from jaxgadget.search.value import ExactValues, OwnValues
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 
@@ -273,6 +273,8 @@ def test_visited_rmse_weighs_pairs(kuhn):
     for bad in (np.zeros((2, 3, 3)), np.ones((2, 3)), -np.ones((2, 3, 3)), np.full((2, 3, 3), np.nan)):
         with pytest.raises(ValueError, match="weights"):
             visited_rmse(values, exact, tree, histories, bad)
+    with pytest.raises(ValueError, match="at least one leaf"):
+        visited_rmse(values, exact, tree, histories[:0], weights[:0])
 
 
 # --- what goes wrong --------------------------------------------------------------------
@@ -312,11 +314,47 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path):
         train_value(tree, portfolio, **{**SMALL, "width": 32}, folder=tmp_path)
     with pytest.raises(ValueError, match="game is 'kuhn_poker', not 'goofspiel"):
         train_value(*goofspiel, **SMALL, folder=tmp_path)
-    with pytest.raises(ValueError, match="training portfolio is"):
-        first, second = portfolio.probabilities
-        train_value(
-            tree, Policy(tree, (first[:, [1, 0, 2]], second), portfolio.labels), **SMALL, folder=tmp_path
-        )
+    first, second = portfolio.probabilities
+    for order, message in (([1, 0, 2], "blueprint is"), ([0, 2, 1], "training portfolio is")):
+        with pytest.raises(ValueError, match=message):
+            train_value(
+                tree, Policy(tree, (first[:, order], second), portfolio.labels), **SMALL, folder=tmp_path
+            )
+
+
+def test_other_numbers_from_an_own_function_are_another_training(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+
+    def own(number):
+        return OwnValues(lambda t, rows: np.full((len(rows), 3, 3), number), 3)
+
+    begun, again = (train_value(tree, portfolio, **SMALL, folder=tmp_path, targets=own(1.5)) for _ in "12")
+    assert same_weights(again, begun)
+    with pytest.raises(ValueError, match="training own targets is '"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path, targets=own(-1.5))
+
+
+def test_another_machine_is_told(kuhn, tmp_path, monkeypatch):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    monkeypatch.setattr(checkpoints, "describe_device", lambda: "cpu: another, 64 cores")
+    with pytest.warns(UserWarning, match="goes on with .*another, 64 cores.* not be bit for bit"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path)
+
+
+def test_a_network_knows_its_blueprint_and_folder(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    alone = train_value(tree, portfolio, **SMALL).values
+    kept = train_value(tree, portfolio, **SMALL, folder=tmp_path).values
+    loaded = load_values(tmp_path, tree)
+    assert alone.blueprint == kept.blueprint == loaded.blueprint == blueprint_digest(portfolio.lane(0))
+    assert (alone.name, kept.name, loaded.name) == ("network", str(tmp_path), str(tmp_path))
+    first, second = portfolio.probabilities
+    for pair in ((first[:, [1]], second[:, [0]]), (first[:, [0]], second[:, [1]])):
+        assert blueprint_digest(Policy(tree, pair, ("other",))) != alone.blueprint
 
 
 @pytest.mark.parametrize(
@@ -346,7 +384,7 @@ def test_bad_settings(kuhn, setting, message):
 
 
 def test_a_portfolio_of_another_game_or_too_large_targets(kuhn, goofspiel, monkeypatch):
-    with pytest.raises(ValueError, match="portfolio is for <HistoryTree of kuhn_poker"):
+    with pytest.raises(ValueError, match="policy 'a' is for 'kuhn_poker', not for 'goofspiel"):
         train_value(goofspiel[0], kuhn[1], **SMALL)
     shallow = enumerate_game(kuhn[0].game, depth=1)
     with pytest.raises(ValueError, match="expected a tree of the whole game"):

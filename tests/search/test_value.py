@@ -9,8 +9,9 @@ import jaxgadget
 from jaxgadget import Policy, enumerate_game, evaluate_policy
 from jaxgadget.games.game import CHANCE, TERMINAL
 from jaxgadget.search import value as value_module
-from jaxgadget.search.value import ExactValues, OwnValues, check_entries, leaf_values, places_in
+from jaxgadget.search.value import ExactValues, OwnValues, check_entries, leaf_values
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.truncated import places_in
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, mixed
 from tests.reference.random_games import SHAPES, random_policy, random_tree
@@ -155,11 +156,9 @@ def test_a_truncated_tree_asks_the_whole_one(name: str, depth: int):
     values = ExactValues(portfolio(name)[0])
     short = enumerate_game(jaxgadget.load(name), depth=depth)
     assert short.is_truncated
-    place = places_in(tree, short)
+    place = places_in(tree, short, "portfolio")
     assert [short.moves(h) for h in range(short.num_histories)] == [tree.moves(h) for h in place.tolist()]
     np.testing.assert_array_equal(values(short, short.leaves), values(tree, place[short.leaves]))
-    again = enumerate_game(jaxgadget.load(name))
-    np.testing.assert_array_equal(places_in(tree, again), every(tree))
 
 
 def test_portfolios_of_other_games(kuhn: HistoryTree):
@@ -246,10 +245,34 @@ def test_values_of_another_shape(kuhn: HistoryTree, shape: tuple[int, ...]):
         leaf_values(OwnValues(lambda tree, histories: np.zeros(shape), 2), kuhn, np.arange(3))
 
 
-@pytest.mark.parametrize("answer", [None, "no", [[1.0], [1.0, 2.0]], {}])
+@pytest.mark.parametrize(
+    "answer", [None, "no", [[1.0], [1.0, 2.0]], {}, [[["1.5"]]], np.full((1, 1, 1), 1 + 2j), [[[None]]]]
+)
 def test_values_that_are_no_numbers(kuhn: HistoryTree, answer: object):
     with pytest.raises(ValueError, match="gave"):
         leaf_values(OwnValues(lambda tree, histories: answer, 1), kuhn, np.arange(1))
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint64", "float16", "float32", "longdouble"])
+def test_any_real_numbers_will_do(kuhn: HistoryTree, kind: str):
+    found = leaf_values(OwnValues(lambda tree, rows: np.ones((len(rows), 1, 1), kind), 1), kuhn, np.arange(2))
+    assert found.dtype == np.float64 and found.tolist() == [[[1.0]], [[1.0]]]
+
+
+def test_values_too_large_for_what_is_computed_in(kuhn: HistoryTree):
+    values = OwnValues(lambda tree, histories: np.full((len(histories), 1, 1), -1e39), 1)
+    assert leaf_values(values, kuhn, np.arange(2)).max() == -1e39
+    with pytest.raises(
+        ValueError, match=r"gave -1e\+39 at .* finite values up to 3.4e\+38, as float32 holds"
+    ):
+        leaf_values(values, kuhn, np.arange(2), np.float32)
+
+
+def test_without_histories_nothing_is_asked(kuhn: HistoryTree):
+    def never(tree: HistoryTree, histories: np.ndarray) -> None:
+        raise AssertionError("asked")
+
+    assert leaf_values(OwnValues(never, 3), kuhn, np.zeros(0, int)).shape == (0, 3, 3)
 
 
 @pytest.mark.parametrize("count", [0, -1, 1.0, True, "3", None])

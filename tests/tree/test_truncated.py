@@ -1,6 +1,7 @@
 """Truncated trees: the whole tree less what lies below a depth, and nothing else is enumerated."""
 
 import dataclasses
+import re
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.tree.truncated import places_in
 from tests.reference.random_games import SHAPES, random_game
 
 EFG = """EFG 2 R "late" { "Ann" "Bob" }
@@ -371,3 +373,80 @@ def test_what_is_sent_says_which_histories_to_expand():
     next(levels)
     with pytest.raises(StopIteration):
         levels.send(np.zeros(1, np.bool_))
+
+
+# Where the histories of one tree stand in another
+
+
+def changed(tree, **fields):
+    """The tree with other arrays, and nothing remembered."""
+    return dataclasses.replace(tree, cache={}, **fields)
+
+
+def test_a_tree_is_found_in_itself_and_in_deeper_ones(game):
+    _, make = game
+    trees = [enumerate_game(make(), depth=depth) for depth in (1, 2, None)]
+    for i, short in enumerate(trees):
+        for whole in trees[i:]:
+            place = places_in(whole, short, "it")
+            assert [whole.moves(h) for h in place.tolist()] == list(map(short.moves, range(len(place))))
+            assert places_in(whole, short, "it") is place, "found once"
+    if trees[1].is_truncated and trees[1].num_histories < trees[2].num_histories:
+        with pytest.raises(ValueError, match=r"it is for a tree of .* that was truncated at history \("):
+            places_in(trees[1], trees[2], "it")
+
+
+def test_infostates_may_have_other_numbers():
+    whole = enumerate_game(KuhnPoker())
+    other = changed(whole, infostate=7 - 3 * whole.infostate)
+    np.testing.assert_array_equal(places_in(whole, other, "it"), np.arange(whole.num_histories))
+
+
+def differing(whole):
+    """The game's name stays, something else does not; and where that is first."""
+    last, h = whole.num_histories - 1, int(whole.terminals[0])
+    action, actor, chance, payoff = (
+        getattr(whole, name).copy() for name in ("action", "actor", "chance", "payoff")
+    )
+    action[:2, h] = action[:2, h][::-1]
+    actor[5] = ACTOR_BIT[1]
+    chance[last] *= 0.5
+    payoff[h] += 0.001
+    joined, split = whole.infostate.copy(), whole.infostate.copy()
+    first, second = whole.infosets[1].history[:2].tolist()
+    joined[1, joined[1] == joined[1, second]] = joined[1, first]
+    same = np.nonzero(split[0] == split[0, whole.infosets[0].history[0]])[0]
+    split[0, same[-1]] = split.max() + 1
+    return {
+        "moves": (changed(whole, action=action), h),
+        "actors": (changed(whole, actor=actor), 5),
+        "chance probabilities": (changed(whole, chance=chance), last),
+        "payoffs": (changed(whole, payoff=payoff), h),
+        "infostates of player 1": (changed(whole, infostate=joined), second),
+        "infostates of player 0": (changed(whole, infostate=split), int(same[-1])),
+    }
+
+
+@pytest.mark.parametrize("which", list(differing(enumerate_game(KuhnPoker()))))
+def test_another_game_of_the_same_name_is_refused(which):
+    whole = enumerate_game(KuhnPoker())
+    other, history = differing(whole)[which]
+    moves = re.escape(str(whole.moves(history)))
+    message = (
+        f"it is for another game that is called 'kuhn_poker': {which} differ at history {moves}; expected"
+    )
+    for one, two in ((whole, other), (other, whole)):
+        with pytest.raises(ValueError, match=message if one is whole or which != "moves" else "moves differ"):
+            places_in(one, two, "it")
+
+
+def test_a_game_with_fewer_moves_is_refused():
+    """The histories of the shorter ladder all stand in the longer one, where play goes on."""
+    short, long = (enumerate_game(StepwiseGame(Ladder(length))) for length in (2, 3))
+    for one, two in ((short, long), (long, short)):
+        with pytest.raises(ValueError, match=r"'ladder': (moves|actors) differ at history"):
+            places_in(one, two, "it")
+    with pytest.raises(ValueError, match="it is for 'ladder', not for 'kuhn_poker'"):
+        places_in(short, enumerate_game(KuhnPoker()), "it")
+    with pytest.raises(ValueError, match="expected a HistoryTree"):
+        places_in(short, "ladder", "it")
