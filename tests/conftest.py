@@ -63,7 +63,6 @@ UNOPTIMISED = {
     "test_program",
     "test_ranged",
     "test_readme",
-    "test_refine",
     "test_searcher",
     "test_sharding",
     "test_subgame",

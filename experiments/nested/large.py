@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from experiments.nested.common import DEPTH, ENTRIES, ITERATIONS, SMALL, gadgets, piece
+from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets, piece
 from experiments.refinements.common import Settings, titled
-from jaxgadget import HistoryTree, enumerate_game, load, make_blueprints, solve
+from jaxgadget import make_blueprints, solve
 from jaxgadget.batch import describe
 from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.portfolio import make_portfolio
@@ -29,26 +29,30 @@ GAMES = (
 BLUEPRINT = "cfr+:20"
 """An early average of CFR+."""
 
-SOLVE = 1000
-"""Iterations of PCFR+ that bracket the game's value."""
-
 SMOKE = {"entries": 3, "iterations": 10, "solve": 20}
-PAPER = {"entries": ENTRIES, "iterations": ITERATIONS, "solve": SOLVE}
+HOW = {"entries": ENTRIES, "iterations": 500, "solve": 1000}
+"""A sixth of the iterations of the other experiments: a level of Goofspiel 6 has 13 million payoffs."""
+
 Result = TypeVar("Result")
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game and quantity."""
-    return compute_games(settings, GAMES, PAPER)
+    return compute_games(settings, GAMES, HOW)
 
 
 def compute_games(settings: Settings, games: tuple[str, ...], how: dict[str, int]) -> pd.DataFrame:
-    """The same for some games."""
+    """The same for some games; what is finished of one is kept."""
     found: list[pd.DataFrame] = []
     for game in SMALL if settings.smoke else games:
-        key = {"experiment": NAME, "game": game, "blueprint": BLUEPRINT, "depth": DEPTH}
-        key |= SMOKE if settings.smoke else how
-        found.append(piece(settings, key, lambda key=key: measure(key)))
+        key: dict[str, Any] = {"experiment": NAME, "game": game} | (SMOKE if settings.smoke else how)
+        solved = piece(settings, key | {"step": "solve"}, lambda key=key: solve_whole(key))
+        values = solved.set_index("quantity")["value"]
+        bracket = float(values["value at least"]), float(values["value at most"])
+        found.append(solved)
+        for player in (0, 1):
+            mine = key | {"step": "nested", "player": player, "blueprint": BLUEPRINT, "depth": DEPTH}
+            found.append(piece(settings, mine, lambda mine=mine, bracket=bracket: search(mine, bracket)))
     return pd.concat(found, ignore_index=True)
 
 
@@ -73,47 +77,51 @@ class Notes:
         return result
 
 
-def measure(key: dict[str, Any]) -> pd.DataFrame:
-    """Goes through all steps for one game."""
+def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
+    """Lists a game and brackets its value."""
     notes = Notes(key["game"])
-    tree = notes.timed("enumerate", lambda: enumerate_game(load(key["game"])))
+    tree = notes.timed("enumerate", lambda: enumerated(key["game"]))
     notes.note("enumerate", "histories", tree.num_histories)
     notes.note("enumerate", "terminals", len(tree.terminals))
     solved = notes.timed(
         "solve",
         lambda: solve(tree, algorithm="pcfr+", iterations=key["solve"], dtype="float32", progress=False),
     )
+    notes.note("solve", "iterations", key["solve"])
     notes.note("solve", "NashConv", solved.nash_conv)
-    bracket = -solved.best_response_values[0], solved.best_response_values[1]
-    notes.note("solve", "value at least", bracket[0])
-    notes.note("solve", "value at most", bracket[1])
-    for player in (0, 1):
-        found = notes.timed(
-            f"nested, player {player}", lambda player=player: search(tree, key, player, bracket)
-        )
-        note_nested(notes, f"nested, player {player}", found)
+    notes.note("solve", "value at least", -solved.best_response_values[0])
+    notes.note("solve", "value at most", solved.best_response_values[1])
     return pd.DataFrame(notes.rows)
 
 
-def search(tree: HistoryTree, key: dict[str, Any], player: int, bracket: tuple[float, float]) -> Nested:
-    """Nested search for one player, portfolio included."""
+def search(key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
+    """Nested search for one player."""
+    notes, tree = Notes(key["game"]), enumerated(key["game"])
+    step = f"nested, player {key['player']}"
     profile = make_blueprints(tree, key["blueprint"], progress=False)
-    entries = make_portfolio(profile, size=key["entries"], progress=False)
-    return nested_search(
-        tree,
-        profile,
-        gadgets(),
-        values=ExactValues(entries),
-        player=player,
-        depth=key["depth"],
-        iterations=key["iterations"],
-        value=bracket,
-        progress=False,
+    entries = notes.timed(
+        f"{step}, portfolio", lambda: make_portfolio(profile, size=key["entries"], progress=False)
     )
+    found = notes.timed(
+        step,
+        lambda: nested_search(
+            tree,
+            profile,
+            gadgets(),
+            values=ExactValues(entries),
+            player=key["player"],
+            depth=key["depth"],
+            iterations=key["iterations"],
+            value=bracket,
+            progress=False,
+        ),
+    )
+    note_nested(notes, step, found)
+    return pd.DataFrame(notes.rows)
 
 
 def note_nested(notes: Notes, step: str, found: Nested) -> None:
-    """Exploitabilities, gaps and searches; `value` of a bracket is its middle."""
+    """Exploitabilities, which are known as exactly as the game's value is, gaps and searches."""
     notes.note(step, "searches", int(found.searches.sum()))
     notes.note(step, "seconds of search", float(found.seconds.sum()))
     notes.note(step, "seconds in values", found.value_seconds)

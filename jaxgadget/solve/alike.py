@@ -19,7 +19,6 @@ import numpy as np
 from jaxgadget.games.game import IntArray
 from jaxgadget.solve.forest import KindLanes, join_ranges, with_lanes
 from jaxgadget.solve.payoff import build_payoff
-from jaxgadget.solve.problem import absolute
 from jaxgadget.solve.structure import forest_rounding
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Entries
@@ -87,8 +86,8 @@ def stack(kinds: Sequence[KindLanes], forests: Sequence[Forest]) -> KindLanes | 
         return None
     entries = align([forest.form.payoff for forest in forests])
     dtype, rounding = first.epsilon.dtype, forest_rounding(forests[0])
-    payoff, magnitude = (build_payoff(e, dtype, rounding=rounding) for e in (entries, absolute(entries)))
-    structure = dataclasses.replace(first.structure, payoff=payoff, magnitude=magnitude)
+    payoff = build_payoff(entries, dtype, rounding=rounding)
+    structure = dataclasses.replace(first.structure, payoff=payoff, magnitude=payoff.absolute())
     blueprints = first.ranges.cbv.shape[1]
     ranges = join_ranges([kind.ranges for kind in kinds], len(kinds) * blueprints)
     return first._replace(

@@ -26,7 +26,6 @@ from jaxgadget.solve.problem import (
     Parts,
     Problem,
     Terms,
-    absolute,
     build_side,
     fixed_entry,
     follow,
@@ -39,7 +38,6 @@ from jaxgadget.solve.response import payoff_reaches
 from jaxgadget.solve.rows import RowSums, build_row_sums
 from jaxgadget.solve.structure import build_bodies, forest_rounding, pad_rows
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import SequenceForm
 from jaxgadget.tree.trunk import Trunk
 
 
@@ -220,6 +218,7 @@ def trunk_problem(
     ]
     sizes = [treeplex.num_sequences for treeplex in trunk.form.treeplex]
     below = _subgames(forest, num_lanes, dtype)
+    assert isinstance(below.payoff, MatrixPayoff)
     links = [
         pad_rows(trunk.link[p], below.sides[p].body.num_roots, size).astype(np.int32)
         for p, size in enumerate(sizes)
@@ -234,7 +233,7 @@ def trunk_problem(
         iterations=jax.device_put(np.asarray(iterations, np.int32)),
         outside=build_payoff(trunk.form.payoff, dtype),
         below=below,
-        magnitude=_magnitude(forest.form, dtype),
+        magnitude=below.payoff.absolute(),
         link=(jax.device_put(links[0]), jax.device_put(links[1])),
         linked=(linked[0], linked[1]),
     )
@@ -246,7 +245,7 @@ def trunk_problem(
         payoff=payoff,
         zero=no_zero(sides, num_lanes, dtype),
     )
-    return _with_zero_regret(problem, payoff, _magnitude(trunk.form, dtype))
+    return _with_zero_regret(problem, payoff, payoff.outside.absolute())
 
 
 def no_values(problem: Problem) -> RootSums:
@@ -276,10 +275,6 @@ def _subgames(forest: Forest, lanes: int, dtype: DTypeLike) -> Problem:
         payoff=build_payoff(forest.form.payoff, dtype, rounding=forest_rounding(forest)),
         zero=no_zero(sides, lanes, dtype),
     )
-
-
-def _magnitude(form: SequenceForm, dtype: DTypeLike) -> MatrixPayoff:
-    return build_payoff(absolute(form.payoff), dtype)
 
 
 @jax.jit

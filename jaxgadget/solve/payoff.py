@@ -100,6 +100,11 @@ class MatrixPayoff:
 
         return jax.tree.map(changed, self)
 
+    def absolute(self) -> MatrixPayoff:
+        """The payoff whose entries have no sign; what player 1 loses is still negative."""
+        forward, backward = (self.with_numbers(lambda x, s=s: jax.device_put(s * np.abs(x))) for s in (1, -1))
+        return MatrixPayoff(maps=(forward.maps[0], backward.maps[1]))
+
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
         return self.maps[player](reach[1 - player]), state
@@ -120,12 +125,12 @@ def build_payoff(
       form: `rows`, `blocks`, or `auto`: blocks if they are full enough.
       rounding: how sizes are rounded up.
     """
-    if form == "auto":
-        form = "blocks" if block_fill(entries) >= MIN_BLOCK_FILL else "rows"
-    if form == "blocks":
-        forward = _build_blocks(entries, dtype, rounding)
-        backward = _build_blocks(_turned(entries), dtype, rounding)
-        return MatrixPayoff(maps=(forward, backward))
+    if form != "rows":
+        label = _components(entries)
+        if form == "blocks" or _fill(entries, label) >= MIN_BLOCK_FILL:
+            forward = _build_blocks(entries, label, dtype, rounding)
+            backward = _build_blocks(_turned(entries), np.roll(label, -entries.shape[0]), dtype, rounding)
+            return MatrixPayoff(maps=(forward, backward))
     forward, backward = (
         build_row_sums(side.row, side.column, side.value, side.shape[0], dtype, rounding)
         for side in (entries, _turned(entries))
@@ -143,15 +148,20 @@ def payoff_bytes(entries: Entries, dtype: DTypeLike) -> int:
 
 def block_fill(entries: Entries) -> float:
     """Which share of the cells of all blocks is in use."""
-    label = _components(entries.row, entries.column, entries.shape)
+    return _fill(entries, _components(entries))
+
+
+def _fill(entries: Entries, label: IntArray) -> float:
     rows = np.bincount(label[np.unique(entries.row)])
     columns = np.bincount(label[entries.shape[0] + np.unique(entries.column)], minlength=len(rows))
     return len(entries.row) / max(int((rows * columns[: len(rows)]).sum()), 1)
 
 
-def _components(row: IntArray, column: IntArray, shape: tuple[int, int]) -> IntArray:
-    size = shape[0] + shape[1]
-    edges = coo_array((np.ones(len(row), np.int8), (row, column + shape[0])), (size, size))
+def _components(entries: Entries) -> IntArray:
+    """`[rows + columns]` the connected component of every row, then of every column."""
+    size = sum(entries.shape)
+    places = (entries.row, entries.column + entries.shape[0])
+    edges = coo_array((np.ones(len(entries.row), np.int8), places), (size, size))
     return connected_components(edges, directed=False)[1]
 
 
@@ -161,9 +171,8 @@ def _turned(entries: Entries) -> Entries:
     return Entries(row=entries.column, column=entries.row, value=-entries.value, shape=(columns, rows))
 
 
-def _build_blocks(entries: Entries, dtype: DTypeLike, rounding: Rounding) -> Blocks:
+def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding: Rounding) -> Blocks:
     row, column, shape = entries.row, entries.column, entries.shape
-    label = _components(row, column, shape)
     used_rows, used_columns = np.unique(row), np.unique(column)
     blocks, row_block = np.unique(label[used_rows], return_inverse=True)
     column_block = np.searchsorted(blocks, label[used_columns + shape[0]])

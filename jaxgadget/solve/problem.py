@@ -22,7 +22,7 @@ from jaxgadget.solve.regret import ZERO_REGRET, Bounds
 from jaxgadget.solve.rows import RowSums, build_row_sums, take_rows
 from jaxgadget.solve.treeplex import Level, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
-from jaxgadget.tree.sequence import Entries, Rounding, SequenceForm, exact_size
+from jaxgadget.tree.sequence import Rounding, SequenceForm, exact_size
 
 
 class Parts(NamedTuple):
@@ -188,21 +188,17 @@ def whole_game(
         )
         for side in sides
     ]
+    matrix = build_payoff(form.payoff, dtype, form=payoff)
     problem = Problem(
         order=(0, 1),
         sides=(sides[0], sides[1]),
         terms=(terms[0], terms[1]),
-        payoff=build_payoff(form.payoff, dtype, form=payoff),
+        payoff=matrix,
         zero=no_zero(sides, num_lanes, dtype),
     )
     if not solvable:
         return problem
-    return with_zero_regret(problem, build_payoff(absolute(form.payoff), dtype, form=payoff))
-
-
-def absolute(entries: Entries) -> Entries:
-    """The same entries without their signs."""
-    return dataclasses.replace(entries, value=np.abs(entries.value))
+    return with_zero_regret(problem, matrix.absolute())
 
 
 def no_zero(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:

@@ -18,7 +18,6 @@ from jaxgadget.solve.problem import (
     Parts,
     Side,
     Terms,
-    absolute,
     build_side,
     fixed_entry,
     follow,
@@ -69,12 +68,13 @@ def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
     num_subgames = rounding(forest.num_subgames)
     pairs = (forest.chance.row, forest.chance.column)
     other = 1 - player
+    payoff = build_payoff(forest.form.payoff, dtype, rounding=rounding)
     return Structure(
         player=player,
         num_subgames=num_subgames,
         sides=build_bodies(forest, dtype),
-        payoff=build_payoff(forest.form.payoff, dtype, rounding=rounding),
-        magnitude=build_payoff(absolute(forest.form.payoff), dtype, rounding=rounding),
+        payoff=payoff,
+        magnitude=payoff.absolute(),
         mass=build_row_sums(
             pairs[other], pairs[player], forest.chance.value, forest.chance.shape[other], dtype, rounding
         ),
