@@ -24,13 +24,15 @@ from experiments.nested.common import (
     portfolio,
     value,
 )
-from experiments.refinements.common import Settings, titled
+from experiments.refinements.common import GOOFSPIEL, Settings, titled
 from jaxgadget.search.nested import nested_search
 from jaxgadget.search.training import train_value, visited_rmse
 from jaxgadget.search.value import ExactValues
 
 NAME = "network"
-STEPS = 10_000
+STEPS, MORE_STEPS = 10_000, {GOOFSPIEL: 20_000}
+"""Of training; as many as ten minutes allow where 10,000 leave visible errors."""
+
 PAIRS = [(game, TRAINED) for game in GAMES] + [("leduc_poker", spec) for spec in ("dirichlet:0", "cfr:100")]
 """Games and blueprints; a network knows one blueprint's portfolio."""
 
@@ -43,7 +45,7 @@ def compute(settings: Settings) -> pd.DataFrame:
         key |= (
             {"entries": 3, "iterations": 10, "steps": 20}
             if settings.smoke
-            else {"entries": ENTRIES, "iterations": ITERATIONS, "steps": STEPS}
+            else {"entries": ENTRIES, "iterations": ITERATIONS, "steps": MORE_STEPS.get(game, STEPS)}
         )
         found.append(piece(settings, key, lambda key=key: measure(settings, key)))
     return pd.concat(found, ignore_index=True)

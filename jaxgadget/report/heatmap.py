@@ -25,24 +25,30 @@ def pairwise_heatmap(
     ax: Axes | None = None,
     *,
     title: str | None = None,
+    spread: float = 0.5,
     row_label: str = "Is this technique better …",
     column_label: str = "… than this one?\n(1: surely, 0: surely not)",
 ) -> Axes:
     """Draws how likely the row's technique is better than the column's; ½ is white.
 
-    Numbers that round to 0 or 1 but are neither stand as `<.01` and `>.99`.
+    Numbers that round to 0 or 1 but are neither stand as `<.01` and `>.99`. If the colours span less than a
+    tenth on either side of ½, numbers have a third decimal.
 
     Args:
       matrix: square, the same names as rows and columns; entries in [0, 1], on the diagonal NaN too.
         `paired_t_tests` makes one.
       ax: where to draw, else a new figure of matplotlib's pyplot, large enough for the names.
       title: what stands above.
+      spread: colours are full at ½ − spread and ½ + spread and beyond.
       row_label: what stands left of the rows' names.
       column_label: what stands below the columns' names.
 
     Raises:
-      ValueError: if the matrix is empty or not square, the names differ, or an entry lies outside [0, 1].
+      ValueError: if the matrix is empty or not square, the names differ, an entry lies outside [0, 1], or
+        `spread` outside (0, ½].
     """
+    if not 0 < spread <= 0.5:
+        raise ValueError(f"spread={spread!r}: expected a number above 0 and at most 0.5")
     from matplotlib.colors import LinearSegmentedColormap
 
     values = _check_matrix(matrix)
@@ -51,13 +57,22 @@ def pairwise_heatmap(
     longest = 0.055 * max(len(name) for name in names)
     ax = own_axes(ax, (max(0.46 * count, 1.4) + longest + 0.9, max(0.38 * count, 1.6) + 0.75 * longest + 1.1))
     colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=BLANK)
-    ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=0.0, vmax=1.0, aspect="auto")
+    low, high = 0.5 - spread, 0.5 + spread
+    ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=low, vmax=high, aspect="auto")
     for row, column in np.ndindex(count, count):
         number = float(values[row, column])
         if not np.isnan(number):
-            light = _luminance(colors(number))
+            light = _luminance(colors((number - low) / (high - low)))
             color = "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
-            ax.text(column, row, _written(number), ha="center", va="center", fontsize=8, color=color)
+            ax.text(
+                column,
+                row,
+                _written(number, 2 if spread >= 0.1 else 3),
+                ha="center",
+                va="center",
+                fontsize=8,
+                color=color,
+            )
     ax.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
     ax.set_yticks(range(count), names, fontsize=8)
     ax.set_xticks(np.arange(count - 1) + 0.5, minor=True)
@@ -90,12 +105,12 @@ def _check_matrix(matrix: pd.DataFrame) -> FloatArray:
     return values
 
 
-def _written(number: float) -> str:
+def _written(number: float, decimals: int) -> str:
     if 0 < number < 0.005:
         return "<.01"
     if 0.995 <= number < 1:
         return ">.99"
-    return f"{number:.2f}"
+    return f"{number:.{decimals}f}"
 
 
 def _luminance(color: tuple[float, float, float, float]) -> float:

@@ -19,11 +19,14 @@ SEATS = {
 }
 """Columns of a table of matches that can be drawn, and what they are."""
 
+SPREADS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+"""How far from ½ colours may reach."""
+
 
 def draw_matches(
     frame: pd.DataFrame, ax: Axes | None = None, *, value: str = "win_rate", title: str | None = None
 ) -> Axes:
-    """Draws the rows' win rates against the columns; ½ is white.
+    """Draws the rows' win rates against the columns; ½ is white, and the colours span what there is.
 
     Args:
       frame: from `Matches.frame` or `expected_matches`: one line for every ordered pair. Nobody need
@@ -58,6 +61,13 @@ def draw_matches(
         note += (
             f"\n{int(frame['matches'].min()):,} matches a pair,\n± {float(frame['ci95'].max()):.1g} at most"
         )
+    furthest = float(np.nanmax(np.abs(matrix.to_numpy() - 0.5), initial=0.0))
+    spread = min(one for one in SPREADS if one >= min(furthest, 0.5))
     return pairwise_heatmap(
-        matrix, ax, title=title, row_label="Win rate of …", column_label=f"… against\n{note}"
+        matrix,
+        ax,
+        title=title,
+        spread=spread,
+        row_label="Win rate of …",
+        column_label=f"… against\n{note}\ncolours: {0.5 - spread:g} to {0.5 + spread:g}",
     )

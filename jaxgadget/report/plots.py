@@ -143,9 +143,13 @@ def _format(path: str | os.PathLike[str]) -> str:
 
 def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
     """Scales and limits: a little air around the points, and room for the diagonal."""
+    from matplotlib.ticker import LogFormatterSciNotation
+
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
+        for axis in (ax.xaxis, ax.yaxis):  # labels at powers of ten alone, unless there are none of those
+            axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(0.7, 0.3)))
     for values, set_limits in ((x, ax.set_xlim), (y, ax.set_ylim)):
         low, high = float(values.min()), float(max(values.max(), x.max()))
         if log:

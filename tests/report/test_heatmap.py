@@ -54,6 +54,17 @@ def test_colours_diverge_at_one_half():
     assert np.ptp(cell_color(ax, 0, 0)) == 0 and 0.5 < cell_color(ax, 0, 0)[0] < 1, "no number is grey"
 
 
+def test_colours_may_span_less():
+    values = [[np.nan, 0.512, 0.49], [0.488, np.nan, 0.5], [0.51, 0.5, np.nan]]
+    ax = pairwise_heatmap(matrix(values), new_axes(), spread=0.01)
+    np.testing.assert_allclose(cell_color(ax, 0, 1), to_rgb(ENDS[2]), atol=0.01)
+    np.testing.assert_allclose(cell_color(ax, 0, 2), to_rgb(ENDS[0]), atol=0.01)
+    assert cells(ax)[0, 1] == "0.512"
+    for spread in (0.0, 0.6, -0.1):
+        with pytest.raises(ValueError, match="spread="):
+            pairwise_heatmap(matrix(), new_axes(), spread=spread)
+
+
 def test_numbers_can_be_read():
     steps = np.linspace(0, 1, 36).reshape(6, 6)
     ax = pairwise_heatmap(matrix(steps.tolist(), list("abcdef")), new_axes())
