@@ -34,7 +34,7 @@ MOST_MAPPINGS = 20_000
 when there are no more."""
 
 # What these say is about numbers, not about compiled code, and most of their time is compiling: without
-# LLVM's optimisations that takes half as long. Everything else runs what users run.
+# LLVM's optimisations that takes half as long. `make demo` compiles as users do, without XLA_FLAGS too.
 UNOPTIMISED = {
     "test_abstraction",
     "test_against_reference",

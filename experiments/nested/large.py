@@ -5,17 +5,20 @@ Goofspiel 6 and Liar's Dice 2×3, minutes on two cores; `paper_sizes` is the sam
 
 from __future__ import annotations
 
+import multiprocessing
+import pathlib
 import resource
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
 import pandas as pd
 
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets, piece
 from experiments.refinements.common import Settings, titled
-from jaxgadget import make_blueprints, solve
+from jaxgadget import enable_compilation_cache, make_blueprints, solve
 from jaxgadget.batch import describe
 from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.portfolio import make_portfolio
@@ -46,14 +49,33 @@ def compute_games(settings: Settings, games: tuple[str, ...], how: dict[str, int
     found: list[pd.DataFrame] = []
     for game in SMALL if settings.smoke else games:
         key: dict[str, Any] = {"experiment": NAME, "game": game} | (SMOKE if settings.smoke else how)
-        solved = piece(settings, key | {"step": "solve"}, lambda key=key: solve_whole(key))
+        solved = piece(settings, key | {"step": "solve"}, lambda key=key: apart(settings, solve_whole, key))
         values = solved.set_index("quantity")["value"]
         bracket = float(values["value at least"]), float(values["value at most"])
         found.append(solved)
         for player in (0, 1):
             mine = key | {"step": "nested", "player": player, "blueprint": BLUEPRINT, "depth": DEPTH}
-            found.append(piece(settings, mine, lambda mine=mine, bracket=bracket: search(mine, bracket)))
+            arguments = (settings, search, mine, bracket)
+            found.append(piece(settings, mine, lambda arguments=arguments: apart(*arguments)))
     return pd.concat(found, ignore_index=True)
+
+
+def apart(settings: Settings, do: Callable[..., pd.DataFrame], *arguments: Any) -> pd.DataFrame:
+    """What a function returns; in a process of its own, so that memory is counted from nothing."""
+    if settings.smoke:
+        return do(*arguments)
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
+        return process.submit(do, *arguments).result()
+
+
+def peak_memory() -> float:
+    """The largest memory that this process has had, in GiB."""
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 2**20
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
 
 
 class Notes:
@@ -68,17 +90,17 @@ class Notes:
         print(f"{titled(self.game)}: {step}, {quantity} {value:.6g}", file=sys.stderr, flush=True)
 
     def timed(self, step: str, do: Callable[[], Result]) -> Result:
-        """Does something, and notes its time and the process's largest memory so far."""
+        """Does something, and notes its time and the largest memory until then."""
         begin = time.perf_counter()
         result = do()
         self.note(step, "seconds", time.perf_counter() - begin)
-        unit = 1 if sys.platform == "darwin" else 1024
-        self.note(step, "GiB", resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30)
+        self.note(step, "GiB", peak_memory())
         return result
 
 
 def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
     """Lists a game and brackets its value."""
+    enable_compilation_cache()
     notes = Notes(key["game"])
     tree = notes.timed("enumerate", lambda: enumerated(key["game"]))
     notes.note("enumerate", "histories", tree.num_histories)
@@ -96,6 +118,7 @@ def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
 
 def search(key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
     """Nested search for one player."""
+    enable_compilation_cache()
     notes, tree = Notes(key["game"]), enumerated(key["game"])
     step = f"nested, player {key['player']}"
     profile = make_blueprints(tree, key["blueprint"], progress=False)
@@ -113,6 +136,8 @@ def search(key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
             depth=key["depth"],
             iterations=key["iterations"],
             value=bracket,
+            memory_limit=key.get("memory_limit"),
+            visits=False,
             progress=False,
         ),
     )

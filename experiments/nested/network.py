@@ -55,7 +55,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     """Trains a network for one game's portfolio and searches with it and with exact values."""
     game, spec = key["game"], key["blueprint"]
     tree, entries = enumerated(game), portfolio(game, spec, key["entries"])
-    folder = settings.work / f"values-{titled(game)}-{spec}-{key['steps']}".replace(" ", "-")
+    folder = settings.work / f"values-{titled(game)}-{spec}-{key['entries']}-{key['steps']}".replace(" ", "-")
     training = train_value(tree, entries, folder=folder, steps=key["steps"], show_progress=False)
     exact, found = ExactValues(entries), dict[str, list[Any]]()
     for name, values in (("exact", exact), ("network", training.values)):

@@ -17,8 +17,8 @@ GAMES = (
     "liars_dice(dice_sides=4,numdice=2)",
     "goofspiel(imp_info=True,num_cards=7,points_order=descending)",
 )
-HOW = {"entries": 3, "iterations": 100, "solve": 200}
-"""What two cores do in an hour or two; with an accelerator take those of `large`."""
+HOW = {"entries": 3, "iterations": 100, "solve": 200, "memory_limit": 3 << 30}
+"""Few iterations and entries, for two cores."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:

@@ -35,6 +35,9 @@ LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}
 """Searches are those of the player's decision of that number."""
 
 LANES = (1, 8, 64)
+REPETITIONS = 3
+"""The median counts. A search is all that it takes: values, lookahead, ranges, solve, certificate."""
+
 STEPS = 1
 """Of training: time does not depend on what a network has learned."""
 
@@ -64,7 +67,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     for lanes in key["lanes"]:
         gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
         how = search_settings("cfr+", (key["iterations"], None, 100), "float32", None, None)
-        line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], how)
+        line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], how, visits=False)
         above = None
         for number in range(level):
             above = line.search(levels[number].cut(tree), above, lambda done: None)
@@ -72,16 +75,20 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
         for subgames in sorted({1, *(4**k for k in range(10) if 4**k < count), count}):
             where = levels[level].cut(tree, np.arange(subgames))
             line.search(where, above, lambda done: None)
-            before, begin = line.value_seconds, time.perf_counter()
-            line.search(where, above, lambda done: None)
+            times: list[tuple[float, float]] = []
+            for _ in range(REPETITIONS):
+                before, begin = line.value_seconds, time.perf_counter()
+                line.search(where, above, lambda done: None)
+                times.append((time.perf_counter() - begin, line.value_seconds - before))
+            seconds, network = sorted(times)[REPETITIONS // 2]
             rows.append(
                 {
                     "game": game,
                     "subgames": subgames,
                     "lanes": lanes,
                     "searches": subgames * lanes,
-                    "seconds": time.perf_counter() - begin,
-                    "network_seconds": line.value_seconds - before,
+                    "seconds": seconds,
+                    "network_seconds": network,
                 }
             )
     return pd.DataFrame(rows)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ from jaxgadget.search.value import ValueFunction, leaf_values
 from jaxgadget.solve.drive import Report
 from jaxgadget.solve.entries import Unsafe
 from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.parts import take_subgames
 from jaxgadget.solve.ranges import Ranges
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.history import HistoryTree
@@ -32,8 +31,8 @@ from jaxgadget.tree.history import HistoryTree
 PART_CELLS = 1 << 24
 """Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
 
-CELL_BYTES = 128
-"""What a payoff takes on the host and the device while it is put there, measured on Goofspiel 6."""
+CELL_BYTES = 360
+"""What a payoff takes on the host and the device while it is put there: 350 bytes in Goofspiel 6."""
 
 
 class Decisions(NamedTuple):
@@ -60,10 +59,6 @@ class Decisions(NamedTuple):
             return roots
 
         return cut(tree, own_decision)
-
-    def below(self, where: Cut) -> IntArray:
-        """The subgames, ascending, that begin below a cut."""
-        return np.unique(self.subgame[where.root[self.roots] >= 0])
 
 
 def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
@@ -117,7 +112,7 @@ def inside(look: Lookahead, player: int) -> BoolArray:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Limit:
+class AtLimit:
     """What searches of one level found down to their limits; L lanes.
 
     Attributes:
@@ -146,7 +141,7 @@ class Line:
       gap_max: `[L]` the largest NashConv of a search's game.
       searches: `[L]` subgames that were searched.
       value_seconds: spent in the value function.
-      visits: where searches ended, a search each.
+      visits: where searches ended, a batch each; None if nobody asks.
     """
 
     def __init__(
@@ -158,6 +153,8 @@ class Line:
         player: int,
         depth: int,
         settings: Settings,
+        *,
+        visits: bool,
     ):
         self.tree, self.player, self.depth, self.settings = tree, player, depth, settings
         self.gadgets, self.values = tuple(gadgets), values
@@ -166,7 +163,7 @@ class Line:
         self.gap_max = np.zeros(len(gadgets))
         self.searches = np.zeros(len(gadgets), np.int64)
         self.seconds = self.value_seconds = 0.0
-        self.visits: list[Visits] = []
+        self.visits: list[Visits] | None = [] if visits else None
 
     def run(self, levels: Sequence[Decisions], report: Report) -> None:
         """Searches at all decisions, part by part, and below a part before the next one.
@@ -180,12 +177,16 @@ class Line:
         def told(subgames: int, iterations: int) -> None:
             report(done + subgames * iterations)
 
-        def descend(number: int, subgames: IntArray, above: Limit | None) -> None:
+        def descend(number: int, subgames: IntArray, above: AtLimit | None) -> None:
             nonlocal done
-            for where in self.parts(levels[number], subgames, first=number == 0):
-                found = self.search(where, above, functools.partial(told, where.num_subgames))
-                done += where.num_subgames * self.settings.iterations
-                below = levels[number + 1].below(where) if number + 1 < len(levels) else subgames[:0]
+            for part in self.parts(levels[number], subgames, first=number == 0):
+                where = levels[number].cut(self.tree, part)
+                found = self.search(where, above, functools.partial(told, len(part)))
+                done += len(part) * self.settings.iterations
+                below = subgames[:0]
+                if number + 1 < len(levels):
+                    below = self._below(levels[number + 1], where)
+                del where  # as long as the tree; what is searched below must not wait for it
                 if len(below):
                     descend(number + 1, below, found)
 
@@ -193,7 +194,21 @@ class Line:
             descend(0, np.arange(levels[0].num_subgames), None)
         self.seconds = time.perf_counter() - begin
 
-    def parts(self, level: Decisions, subgames: IntArray, *, first: bool) -> Iterator[Cut]:
+    def _below(self, level: Decisions, where: Cut) -> IntArray:
+        """The subgames of the next decisions that lie below some of this one's."""
+        inside = where.root[level.roots] >= 0
+        found = np.unique(level.subgame[inside])
+        across = found[np.isin(found, level.subgame[~inside])]
+        if len(across):
+            root = int(level.roots[level.subgame == across[0]][0])
+            raise ValueError(
+                f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
+                f"the decision before, which do not fit together ({self._most_payoffs()} payoffs); "
+                "expected a larger memory_limit"
+            )
+        return found
+
+    def parts(self, level: Decisions, subgames: IntArray, *, first: bool) -> list[IntArray]:
         """Subgames that are searched together: as many as fit, and under the same gadgets.
 
         Args:
@@ -206,12 +221,19 @@ class Line:
         if first:
             acted[:] = False
             np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
-        size = self._count_payoffs(where)
-        most = self._most_payoffs()
-        for group in (np.nonzero(~acted)[0], np.nonzero(acted)[0]):
-            part = np.cumsum(size[group]) // most
-            for number in np.unique(part).tolist():
-                yield take_subgames(where, group[part == number])
+        size, most = self._count_payoffs(where).tolist(), self._most_payoffs()
+        found: list[IntArray] = []
+        for group in (np.nonzero(~acted)[0].tolist(), np.nonzero(acted)[0].tolist()):
+            part, total = list[int](), 0
+            for subgame in group:
+                if part and total + size[subgame] > most:
+                    found.append(subgames[part])
+                    part, total = [], 0
+                part.append(subgame)
+                total += size[subgame]
+            if part:
+                found.append(subgames[part])
+        return found
 
     def _count_payoffs(self, where: Cut) -> IntArray:
         """`[S]` payoffs of the subgames' lookaheads."""
@@ -229,7 +251,9 @@ class Line:
         limit = self.settings.memory_limit
         return PART_CELLS if limit is None else max(1, min(PART_CELLS, limit // CELL_BYTES))
 
-    def search(self, where: Cut, above: Limit | None, report: Report, beside: Limit | None = None) -> Limit:
+    def search(
+        self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
+    ) -> AtLimit:
         """Searches some subgames of one level, all at once.
 
         Args:
@@ -244,18 +268,19 @@ class Line:
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
         here = prepare(look, values, self.player)
         ranges = self.find_ranges(here, above, plan)
-        gadgets = self.gadgets
-        if above is None and not (self.tree.sequence[1 - self.player, where.roots] > 0).any():
+        gadgets, acted = self.gadgets, self.tree.sequence[1 - self.player, where.roots] > 0
+        if above is None and not acted.any():
             gadgets = (Unsafe(),) * len(gadgets)
         found = solve_lookahead(here, ranges, plan, gadgets, self.settings, report)
         plan = plan.with_bodies(look, found.strategy)
-        self._count_visits(look, plan)
+        if self.visits is not None:
+            self.visits.append(self._count_visits(look, plan))
         self.gap_max = np.maximum(self.gap_max, np.where(found.live, found.gap, 0).max(axis=0, initial=0))
         self.searches += found.live.sum(axis=0)
         self._assemble(look, plan.policy, found.live)
         if beside is not None:
             leaves, values = beside.joined(leaves, values)
-        return Limit(plan, leaves, values)
+        return AtLimit(plan, leaves, values)
 
     def _values(self, leaves: IntArray) -> FloatArray:
         begin = time.perf_counter()
@@ -263,7 +288,7 @@ class Line:
         self.value_seconds += time.perf_counter() - begin
         return values
 
-    def find_ranges(self, here: Prepared, above: Limit | None, fallback: Profile) -> Ranges:
+    def find_ranges(self, here: Prepared, above: AtLimit | None, fallback: Profile) -> Ranges:
         """What the search above brings to the roots, or the blueprint if there was none."""
         reach = root_reach(here.look, self.assembled)
         if above is None:
@@ -272,7 +297,7 @@ class Line:
         inner = build_lookahead(here.look.cut, above.leaves[reached], here.look.num_entries)
         return find_ranges(prepare(inner, above.values[reached], self.player), above.plan, reach)
 
-    def _count_visits(self, look: Lookahead, plan: Profile) -> None:
+    def _count_visits(self, look: Lookahead, plan: Profile) -> Visits:
         """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
         rows = [
             np.where(inside(look, p)[:, None], plan.policy.probabilities[p], self.assembled.probabilities[p])
@@ -285,7 +310,7 @@ class Line:
             state = np.searchsorted(plan.states[player], self.tree.infostate[player, look.leaves])
             chosen.append(reach[:, None] * plan.choice[player][state])
         lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
-        self.visits.append(Visits(look.leaves, self.tree.chance[look.leaves, None, None] * lanes))
+        return Visits(look.leaves, self.tree.chance[look.leaves, None, None] * lanes)
 
     def _assemble(self, look: Lookahead, plan: Policy, live: BoolArray) -> None:
         """Takes over the decisions at the roots, and what the opponent was found to do below them."""

@@ -246,6 +246,8 @@ def _find_rows(
     row_of[mine] = np.arange(len(mine))
     example = np.empty(num_states, np.int64)
     example[number[::-1]] = leaves[::-1]
+    below = where.root[leaves]
+    _check_roots(where, leaves, root_index[below], root_index[where.root[example]][number], player)
     history = np.concatenate([infosets.history[mine], example])
     parent = np.concatenate([infosets.parent[mine], tree.sequence[player, example]])
     slot = np.arange(infosets.num_sequences)
@@ -261,6 +263,18 @@ def _find_rows(
         parent_slot=np.where(above >= 0, slot[parent], root_index[where.root[history]]),
         depth=depth,
     )
+
+
+def _check_roots(where: Cut, leaves: IntArray, root: IntArray, usual: IntArray, player: int) -> None:
+    """Every leaf infostate lies below one root infostate of its player, or ValueError."""
+    differs = np.nonzero(root != usual)[0]
+    if len(differs):
+        tree, leaf = where.tree, int(leaves[differs[0]])
+        raise ValueError(
+            f"lookahead of {tree.game.name}: player {player} has an infostate at the limit, as after "
+            f"history {tree.moves(leaf)}, which lies below two root infostates; expected a cut at which the "
+            "player knows as much as it remembers at the limit, or another depth"
+        )
 
 
 def _lay_out(

@@ -60,7 +60,7 @@ class Nested:
       iterations: of each search.
       seconds: `[lanes]` a lane's share of the time.
       value_seconds: of them, spent in the value function, all lanes together.
-      visits: for each blueprint, where its searches ended.
+      visits: for each blueprint, where its searches ended; nothing if that was not asked for.
     """
 
     player: int
@@ -123,6 +123,7 @@ def nested_search(
     value: tuple[float, float] | None = None,
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
+    visits: bool = True,
     progress: bool | None = None,
 ) -> Nested:
     """Searches at every decision that a player's own play reaches, and evaluates what comes out.
@@ -143,8 +144,9 @@ def nested_search(
       iterations: of every search.
       dtype: of the solves.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
-      memory_limit: bytes that a solve may take on each device.
+      memory_limit: bytes that a solve may take on each device; subgames are searched part by part within it.
       devices: over which lanes are spread.
+      visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
       progress: show a bar; by default if it takes two seconds and somebody watches.
 
     Raises:
@@ -164,7 +166,7 @@ def nested_search(
     with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
         for number, one in enumerate(leaf):
             before = number * work
-            line = Line(tree, profiles.lane(number), asked, one, player, depth, settings)
+            line = Line(tree, profiles.lane(number), asked, one, player, depth, settings, visits=visits)
             line.run(levels, lambda done, before=before: report(before + done))
             found.append(line)
     return _collect(found, profiles, game_value(tree, progress=progress) if value is None else value)
@@ -208,4 +210,4 @@ def _join_visits(line: Line) -> Visits:
     """Of all searches of a line; none of a player who never acts."""
     size = line.values.num_entries
     none = Visits(np.zeros(0, np.int64), np.zeros((0, size, size)))
-    return Visits(*map(np.concatenate, zip(none, *line.visits, strict=True)))
+    return Visits(*map(np.concatenate, zip(none, *(line.visits or ()), strict=True)))

@@ -11,13 +11,13 @@ from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.policy import Policy, check_policy
 from jaxgadget.refine import list_gadgets
 from jaxgadget.search.limited import check_depth, one_each, search_settings
-from jaxgadget.search.line import Decisions, Limit, Line, decision_above, decisions, own_moves
+from jaxgadget.search.line import AtLimit, Decisions, Line, decision_above, decisions, own_moves
 from jaxgadget.search.nested import ITERATIONS
 from jaxgadget.search.play import PolicyPlayer
 from jaxgadget.search.value import ValueFunction
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.regret import Rule
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, check_whole
 
 
 class _Seat(NamedTuple):
@@ -33,7 +33,7 @@ class _Seat(NamedTuple):
     line: Line
     levels: list[Decisions]
     searched: list[BoolArray]
-    found: list[Limit | None]
+    found: list[AtLimit | None]
 
 
 class SearchPlayer:
@@ -96,15 +96,20 @@ class SearchPlayer:
         """As `Player` says.
 
         Raises:
-          ValueError: if the tree is of another game, or as `nested_search` does.
+          ValueError: if the tree is of another game, truncated or not the one of the first call, or as
+            `nested_search` does.
         """
+        check_whole(tree)
         blueprint = self.blueprint.on(tree)
         if player not in self._seats:
             levels = decisions(tree, player)
-            line = Line(tree, blueprint, self.gadgets, self.values, player, self.depth, self._settings)
+            how = (self.values, player, self.depth, self._settings)
+            line = Line(tree, blueprint, self.gadgets, *how, visits=False)
             missing = [np.zeros(level.num_subgames, np.bool_) for level in levels]
             self._seats[player] = _Seat(line, levels, missing, [None] * len(levels))
         seat = self._seats[player]
+        if seat.line.tree is not tree:
+            raise ValueError("tree: this SearchPlayer plays in another tree of the game; make one for each")
         number = own_moves(tree, player, histories)
         for level in np.unique(number).tolist():
             _search(seat, level, histories[number == level])
@@ -123,5 +128,7 @@ def _search(seat: _Seat, level: int, histories: IntArray) -> None:
         _search(seat, level - 1, np.unique(decision_above(line.tree, line.player, roots)))
     above = seat.found[level - 1] if level > 0 else None
     for part in line.parts(where, missing, first=level == 0):
-        seat.found[level] = line.search(part, above, lambda done: None, seat.found[level])
+        seat.found[level] = line.search(
+            where.cut(line.tree, part), above, lambda done: None, seat.found[level]
+        )
     seat.searched[level][missing] = True

@@ -94,20 +94,23 @@ class MatrixPayoff:
 
     def with_numbers(self, change: Callable[[Any], Any]) -> MatrixPayoff:
         """The same pattern, with every array of numbers changed."""
-
-        def changed(x: Any) -> Any:
-            return change(x) if np.issubdtype(x.dtype, np.floating) else x
-
-        return jax.tree.map(changed, self)
+        return _changed(self, change)
 
     def absolute(self) -> MatrixPayoff:
         """The payoff whose entries have no sign; what player 1 loses is still negative."""
-        forward, backward = (self.with_numbers(lambda x, s=s: jax.device_put(s * np.abs(x))) for s in (1, -1))
-        return MatrixPayoff(maps=(forward.maps[0], backward.maps[1]))
+        first, second = self.maps
+        won = _changed(first, lambda x: jax.device_put(np.abs(x)))
+        lost = _changed(second, lambda x: jax.device_put(-np.abs(x)))
+        return MatrixPayoff(maps=(won, lost))
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
         return self.maps[player](reach[1 - player]), state
+
+
+def _changed(tree: Any, change: Callable[[Any], Any]) -> Any:
+    """A pytree with its arrays of numbers changed; indices stay."""
+    return jax.tree.map(lambda x: change(x) if np.issubdtype(x.dtype, np.floating) else x, tree)
 
 
 def build_payoff(

@@ -119,7 +119,7 @@ def test_the_next_search_starts_from_the_one_before() -> None:
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(portfolio(tree, blueprint))
     settings = make_settings("cfr+", (50, None, 100), "float64", None, None, None, None)
-    line = Line(tree, blueprint, (Unsafe(), Resolving(NoPrior())), values, 0, 1, settings)
+    line = Line(tree, blueprint, (Unsafe(), Resolving(NoPrior())), values, 0, 1, settings, visits=True)
     first, second = (level.cut(tree) for level in decisions(tree, 0))
     above = line.search(first, None, lambda done: None)
     leaves, table = above.leaves, above.values

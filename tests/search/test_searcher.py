@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import itertools
+import pathlib
 from typing import Any, cast
 
 import numpy as np
@@ -15,10 +17,13 @@ from jaxgadget import (
     Policy,
     Resolving,
     UniformPrior,
+    Unsafe,
     enumerate_game,
     load,
 )
-from jaxgadget.search.line import decision_above, decisions
+from jaxgadget.search.limited import search_settings
+from jaxgadget.search.line import CELL_BYTES, Line, decision_above, decisions
+from jaxgadget.search.lookahead import build_lookahead, limit_at_decisions
 from jaxgadget.search.match import play_players
 from jaxgadget.search.nested import nested_search
 from jaxgadget.search.play import PolicyPlayer
@@ -64,6 +69,57 @@ def test_it_plays_what_nested_search_assembles(name: str) -> None:
     np.testing.assert_array_equal(*played.ends)
 
 
+MIXED = """EFG 2 R "mixed" { "A" "B" }
+c "" 1 "" { "a" 1/2 "b" 1/2 } 0
+p "" 1 1 "" { "x" "y" } 0
+p "" 2 1 "" { "l" "r" } 0
+p "" 1 2 "" { "x" "y" } 0
+t "" 1 "" { 1 -1 }
+t "" 2 "" { -1 1 }
+p "" 1 2 "" { "x" "y" } 0
+t "" 3 "" { -1 1 }
+t "" 4 "" { 2 -2 }
+t "" 5 "" { 0.3 -0.3 }
+p "" 2 2 "" { "l" "r" } 0
+p "" 1 3 "" { "x" "y" } 0
+p "" 2 3 "" { "l" "r" } 0
+p "" 1 4 "" { "x" "y" } 0
+t "" 6 "" { 1 -1 }
+t "" 7 "" { -3 3 }
+p "" 1 4 "" { "x" "y" } 0
+t "" 8 "" { -1 1 }
+t "" 9 "" { 1 -1 }
+t "" 10 "" { 0.5 -0.5 }
+p "" 1 5 "" { "x" "y" } 0
+t "" 11 "" { 1 -1 }
+t "" 12 "" { -0.5 0.5 }
+"""
+"""Before player 0 acts first, player 1 has acted after b and not after a."""
+
+
+@pytest.mark.parametrize("depth", (1, 2))
+def test_searches_of_one_level_may_come_one_by_one(depth: int, tmp_path: pathlib.Path) -> None:
+    """In any order; also where lookaheads overlap, and where nobody gets."""
+    path = tmp_path / "mixed.efg"
+    path.write_text(MIXED, encoding="utf-8")
+    tree, gadget = enumerate_game(load(str(path))), MaxMargin(BlueprintPrior(), 0.01)
+    acted = [(tree.sequence[1, level.roots] > 0).tolist() for level in decisions(tree, 0)]
+    assert True in acted[0] and False in acted[0]
+
+    def pure(player: int, infoset: int, count: int) -> Any:
+        return np.eye(count)[0] if (player, infoset) in ((0, 2), (1, 1)) else np.full(count, 1 / count)
+
+    blueprint = Policy.from_function(tree, pure, "partly pure")
+    how = HOW | {"values": ExactValues(Policy.stack([blueprint, Policy.dirichlet(tree, 11)])), "depth": depth}
+    expected = nested_search(tree, blueprint, gadget, player=0, value=(-1, 1), **how).policy
+    player = SearchPlayer(blueprint, gadget, **how)
+    acts = np.nonzero(tree.infoset[0] >= 0)[0]
+    found = [player.action_probabilities(tree, 0, acts[k : k + 1]) for k in range(len(acts))[::-1]]
+    together = PolicyPlayer(expected).action_probabilities(tree, 0, acts)
+    np.testing.assert_allclose(np.concatenate(found[::-1]), together, atol=1e-12)
+    assert np.abs(together - PolicyPlayer(blueprint).action_probabilities(tree, 0, acts)).max() > 0.1
+
+
 def test_only_what_matches_reach_is_searched_and_only_once() -> None:
     tree = game(LIARS_DICE)
     asked: list[int] = []
@@ -107,7 +163,35 @@ def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(sizes) == 4 and min(sizes) == 1 and max(sizes) > 1
 
 
-def test_a_smaller_memory_limit_searches_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+MEMORY = 30 * CELL_BYTES
+"""Bytes for 30 payoffs."""
+
+
+def test_what_fits_is_counted() -> None:
+    """Payoffs of every subgame are those of its forest, but for terminals that share a pair of sequences."""
+    tree, settings = game(GAMES[1]), search_settings("cfr+", (1, None, 100), "float32", MEMORY, None)
+    searching = Line(tree, Policy.uniform(tree), [Unsafe()], values(tree), 0, 1, settings, visits=False)
+    for number, level in enumerate(decisions(tree, 0)):
+        everything = np.arange(level.num_subgames)
+        size: list[int] = []
+        for subgame in everything:
+            where = level.cut(tree, everything[subgame : subgame + 1])
+            look = build_lookahead(where, limit_at_decisions(tree, where, 1, 0), 3)
+            payoffs = look.forest(np.ones((len(look.leaves), 3, 3))).form.payoff
+            assert len(payoffs.row) == len(look.leaves) * 9 + len(look.terminals.row)
+            inside = tree.terminals[where.root[tree.terminals] >= 0]
+            size.append(len(look.leaves) * 9 + (0 if len(look.leaves) else len(inside)))
+            assert size[-1] >= len(payoffs.row)
+        parts = searching.parts(level, everything, first=number == 0)
+        assert np.concatenate(parts).tolist() == everything.tolist()
+        most = MEMORY // CELL_BYTES
+        for part, following in itertools.pairwise([*parts, everything[:0]]):
+            total = sum(size[subgame] for subgame in part)
+            assert total <= most or len(part) == 1
+            assert not len(following) or total + size[following[0]] > most, "no room is left"
+
+
+def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are searched by themselves, what lies below a part before the next one: the same policy."""
     from jaxgadget.search import line
 
@@ -153,3 +237,5 @@ def test_bad_input() -> None:
     player = SearchPlayer(uniform, Resolving(), values=values(tree))
     with pytest.raises(ValueError, match="goofspiel"):
         player.action_probabilities(other, 0, np.array([0]))
+    with pytest.raises(ValueError, match="whole game"):
+        player.action_probabilities(enumerate_game(load("kuhn_poker"), depth=1), 0, np.array([0]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 
 import jax
@@ -127,6 +128,18 @@ def test_payoff_forms_equal_the_dense_matrix(name: str, form: PayoffForm) -> Non
     np.testing.assert_allclose(first, dense @ x[1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(second, -dense.T @ x[0], rtol=0, atol=1e-12)
     assert np.abs(first).max() > 0
+
+
+@pytest.mark.parametrize("form", ("rows", "blocks"))
+def test_without_signs_it_is_the_payoff_of_entries_without_signs(form: PayoffForm) -> None:
+    """What player 1 loses is still negative."""
+    listed = entries("leduc_poker")
+    unsigned = dataclasses.replace(listed, value=np.abs(listed.value))
+    found = build_payoff(listed, np.float64, form=form).absolute()
+    for one, other in zip(
+        jax.tree.leaves(found), jax.tree.leaves(build_payoff(unsigned, np.float64, form=form)), strict=True
+    ):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_a_payoff_keeps_the_state_it_is_given() -> None:
