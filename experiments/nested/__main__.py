@@ -11,14 +11,24 @@ import pathlib
 from collections.abc import Sequence
 
 from experiments.common import show
-from experiments.nested import exploitability, large, matches, network, paper_sizes, theorem, throughput
+from experiments.nested import (
+    exploitability,
+    large,
+    matches,
+    network,
+    noise,
+    paper_sizes,
+    theorem,
+    throughput,
+)
 from experiments.nested.common import settings_for
 from experiments.refinements.common import markdown
 from jaxgadget import enable_compilation_cache
 from jaxgadget.files import atomic_writer
 
 EXPERIMENTS = {
-    one.NAME: one for one in (theorem, exploitability, matches, network, throughput, large, paper_sizes)
+    one.NAME: one
+    for one in (theorem, exploitability, matches, network, noise, throughput, large, paper_sizes)
 }
 ONLY_BY_NAME = {paper_sizes.NAME}
 """Take hours."""

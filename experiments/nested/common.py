@@ -30,6 +30,8 @@ SMALL = ("kuhn_poker",)
 BLUEPRINTS = ("dirichlet:0", "cfr:3", "cfr:10", "cfr:100")
 """From poor to good."""
 
+MAX_HISTORIES = 50_000_000
+
 TRAINED = "cfr:10"
 """The blueprint for whose portfolio networks are trained, and with which matches are played."""
 
@@ -59,7 +61,7 @@ def gadgets() -> list[Gadget]:
 @functools.cache
 def enumerated(name: str) -> HistoryTree:
     """A game's histories."""
-    return enumerate_game(load(name))
+    return enumerate_game(load(name), max_histories=MAX_HISTORIES)
 
 
 @functools.cache

@@ -80,13 +80,12 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """How far the depth-limited value is from the game's, over what gap, NashConv and bracket allow."""
-    middle = (frame["game_value_low"] + frame["game_value_high"]) / 2
-    bracket = frame["game_value_high"] - frame["game_value_low"]
+    """How far the depth-limited value is from the bracket of the game's, over what gap and NashConv allow."""
+    low, high, value = (frame[name] for name in ("game_value_low", "game_value_high", "value"))
     frame = frame.assign(
         game=frame["game"].map(titled),
-        off=np.abs(frame["value"] - middle),
-        allowed=frame["gap"] + frame["nash_conv"] + bracket,
+        off=np.maximum(0, np.maximum(low - value, value - high)),
+        allowed=frame["gap"] + frame["nash_conv"],
     )
     return (
         frame.pivot_table(
