@@ -71,7 +71,7 @@ def test_nested(tmp_path: pathlib.Path) -> None:
     more = ("--player", "both", "--gadget", "resolving", "--prior", "none", "--prior", "blueprint")
     files = ("--save", tmp_path / "nested.npz", "--json", "-")
     found = record(run("nested", *FAST, *more, "--epsilon", 0.1, "--depth", 2, *files))
-    assert list(found) == NESTED and found["iterations"] == 20
+    assert list(found) == [*NESTED, "nash_conv"] and found["iterations"] == 20
     low, high = found["game_value"]
     assert low <= -1 / 18 <= high and high - low < 1e-3
     assert [list(row) for row in found["rows"]] == [NESTED_ROW] * 4
@@ -93,10 +93,11 @@ def test_nested(tmp_path: pathlib.Path) -> None:
             [row["nested_exploitability"] for row in found["rows"] if row["player"] == player],
             atol=1e-6,
         )
+    np.testing.assert_allclose(found["nash_conv"], jaxgadget.nash_conv(policy), atol=1e-9)
 
 
 def test_nested_shows_a_table() -> None:
-    result = run("nested", *FAST, "--gadget", "unsafe")
+    result = run("nested", *FAST, "--gadget", "unsafe", "--player", "both", "--depth", 9)
     assert result.exit_code == 0
     text = re.sub(r"\s+", " ", result.stdout)
     for words in (
@@ -104,6 +105,8 @@ def test_nested_shows_a_table() -> None:
         "unsafe",
         r"[1-9]\d* searches, \d+\.\d a second; \d+% of the time went into values at the limit",
         "half of NashConv",
+        r"NashConv of the two together: .*unsafe: 0\.\d+",
+        "No search ended before the game did",
     ):
         assert re.search(words, text), words
 
@@ -111,7 +114,9 @@ def test_nested_shows_a_table() -> None:
 def test_match() -> None:
     arguments = ("--gadget", "resolving", "--prior", "blueprint", "--matches", 40, "--seed", 3)
     found = record(run("match", *FAST, *arguments, "--json", "-"))
-    assert list(found) == ["game", "rows"] and found["game"] == "kuhn_poker"
+    said = {"seed": 3, "blueprint": "cfr:3", "depth": 1, "iterations": 20, "k": 3, "leaf": "exact"}
+    rest = {name: value for name, value in found.items() if name != "rows"}
+    assert rest == {"game": "kuhn_poker", **said, "epsilon": 0.02}
     assert [list(row) for row in found["rows"]] == [
         ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
     ] * 2
@@ -133,6 +138,7 @@ def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path])
         "examples_per_second",
         "train_rmse",
         "heldout_rmse",
+        "heldout_histories",
         "visited_rmse",
         "payoff_range",
     ]
@@ -156,6 +162,10 @@ def test_the_same_command_goes_on_and_another_is_refused(
     assert [row["step"] for row in json.loads((out / "log.json").read_text())] == [1, 2, 3]
     result = run(*TRAIN, "--width", 16, "--out", out)
     assert result.exit_code == 2 and "architecture width is 8, not 16" in result.stderr
+    assert "of 3 steps, not 4, and a training's steps" in run(*TRAIN, "--steps", 4, "--out", out).stderr
+    shown = run(*TRAIN, "--out", out).stdout
+    assert "1 histories held out" in shown
+    assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")
 
 
 def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
@@ -165,6 +175,8 @@ def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], path
     assert row["leaf"] == str(out) and row["nested_exploitability"] >= 0
     (row, _) = record(run("match", *FAST, *more, "--matches", 4, "--json", "-"))["rows"]
     assert {row["row"], row["column"]} == {"unsafe", "blueprint"}
+    (row,) = record(run("nested", *FAST[:3], "--iterations", 2, *more, "--json", "-"))["rows"]
+    assert row["k"] == 3, "the network's"
     other_game = ("leduc_poker", "--blueprint", "uniform", "--k", 3)
     for arguments, message in (
         (("nested", *FAST[:-4], "--k", 4), "has K = 3, and --k is 4"),
@@ -188,7 +200,10 @@ def test_what_was_trained_is_told_though_search_visits_no_leaf(tmp_path: pathlib
 def test_bad_input(tmp_path: pathlib.Path) -> None:
     for arguments, message in (
         (("nested", *FAST, "--leaf", tmp_path / "nothing"), "does not exist"),
-        (("nested", *FAST, "--gadget", "full"), "needs trunk"),
+        (("nested", *FAST, "--leaf", tmp_path), "has no network.json"),
+        (("nested", *FAST, "--gadget", "full"), "'full' needs the game above the subgame"),
+        (("match", *FAST, "--gadget", "best"), "'best' is unknown"),
+        (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
         (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),
         (("nested", *FAST, "--epsilon", 1.5), "epsilon"),
         (("nested", "kuhn_poker", "--k", 0), "--k"),

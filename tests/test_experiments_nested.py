@@ -12,7 +12,7 @@ from experiments.nested.__main__ import EXPERIMENTS, main
 from experiments.nested.common import BLUEPRINTS
 
 ROWS = {"theorem": 2 * 2, "exploitability": 2 * 2 * 7, "matches": 7 * 6, "network": 2 * 7}
-ROWS |= {"throughput": 2, "large": 42, "paper_sizes": 42}
+ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "large": 42, "paper_sizes": 42}
 
 
 @pytest.fixture(scope="module")

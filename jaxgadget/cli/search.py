@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import math
 import pathlib
+import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jaxgadget import options
 from jaxgadget.cli.search_options import (
+    BLUEPRINT,
     BatchSize,
     Blueprint,
+    Blueprints,
     Depth,
     Entries,
     Epsilon,
+    Gadget,
     Leaf,
+    LeafEntries,
     LearningRate,
     Matches,
     MatchPlot,
@@ -35,7 +40,7 @@ if TYPE_CHECKING:
     from jaxgadget.policy import Policy
     from jaxgadget.search.nested import Nested
     from jaxgadget.search.value import ValueFunction
-    from jaxgadget.solve.gadget import Gadget
+    from jaxgadget.solve.gadget import Gadget as GadgetGame
     from jaxgadget.tree.history import HistoryTree
 
 TRAIN_EXAMPLES = """\
@@ -63,13 +68,16 @@ Examples:
 """
 
 EXACT = "exact"
+ENTRIES = 10
+"""K of exact values, and of networks that are trained, if nothing is said."""
+UNUSED = "No search ended before the game did: values at the limit were not used. Choose a smaller --depth."
 
 
 def train_value(
     game: options.Game,
     out: Out,
-    blueprint: Blueprint = "cfr:10",
-    k: Entries = 10,
+    blueprint: Blueprint = None,
+    k: Entries = ENTRIES,
     steps: Steps = 10_000,
     targets: Targets = EXACT,
     width: Width = 256,
@@ -89,7 +97,7 @@ def train_value(
     search with the network visits (resolving with blueprint prior, both players, so many ITERATIONS each).
     """
     check_outputs({"--json": json, "--plot": plot})
-    tree, profile = _prepare(game, blueprint, max_histories)
+    tree, profile = _prepare(game, [spec := _only(blueprint)], max_histories, several=False)
     from jaxgadget.report import search as report
     from jaxgadget.search.portfolio import make_portfolio
     from jaxgadget.search.training import train_value as train
@@ -119,7 +127,8 @@ def train_value(
     if json is not None:
         write_json(json, report.training_record(training, error, steps))
     if json != STANDARD_OUTPUT:
-        notes = [f"The network is in {out}: give that to `jaxgadget nested --leaf`."]
+        use = ["jaxgadget", "nested", game, "--leaf", str(out), "--blueprint", spec, "--k", str(k)]
+        notes = ["The network is for this game and blueprint alone:", shlex.join(use)]
         show(
             report.training_table(training, error, steps),
             [*notes, *written(results=json, picture=plot)],
@@ -170,10 +179,10 @@ def nested(
     game: options.Game,
     player: options.Player = options.PlayerName.FIRST,
     depth: Depth = 1,
-    k: Entries = 10,
+    k: LeafEntries = None,
     leaf: Leaf = EXACT,
-    blueprint: options.Blueprint = None,
-    gadget: options.Gadget = None,
+    blueprint: Blueprints = None,
+    gadget: Gadget = None,
     prior: options.Prior = None,
     epsilon: Epsilon = None,
     iterations: options.Iterations = 3000,
@@ -186,10 +195,12 @@ def nested(
     """Search again at every own decision, to a depth limit, and tell how exploitable that play is.
 
     The policy that comes out is assembled in the whole game, so its exploitability is exact.
+    Seconds include compiling: the first search of every shape does that (Leduc: about half a minute).
     """
     check_outputs({"--json": json, "--save": save})
     gadgets = _gadgets(gadget, prior, epsilon)
-    tree, profiles = _prepare(game, blueprint or ["cfr:10"], max_histories)
+    tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
+    from jaxgadget.evaluate import nash_conv
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
 
@@ -202,18 +213,27 @@ def nested(
     for number in players:
         found.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
         how["value"] = found[0].game_value
+    joined = _join(found)
+    together = nash_conv(joined) if len(found) > 1 else None
     if save is not None:
-        _join(found).save(save)
+        joined.save(save)
     if json is not None:
-        records = [report.nested_record(one) for one in found]
-        write_json(json, records[0] | {"rows": [row for record in records for row in record["rows"]]})
+        write_json(json, report.nested_records(found, together))
+    unused = _note_unused(found)
     if json == STANDARD_OUTPUT:
-        warn(constant_note(tree))
+        for note in (constant_note(tree), unused):
+            warn(note)
         return
-    last = written(results=json, strategies=save)
+    more = [] if together is None else [report.together_note(joined.labels, together)]
+    last = [*more, unused, *written(results=json, strategies=save)]
     for one in found:
         notes = [constant_note(tree), *report.nested_notes(one)]
         show(report.nested_table(one), [*notes, *(last if one is found[-1] else [])])
+
+
+def _note_unused(found: Sequence[Nested]) -> str:
+    """What to say if no search that was counted ended at a leaf."""
+    return "" if any(len(visits.histories) for one in found for visits in one.visits) else UNUSED
 
 
 def _join(found: Sequence[Nested]) -> Policy:
@@ -226,12 +246,12 @@ def _join(found: Sequence[Nested]) -> Policy:
 
 def match(
     game: options.Game,
-    blueprint: Blueprint = "cfr:10",
-    gadget: options.Gadget = None,
+    blueprint: Blueprint = None,
+    gadget: Gadget = None,
     prior: options.Prior = None,
     epsilon: OneEpsilon = 0.02,
     depth: Depth = 1,
-    k: Entries = 10,
+    k: LeafEntries = None,
     leaf: Leaf = EXACT,
     iterations: options.Iterations = 3000,
     matches: Matches = 1000,
@@ -246,12 +266,14 @@ def match(
     """
     check_outputs({"--json": json, "--plot": plot})
     gadgets = _gadgets(gadget, prior, [epsilon])
-    tree, profile = _prepare(game, blueprint, max_histories)
+    spec = _only(blueprint)
+    tree, profile = _prepare(game, [spec], max_histories, several=False)
     from jaxgadget.report import search as report
     from jaxgadget.search.match import play_matches
 
     values = _find_values(tree, profile, leaf, k, seed)
-    policy = _assemble(tree, profile, gadgets, values, {"depth": depth, "iterations": iterations})
+    how = {"depth": depth, "iterations": iterations}
+    policy, unused = _assemble(tree, profile, gadgets, values, how)
     with working(f"playing {matches} matches of each pair"):
         frame = play_matches(policy, matches=matches, seed=seed).frame
     if plot is not None:
@@ -259,34 +281,38 @@ def match(
 
         _save(draw_matches(frame), plot)
     if json is not None:
-        write_json(json, report.match_record(tree.game.name, frame))
-    if json != STANDARD_OUTPUT:
-        notes = ["± is half of a 95 % confidence interval; a match is two games, one in each seating."]
+        said = {"seed": seed, "blueprint": spec, **how, "k": values[0].num_entries, "leaf": leaf}
+        write_json(json, report.match_record(tree.game.name, frame) | said | {"epsilon": epsilon})
+    if json == STANDARD_OUTPUT:
+        warn(unused)
+    else:
+        notes = [
+            "± is half of a 95 % confidence interval; a match is two games, one in each seating.",
+            unused,
+        ]
         show(report.match_table(frame), [*notes, *written(results=json, picture=plot)])
 
 
 def _assemble(
     tree: HistoryTree,
     profile: Policy,
-    gadgets: Sequence[Gadget],
+    gadgets: Sequence[GadgetGame],
     values: Sequence[ValueFunction],
     how: dict[str, Any],
-) -> Policy:
-    """Both players' assembled policies, a lane a gadget, and the blueprint."""
+) -> tuple[Policy, str]:
+    """Both players' assembled policies, a lane a gadget, and the blueprint; and what to say about them."""
     from jaxgadget.batch import describe
     from jaxgadget.policy import Policy
     from jaxgadget.search.nested import nested_search
 
     bound = tree.payoff_range
-    first, second = (
-        nested_search(
-            tree, profile, gadgets, values=values, player=player, value=(-bound, bound), **how
-        ).policy.probabilities[player]
+    found = [
+        nested_search(tree, profile, gadgets, values=values, player=player, value=(-bound, bound), **how)
         for player in (0, 1)
-    )
-    searched = Policy(tree, (first, second), tuple(describe(gadget) for gadget in gadgets))
+    ]
+    searched = Policy(tree, _join(found).probabilities, tuple(describe(gadget) for gadget in gadgets))
     plain = Policy(tree, profile.probabilities, ("blueprint",))
-    return Policy.stack([searched, plain])
+    return Policy.stack([searched, plain]), _note_unused(found)
 
 
 def _save(ax: Axes, path: pathlib.Path) -> None:
@@ -300,7 +326,7 @@ def _save(ax: Axes, path: pathlib.Path) -> None:
 
 def _gadgets(
     names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
-) -> list[Gadget]:
+) -> list[GadgetGame]:
     from jaxgadget.search.nested import EPSILON
     from jaxgadget.solve.prior import PRIORS
     from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
@@ -308,23 +334,31 @@ def _gadgets(
     return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons or [EPSILON])
 
 
-def _prepare(game: str, specs: str | Sequence[str], max_histories: int) -> tuple[HistoryTree, Policy]:
-    """The game's histories and the blueprints."""
+def _only(blueprint: Sequence[str] | None) -> str:
+    """The one blueprint asked for."""
+    return blueprint[0] if blueprint else BLUEPRINT
+
+
+def _prepare(
+    game: str, specs: Sequence[str], max_histories: int, *, several: bool = True
+) -> tuple[HistoryTree, Policy]:
+    """The game's histories and the blueprints, or the only one."""
     from jaxgadget.blueprints import make_blueprints, parse_blueprint
     from jaxgadget.games.registry import load
     from jaxgadget.tree.history import enumerate_game
 
-    several = [specs] if isinstance(specs, str) else list(specs)
-    parsed = [parse_blueprint(spec) for spec in several]
+    parsed = [parse_blueprint(spec) for spec in specs]
     with working(f"enumerating {game}"):
         tree = enumerate_game(load(game), max_histories=max_histories)
     profiles = make_blueprints(tree, parsed)
-    if isinstance(specs, str) and profiles.num_lanes != 1:
-        raise ValueError(f"--blueprint {specs!r} makes {profiles.num_lanes} blueprints; expected one")
+    if not several and profiles.num_lanes != 1:
+        raise ValueError(f"--blueprint {specs[0]!r} makes {profiles.num_lanes} blueprints; expected one")
     return tree, profiles
 
 
-def _find_values(tree: HistoryTree, profiles: Policy, leaf: str, k: int, seed: int) -> list[ValueFunction]:
+def _find_values(
+    tree: HistoryTree, profiles: Policy, leaf: str, k: int | None, seed: int
+) -> list[ValueFunction]:
     """The values at the limit for each blueprint."""
     from jaxgadget.search.portfolio import make_portfolio
     from jaxgadget.search.value import ExactValues
@@ -332,14 +366,14 @@ def _find_values(tree: HistoryTree, profiles: Policy, leaf: str, k: int, seed: i
     if leaf == EXACT:
         with working("portfolios"):
             return [
-                ExactValues(make_portfolio(profiles.lane(lane), size=k, seed=seed))
+                ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed))
                 for lane in range(profiles.num_lanes)
             ]
     from jaxgadget.search.checkpoints import load_values
     from jaxgadget.search.training import blueprint_digest
 
     values = load_values(leaf, tree)
-    if values.num_entries != k:
+    if k is not None and values.num_entries != k:
         raise ValueError(f"--leaf {leaf!r} has K = {values.num_entries}, and --k is {k}; expected the same")
     for lane, label in enumerate(profiles.labels):
         if blueprint_digest(profiles.lane(lane)) != values.blueprint:

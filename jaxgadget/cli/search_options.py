@@ -7,10 +7,68 @@ from typing import Annotated
 
 import typer
 
+from jaxgadget.solve.kinds import GADGETS
+from jaxgadget.specs import DEFAULT_GADGETS
+
+BLUEPRINT = "cfr:10"
+"""What is searched with if nothing else is asked for."""
+
+
+def _one_blueprint(specs: list[str] | None) -> list[str] | None:
+    """Refuses several."""
+    if specs and len(specs) > 1:
+        raise typer.BadParameter(f"{', '.join(specs)} are several; expected one.")
+    return specs
+
+
+def _searched(names: list[str] | None) -> list[str] | None:
+    """Refuses gadgets that look above the subgame."""
+    for name in names or []:
+        if name not in DEFAULT_GADGETS:
+            wrong = "needs the game above the subgame" if name in GADGETS else "is unknown"
+            raise typer.BadParameter(f"search takes unsafe, resolving or max-margin; {name!r} {wrong}.")
+    return names
+
+
+def _share(epsilon: float) -> float:
+    """Refuses what is not in [0, 1)."""
+    if not 0 <= epsilon < 1:
+        raise typer.BadParameter(f"{epsilon} is out of range, expected 0 to less than 1.")
+    return epsilon
+
+
+def _shares(epsilons: list[float] | None) -> list[float] | None:
+    """Refuses those that are not in [0, 1)."""
+    return epsilons and [_share(epsilon) for epsilon in epsilons]
+
+
 Blueprint = Annotated[
-    str,
+    list[str] | None,
     typer.Option(
-        "--blueprint", metavar="SPEC", help="One blueprint, as for `refine`; its portfolio is the entries."
+        "--blueprint",
+        metavar="SPEC",
+        callback=_one_blueprint,
+        show_default=BLUEPRINT,
+        help="One blueprint, as for `refine`; its portfolio is the entries.",
+    ),
+]
+Blueprints = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--blueprint",
+        metavar="SPEC",
+        show_default=BLUEPRINT,
+        help="A blueprint, as for `refine`; its portfolio is the entries. *May be repeated.*",
+    ),
+]
+Gadget = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gadget",
+        metavar="NAME",
+        callback=_searched,
+        show_default="all three",
+        help="The opponent's way into a subgame: `unsafe`, `resolving` or `max-margin`. *May be repeated.*",
     ),
 ]
 Depth = Annotated[
@@ -31,6 +89,16 @@ Entries = Annotated[
         help="Strategies that each player has to choose from at the limit; the first is the blueprint.",
     ),
 ]
+LeafEntries = Annotated[
+    int | None,
+    typer.Option(
+        "--k",
+        metavar="K",
+        min=1,
+        show_default="10, or the network's",
+        help="Strategies that each player has to choose from at the limit; the first is the blueprint.",
+    ),
+]
 Leaf = Annotated[
     str,
     typer.Option(
@@ -44,6 +112,7 @@ Epsilon = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E",
+        callback=_shares,
         show_default="0.02",
         help="How likely the opponent errs towards the prior, at least 0 and below 1. *May be repeated.*",
     ),
@@ -53,6 +122,7 @@ OneEpsilon = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E",
+        callback=_share,
         help="How likely the opponent errs towards the prior, at least 0 and below 1.",
     ),
 ]

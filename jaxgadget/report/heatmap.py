@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,20 +60,9 @@ def pairwise_heatmap(
     colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=BLANK)
     low, high = 0.5 - spread, 0.5 + spread
     ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=low, vmax=high, aspect="auto")
-    for row, column in np.ndindex(count, count):
-        number = float(values[row, column])
-        if not np.isnan(number):
-            light = _luminance(colors((number - low) / (high - low)))
-            color = "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
-            ax.text(
-                column,
-                row,
-                _written(number, 2 if spread >= 0.1 else 3),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color=color,
-            )
+    _write_numbers(
+        ax, values, lambda number: colors((number - low) / (high - low)), 2 if spread >= 0.1 else 3
+    )
     ax.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
     ax.set_yticks(range(count), names, fontsize=8)
     ax.set_xticks(np.arange(count - 1) + 0.5, minor=True)
@@ -84,6 +74,18 @@ def pairwise_heatmap(
     ax.set_ylabel(row_label, fontsize=9)
     write_title(ax, title)
     return ax
+
+
+def _write_numbers(
+    ax: Axes, values: FloatArray, color_of: Callable[[float], tuple[float, ...]], decimals: int
+) -> None:
+    """A number in every cell that has one, black or white, whichever is easier to read."""
+    for (row, column), number in np.ndenumerate(values):
+        if not np.isnan(number):
+            light = _luminance(color_of(float(number)))
+            color = "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
+            text = _written(float(number), decimals)
+            ax.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
 
 
 def _check_matrix(matrix: pd.DataFrame) -> FloatArray:
@@ -113,7 +115,7 @@ def _written(number: float, decimals: int) -> str:
     return f"{number:.{decimals}f}"
 
 
-def _luminance(color: tuple[float, float, float, float]) -> float:
+def _luminance(color: tuple[float, ...]) -> float:
     """Relative luminance of an sRGB colour, 0 black to 1 white (WCAG 2)."""
     parts = np.asarray(color[:3])
     linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
@@ -12,20 +13,33 @@ from jaxgadget.report.tables import make_table
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jaxgadget.games.game import FloatArray
     from jaxgadget.search.nested import Nested
     from jaxgadget.search.training import Training
 
 
-def nested_record(nested: Nested) -> dict[str, Any]:
-    """What `jaxgadget nested --json` writes."""
-    tree = nested.policy.tree
+def nested_records(found: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:
+    """What `jaxgadget nested --json` writes.
+
+    Args:
+      found: for each player who searched.
+      together: `[lanes]` NashConv of both players' searches together, in the order of a player's rows.
+    """
+    tree = found[0].policy.tree
     return {
         "game": tree.game.name,
-        "iterations": nested.iterations,
-        "game_value": list(nested.game_value),
-        "rows": nested.table.to_dict("records"),
+        "iterations": found[0].iterations,
+        "game_value": list(found[0].game_value),
+        "rows": [row for nested in found for row in nested.table.to_dict("records")],
         **({"constant": tree.constant} if tree.constant else {}),
+        **({} if together is None else {"nash_conv": together.tolist()}),
     }
+
+
+def together_note(labels: Sequence[str], together: FloatArray) -> str:
+    """NashConv of both players' searches together, `[lanes]`."""
+    shown = "; ".join(f"{label}: {number:.5f}" for label, number in zip(labels, together, strict=True))
+    return f"NashConv of the two together: {shown}."
 
 
 def nested_table(nested: Nested) -> Table:
@@ -57,7 +71,8 @@ def nested_notes(nested: Nested) -> list[str]:
         f"play reaches, {nested.iterations} iterations each, at least {nested.depth} move(s) deep, with "
         f"{nested.num_entries} entries at the limit ({nested.leaf} values).",
         f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second; "
-        f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit.",
+        f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit. Compiling is "
+        "counted.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
@@ -99,6 +114,7 @@ def training_record(training: Training, visited_rmse: float, steps: int) -> dict
         "examples_per_second": training.examples_per_second,
         "train_rmse": training.train_rmse,
         "heldout_rmse": training.heldout_rmse,
+        "heldout_histories": len(training.heldout),
         "visited_rmse": visited_rmse,
         "payoff_range": training.payoff_range,
     }
@@ -110,7 +126,7 @@ def training_table(training: Training, visited_rmse: float, steps: int) -> Table
     shown.title = f"{training.values.game}: root mean squared error after {steps} steps"
     errors = {
         "histories trained on": training.train_rmse,
-        "histories held out": training.heldout_rmse,
+        f"{len(training.heldout)} histories held out": training.heldout_rmse,
         "leaves that search visits": visited_rmse,
     }
     for name, error in errors.items():

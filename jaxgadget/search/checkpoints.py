@@ -100,8 +100,8 @@ class TrainingFolder:
         for name in wanted | kept:
             if wanted.get(name) != kept.get(name):
                 raise ValueError(
-                    f"folder={str(self.path)!r} holds another training: {name} is {kept.get(name)!r}, not "
-                    f"{wanted.get(name)!r}; choose another folder or delete it"
+                    f"folder={str(self.path)!r} holds another training: "
+                    f"{_differs(name, kept.get(name), wanted.get(name))}; choose another folder or delete it"
                 )
         if begun != machine:
             warnings.warn(
@@ -165,7 +165,8 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
     path, where = pathlib.Path(folder), f"value network {os.fspath(folder)!r}"
     found = _read_description(path)
     if found is None:
-        raise ValueError(f"{where} does not exist; expected a folder that train_value wrote")
+        wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
+        raise ValueError(f"{where} {wrong}; expected a folder that train_value wrote")
     try:
         values = _parse(found, os.fspath(folder))
     except Exception as error:
@@ -251,6 +252,15 @@ def _restore(manager: ocp.CheckpointManager, step: int, parts: dict[str, Any], w
             f"{where}: the checkpoint of step {step} is of another architecture or damaged "
             f"({type(error).__name__}); choose another folder or delete it"
         ) from error
+
+
+def _differs(name: str, kept: object, wanted: object) -> str:
+    """What a folder has and what was asked for; digests would tell nobody anything."""
+    if name == "blueprint":
+        return "it was trained for another blueprint"
+    if name == "training steps":
+        return f"of {kept} steps, not {wanted}, and a training's steps cannot be changed"
+    return f"{name} is {kept!r}, not {wanted!r}"
 
 
 def _flat(nested: dict[str, Any], name: str = "") -> dict[str, Any]:

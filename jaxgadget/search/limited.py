@@ -7,6 +7,7 @@ games; what its policies do below the limit is the blueprint's, so no bound of e
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ from jaxgadget.progress import progress_bar
 from jaxgadget.refine import list_gadgets, make_settings, stack_blueprints
 from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_by_depth
 from jaxgadget.search.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
+from jaxgadget.search.training import blueprint_digest
 from jaxgadget.search.value import ValueFunction, check_entries, leaf_values
 from jaxgadget.solve.devices import Device
 from jaxgadget.solve.drive import Report
@@ -133,8 +135,8 @@ def search(
       where: the cut; see `jaxgadget.cut`.
       blueprint: profiles.
       gadgets: by default those of `refine`.
-      values: at the leaves; one value function, or one for each blueprint. Nothing checks that entry 0 is
-        that blueprint, which alternative values take for granted.
+      values: at the leaves; one value function, or one for each blueprint. Alternative values take for
+        granted that entry 0 is that blueprint; only a network knows, and a warning tells if it is not.
       depth: D >= 1.
       player: who searches, 0 or 1.
       infostate: search only the subgame in which this infostate lies.
@@ -154,7 +156,7 @@ def search(
     check_player(player)
     profiles = stack_blueprints(blueprint).on(tree)
     settings = search_settings(algorithm, (iterations, target_gap, 100), dtype, memory_limit, devices)
-    asked, leaf = list_gadgets(gadgets, exact=False), one_each(values, profiles.num_lanes)
+    asked, leaf = list_gadgets(gadgets, exact=False), values_for(values, profiles)
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
     look = build_lookahead(spot, limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries)
@@ -225,10 +227,34 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
         )
     for one in several:
         if isinstance(one, type) or not callable(one) or not hasattr(one, "num_entries"):
-            raise ValueError(f"values={one!r}: expected a value function, such as ExactValues(portfolio)")
+            raise ValueError(
+                f"values={one!r}: expected a value function, such as ExactValues(portfolio), or "
+                "OwnValues(function, num_entries) for a plain function"
+            )
         check_entries(one.num_entries, "values.num_entries")
     if len({one.num_entries for one in several}) > 1:
         raise ValueError("values: value functions of different numbers of entries; expected one K for all")
+    return several
+
+
+def values_for(values: ValueFunction | Sequence[ValueFunction], profiles: Policy) -> list[ValueFunction]:
+    """A value function for each blueprint.
+
+    Raises:
+      ValueError: as `one_each`.
+
+    Warns:
+      UserWarning: if a network (`NetworkValues.blueprint`) was trained for another blueprint.
+    """
+    several = one_each(values, profiles.num_lanes)
+    for lane, one in enumerate(several):
+        known = getattr(one, "blueprint", None)
+        if isinstance(known, str) and known != blueprint_digest(profiles.lane(lane)):
+            warnings.warn(
+                f"{one!r} was trained for another blueprint than {profiles.labels[lane]!r}: entry 0 is not "
+                "the blueprint, which alternative values take for granted",
+                stacklevel=3,
+            )
     return several
 
 

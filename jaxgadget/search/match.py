@@ -11,6 +11,7 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 import pandas as pd
@@ -145,9 +146,10 @@ def play_players(
       pairs: rows and columns, by place or name; by default everybody against everybody else.
 
     Raises:
-      ValueError: as `play_matches`; or if a player's answer is no distribution.
+      ValueError: as `play_matches`; or if a player is none, or its answer is no distribution.
     """
     check_whole(tree)
+    _check_players(players)
     _check_number("matches", matches, 1)
     _check_number("seed", seed, 0, 2**64 - 1)
     names = tuple(players)
@@ -187,6 +189,7 @@ def replay_players(
 ) -> tuple[tuple[Move, ...], ...]:
     """The moves of both seatings of one match, as `play_players` played it."""
     check_whole(tree)
+    _check_players(players)
     _check_number("match", match, 0, 2**64 - 1)
     _check_number("seed", seed, 0, 2**64 - 1)
     ((a, b),) = _check_pairs(tuple(players), [(row, column)])
@@ -250,6 +253,17 @@ def _check_number(name: str, value: object, low: int, high: int | None = None) -
             return
     most = "" if high is None else f" and <= {high}"
     raise ValueError(f"{name}={value!r}: expected a whole number >= {low}{most}")
+
+
+def _check_players(players: object) -> None:
+    """ValueError unless players by name."""
+    if not isinstance(players, Mapping):
+        raise ValueError(f"players={players!r}: expected a dictionary of names and players")
+    for name, player in cast("Mapping[object, object]", players).items():
+        if isinstance(player, Policy):  # its `action_probabilities` is another one
+            raise ValueError(f"player {name!r} is {player!r}; expected PolicyPlayer(policy)")
+        if isinstance(player, type) or not hasattr(player, "action_probabilities"):
+            raise ValueError(f"player {name!r} is {player!r}; expected what `Player` says")
 
 
 def _stacked(policy: Policy | Sequence[Policy]) -> Policy:

@@ -23,7 +23,7 @@ from jaxgadget.games.game import FloatArray
 from jaxgadget.policy import Policy
 from jaxgadget.progress import progress_bar
 from jaxgadget.refine import list_gadgets, stack_blueprints
-from jaxgadget.search.limited import check_depth, one_each, search_settings
+from jaxgadget.search.limited import check_depth, search_settings, values_for
 from jaxgadget.search.line import Line, Visits, decisions
 from jaxgadget.search.value import ValueFunction
 from jaxgadget.solve.devices import Device
@@ -159,15 +159,14 @@ def nested_search(
     profiles = stack_blueprints(blueprint).on(tree)
     settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, devices)
     asked = list_gadgets(gadgets, exact=False)
-    leaf, depth = one_each(values, profiles.num_lanes), check_depth(depth)
+    leaf, depth = values_for(values, profiles), check_depth(depth)
     levels = decisions(tree, player)
     found: list[Line] = []
     work = sum(level.num_subgames for level in levels) * iterations
     with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
         for number, one in enumerate(leaf):
-            before = number * work
             line = Line(tree, profiles.lane(number), asked, one, player, depth, settings, visits=visits)
-            line.run(levels, lambda done, before=before: report(before + done))
+            line.run(levels, lambda done, before=number * work: report(before + done))
             found.append(line)
     return _collect(found, profiles, game_value(tree, progress=progress) if value is None else value)
 

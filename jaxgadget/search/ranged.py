@@ -7,6 +7,7 @@ in, counterfactual values of all infostates there come out, in every update of C
 from __future__ import annotations
 
 import dataclasses
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -115,6 +116,18 @@ class RangeValues(Protocol):
         ...
 
 
+def check_unary(name: str, function: Callable[..., Any], argument: str) -> None:
+    """ValueError if a function cannot be called with one argument alone; one without a signature passes."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise ValueError(f"{name} has arguments {signature}: expected one, {argument}") from None
+
+
 def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunction:
     """What values say at a limit, as a pytree, its shapes checked; call inside `precision(limit.dtype)`.
 
@@ -124,6 +137,7 @@ def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunct
     found = values(limit)
     if not callable(found):
         raise ValueError(f"values={values!r} gave {found!r}: expected a function of both players' ranges")
+    check_unary(f"what values={values!r} gave", found, "the pair of ranges")
     function = Partial(found) if all_leaves([found]) else found
     first, second = (jax.ShapeDtypeStruct((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
     answer: Any = jax.eval_shape(function, (first, second))

@@ -10,7 +10,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.policy import Policy, check_policy
 from jaxgadget.refine import list_gadgets
-from jaxgadget.search.limited import check_depth, one_each, search_settings
+from jaxgadget.search.limited import check_depth, search_settings, values_for
 from jaxgadget.search.line import AtLimit, Decisions, Line, decision_above, decisions, own_moves
 from jaxgadget.search.nested import ITERATIONS
 from jaxgadget.search.play import PolicyPlayer
@@ -79,7 +79,7 @@ class SearchPlayer:
         self.gadgets = list_gadgets(gadget, exact=False)
         if len(self.gadgets) != 1:
             raise ValueError(f"gadget: {len(self.gadgets)} gadgets; expected one")
-        (self.values,) = one_each(values, 1)
+        (self.values,) = values_for(values, blueprint)
         self._settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, None)
         self._seats: dict[int, _Seat] = {}
 

@@ -39,7 +39,7 @@ LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
 """Pairs of sampled returns that an error is measured with, at least, in the log and at the end."""
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Training:
     """What `train_value` gives.
 
@@ -63,6 +63,10 @@ class Training:
     payoff_range: float
     seconds: float
     heldout: IntArray
+
+    def __repr__(self) -> str:
+        errors = f"error {self.train_rmse:.3g} trained on, {self.heldout_rmse:.3g} held out"
+        return f"<Training of {self.values.game}: {errors}, payoff range {self.payoff_range:g}>"
 
     @property
     def examples_per_second(self) -> float:

@@ -22,6 +22,7 @@ from jaxgadget.search.ranged import (
     Pair,
     RangedPayoff,
     RangeValues,
+    check_unary,
     function_at,
     no_sums,
     ranged_payoff,
@@ -118,9 +119,7 @@ def solve_trunk(
     check_tree(tree)
     rule, precise = find_rule(algorithm), check_dtype(dtype)
     check_iterations(iterations)
-    if isinstance(values, type) or not callable(values):
-        raise ValueError(f"values={values!r}: expected range-dependent values, such as ResolvedValues(100)")
-    num_lanes = check_entries(getattr(values, "num_lanes", 1), "values.num_lanes")
+    num_lanes = _check_values(values)
     below = _spread(blueprint, tree, num_lanes)
     watch = Stopwatch()
     with watch.phase("build"), precision(precise):
@@ -143,6 +142,19 @@ def solve_trunk(
         algorithm=rule.name,
         seconds=watch.seconds,
     )
+
+
+def _check_values(values: object) -> int:
+    """How many lanes range-dependent values have; ValueError if they are none."""
+    if isinstance(values, type) or not callable(values):
+        raise ValueError(
+            f"values={values!r}: expected range-dependent values, such as ResolvedValues(100) or "
+            "FixedValues(ExactValues(blueprint))"
+        )
+    if hasattr(values, "num_entries"):
+        raise ValueError(f"values={values!r} are values of histories; wrap them: FixedValues(values)")
+    check_unary("values", values, "the limit")
+    return check_entries(getattr(values, "num_lanes", 1), "values.num_lanes")
 
 
 def _spread(blueprint: Policy | None, tree: HistoryTree, num_lanes: int) -> Policy:

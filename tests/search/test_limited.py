@@ -27,9 +27,10 @@ from jaxgadget import (
     refine,
     solve,
 )
-from jaxgadget.search.limited import Search, search
+from jaxgadget.search.limited import Search, search, values_for
 from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_at_decisions, limit_by_depth
 from jaxgadget.search.solving import Profile, find_ranges, prepare, root_reach
+from jaxgadget.search.training import blueprint_digest
 from jaxgadget.search.value import ExactValues, OwnValues
 from jaxgadget.solve.gadget import Gadget
 from tests.reference import efg
@@ -307,6 +308,15 @@ def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
         np.testing.assert_array_equal(values, exact(tree, found.lookahead.leaves))
 
 
+def test_values_of_another_blueprint_are_told() -> None:
+    tree = game("kuhn_poker")
+    profiles, values = draws(tree, 0, 1), Counted(1)
+    values.blueprint = blueprint_digest(profiles.lane(0))
+    assert values_for(values, profiles.lane(0)) == [values]
+    with pytest.warns(UserWarning, match="was trained for another blueprint than"):
+        search(tree, "depth:1", profiles, Unsafe(), values=values, iterations=2)
+
+
 COUNTS: list[Any] = [0, -1, 2.5, True, None, "3", [1]]
 
 
@@ -315,6 +325,7 @@ class Counted:
     """Says that it has so many entries."""
 
     num_entries: Any
+    blueprint: str | None = None
 
     def __call__(self, tree: HistoryTree, histories: Any) -> Any:
         return np.zeros((len(histories), 1, 1))

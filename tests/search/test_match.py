@@ -458,6 +458,15 @@ def test_bad_policies_and_replays(policies):
             function(policy.lane(0))
         with pytest.raises(ValueError, match="policy='uniform': expected a Policy"):
             function("uniform")
+    for players, message in (
+        ([policy], "expected a dictionary of names and players"),
+        ({"u": policy}, r"player 'u' is .*; expected PolicyPlayer\(policy\)"),
+        ({"u": PolicyPlayer}, "player 'u' is .*; expected what `Player` says"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            play_players(policy.tree, players, matches=1, seed=0)
+        with pytest.raises(ValueError, match=message):
+            replay_players(policy.tree, players, 0, 0, 0, 0)
     with pytest.raises(ValueError, match="match=-1: expected a whole number >= 0"):
         replay(policy, 0, 1, -1, 0)
     with pytest.raises(ValueError, match=r"pair \(0, 'x'\)"):

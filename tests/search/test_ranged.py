@@ -297,6 +297,12 @@ class NoLanes:
     [
         ({"values": 3}, "values=3: expected range-dependent values"),
         ({"values": ResolvedValues}, "expected range-dependent values"),
+        (
+            {"values": OwnValues(lambda t, h: np.zeros((len(h), 1, 1)), 1)},
+            r"wrap them: FixedValues\(values\)",
+        ),
+        ({"values": lambda tree, histories: 3}, r"\(tree, histories\): expected one, the limit"),
+        ({"values": lambda limit: lambda r, s: (r, s)}, r"\(r, s\): expected one, the pair of ranges"),
         ({"values": NoLanes()}, "values.num_lanes=0"),
         ({"values": lambda limit: 3}, "gave 3: expected a function of both players' ranges"),
         ({"values": lambda limit: lambda ranges: ranges[0]}, "gave shapes"),

@@ -78,6 +78,7 @@ def test_it_learns(goofspiel):
     assert (log["examples_per_second"] > 0).all()
     assert log["seconds"].is_monotonic_increasing
     assert found.seconds > log["seconds"].iloc[-1]
+    assert len(str(found)) < 160 and f"error {found.train_rmse:.3g} trained on" in str(found)
     # What is reported is what is there, and far better than any one table of K × K numbers could be.
     constant = exact[~is_heldout].mean(axis=0)
     for share, reported in ((~is_heldout, found.train_rmse), (is_heldout, found.heldout_rmse)):
@@ -315,11 +316,10 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path):
     with pytest.raises(ValueError, match="game is 'kuhn_poker', not 'goofspiel"):
         train_value(*goofspiel, **SMALL, folder=tmp_path)
     first, second = portfolio.probabilities
-    for order, message in (([1, 0, 2], "blueprint is"), ([0, 2, 1], "training portfolio is")):
+    for order, message in (([1, 0, 2], "for another blueprint"), ([0, 2, 1], "training portfolio is")):
+        other = Policy(tree, (first[:, order], second), portfolio.labels)
         with pytest.raises(ValueError, match=message):
-            train_value(
-                tree, Policy(tree, (first[:, order], second), portfolio.labels), **SMALL, folder=tmp_path
-            )
+            train_value(tree, other, **SMALL, folder=tmp_path)
 
 
 def test_other_numbers_from_an_own_function_are_another_training(kuhn, tmp_path):
