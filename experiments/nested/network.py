@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
+    EPSILON,
     GAMES,
     ITERATIONS,
     SMALL,
@@ -24,7 +26,8 @@ from experiments.nested.common import (
     portfolio,
     value,
 )
-from experiments.refinements.common import GOOFSPIEL, Settings, titled
+from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, one_legend, titled
+from jaxgadget.report import exploitability_scatter
 from jaxgadget.search.nested import nested_search
 from jaxgadget.search.training import train_value, visited_rmse
 from jaxgadget.search.value import ExactValues
@@ -99,6 +102,19 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
             "searches": sum(int(result.searches.sum()) for result in found["network"]),
         }
     )
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Exploitability with the network against that with exact values; a panel a game and blueprint."""
+    names = {"exact": "blueprint_exploitability", "network": "refined_exploitability"}
+    renamed = frame.drop(columns="blueprint_exploitability").rename(columns=names).assign(epsilon=EPSILON)
+    groups = list(renamed.groupby(["game", "blueprint"], sort=False))
+    figure, axes = make_axes(len(groups), 3, (4.0, 3.6))
+    for ax, ((game, spec), part) in zip(axes, groups, strict=True):
+        exploitability_scatter(part, ax=ax, title=f"{titled(str(game))} after {spec}")
+        ax.set(xlabel="exploitability with exact values", ylabel="exploitability with the network")
+    one_legend(figure, axes, 4)
+    return figure
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:

@@ -15,7 +15,6 @@ from matplotlib.figure import Figure
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
-    ITERATIONS,
     LIARS_DICE_5,
     SMALL,
     TRAINED,
@@ -35,6 +34,9 @@ LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}
 """Searches are those of the player's decision of that number."""
 
 LANES = (1, 8, 64)
+ITERATIONS = 300
+"""A tenth of the other experiments': fixed costs, the network among them, weigh the more."""
+
 REPETITIONS = 3
 """The median counts. A search is all that it takes: values, lookahead, ranges, solve, certificate."""
 
