@@ -37,6 +37,7 @@ LANES = (1, 8, 64)
 ITERATIONS = 300
 """A tenth of the other experiments': fixed costs, the network among them, weigh the more."""
 
+COLORS = ("#0072B2", "#D55E00", "#009E73")
 REPETITIONS = 3
 """The median counts. A search is all that it takes: values, lookahead, ranges, solve, certificate."""
 
@@ -101,10 +102,13 @@ def draw(frame: pd.DataFrame) -> Figure:
     groups = list(frame.groupby("game", sort=False))
     figure, axes = make_axes(len(groups), 2, (4.4, 3.4))
     for ax, (game, part) in zip(axes, groups, strict=True):
-        for lanes, line in part.groupby("lanes"):
+        for color, (lanes, line) in zip(COLORS, part.groupby("lanes"), strict=False):
             rate = line["searches"] / line["seconds"]
-            ax.loglog(line["searches"], rate, marker="o", label=f"{lanes} lane{'s' * (lanes != 1)}")
+            ax.loglog(
+                line["searches"], rate, marker="o", color=color, label=f"{lanes} lane{'s' * (lanes != 1)}"
+            )
         ax.set(title=titled(str(game)), xlabel="searches at once", ylabel="searches a second")
+        ax.spines[["top", "right"]].set_visible(False)
         ax.legend(frameon=False)
     return figure
 
