@@ -168,6 +168,15 @@ def test_the_same_command_goes_on_and_another_is_refused(
     assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")
 
 
+def test_nothing_held_out(tmp_path: pathlib.Path) -> None:
+    arguments = ("--heldout", 0, "--out", tmp_path / "values", "--plot", tmp_path / "curves.png")
+    found = record(run(*TRAIN, *arguments, "--json", "-"))
+    assert (found["heldout_histories"], found["heldout_rmse"]) == (0, None) and found["visited_rmse"] > 0
+    assert "held out" not in run(*TRAIN, "--heldout", 0, "--out", tmp_path / "values").stdout
+    result = run(*TRAIN, "--heldout", 1, "--out", tmp_path / "values")
+    assert result.exit_code == 2 and "1.0 is out of range" in result.stderr
+
+
 def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
     out, _, _ = trained
     more = ("--gadget", "unsafe", "--leaf", out)

@@ -1,10 +1,13 @@
 """A trained value network at the limit instead of exact values: its errors, and what they cost.
 
 Errors are over histories held out of training, and over the leaves and pairs of entries that search visits.
+Search asks about the histories held out too, so networks are trained without any; some once more with a
+few, to see what that changes.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ from experiments.nested.common import (
     EPSILON,
     GAMES,
     ITERATIONS,
+    LIARS_DICE_5,
     SMALL,
     TRAINED,
     blueprint,
@@ -28,23 +32,28 @@ from experiments.nested.common import (
 )
 from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, one_legend, titled
 from jaxgadget.report import exploitability_scatter
-from jaxgadget.search.nested import nested_search
-from jaxgadget.search.training import train_value, visited_rmse
-from jaxgadget.search.value import ExactValues
+from jaxgadget.search.nested import Nested, nested_search
+from jaxgadget.search.training import Training, train_value, visited_rmse
+from jaxgadget.search.value import ExactValues, ValueFunction
 
 NAME = "network"
-STEPS, MORE_STEPS = 10_000, {GOOFSPIEL: 20_000}
+STEPS, MORE_STEPS = 10_000, {GOOFSPIEL: 20_000, LIARS_DICE_5: 20_000}
 """Of training; as many as ten minutes allow where 10,000 leave visible errors."""
 
-PAIRS = [(game, TRAINED) for game in GAMES] + [("leduc_poker", spec) for spec in ("dirichlet:0", "cfr:100")]
-"""Games and blueprints; a network knows one blueprint's portfolio."""
+BLUEPRINTS = (TRAINED, "dirichlet:0", "cfr:100")
+"""A network knows one blueprint's portfolio."""
+
+HELD_OUT = 0.02
+"""The share of the histories that a second network for `TRAINED` does not learn."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, player, gadget and prior, with the errors of the network."""
     found: list[pd.DataFrame] = []
-    for game, spec in [(SMALL[0], TRAINED)] if settings.smoke else PAIRS:
+    pairs = [(game, spec) for spec in BLUEPRINTS for game in GAMES]
+    for game, spec in [(SMALL[0], TRAINED)] if settings.smoke else pairs:
         key = {"experiment": NAME, "game": game, "blueprint": spec, "depth": DEPTH}
+        key |= {"heldout": [0.0, HELD_OUT] if spec == TRAINED else [0.0]}
         key |= (
             {"entries": 3, "iterations": 10, "steps": 20}
             if settings.smoke
@@ -55,36 +64,57 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
-    """Trains a network for one game's portfolio and searches with it and with exact values."""
+    """Trains networks for one game's portfolio, and searches with them and with exact values."""
     game, spec = key["game"], key["blueprint"]
     tree, entries = enumerated(game), portfolio(game, spec, key["entries"])
-    folder = settings.work / f"values-{titled(game)}-{spec}-{key['entries']}-{key['steps']}".replace(" ", "-")
-    training = train_value(tree, entries, folder=folder, steps=key["steps"], show_progress=False)
-    exact, found = ExactValues(entries), dict[str, list[Any]]()
-    for name, values in (("exact", exact), ("network", training.values)):
-        for player in (0, 1):
-            result = nested_search(
-                tree,
-                blueprint(game, spec),
-                gadgets(),
-                values=values,
-                player=player,
-                depth=key["depth"],
-                iterations=key["iterations"],
-                value=value(game),
-                progress=False,
-            )
-            found.setdefault(name, []).append(result)
-    visits = [result.visits[0] for result in found["network"]]
-    histories, weights = (np.concatenate(parts) for parts in zip(*visits, strict=True))
-    table, other = (
-        pd.concat([result.table for result in found[name]], ignore_index=True)
-        for name in ("exact", "network")
-    )
+    exact = ExactValues(entries)
+    plain = search(key, exact)
+    tables: list[pd.DataFrame] = []
+    for share in key["heldout"]:
+        name = f"values-{titled(game)}-{spec}-{key['entries']}-{key['steps']}-{share}".replace(" ", "-")
+        training = train_value(
+            tree,
+            entries,
+            folder=settings.work / name,
+            steps=key["steps"],
+            heldout=share,
+            show_progress=False,
+        )
+        found = search(key, training.values)
+        visits = [result.visits[0] for result in found]
+        histories, weights = (np.concatenate(parts) for parts in zip(*visits, strict=True))
+        visited = visited_rmse(training.values, exact, tree, histories, weights)
+        tables.append(tabulate(key, plain, found, training).assign(heldout=share, visited_rmse=visited))
+    return pd.concat(tables, ignore_index=True)
+
+
+def search(key: dict[str, Any], values: ValueFunction) -> list[Nested]:
+    """Nested search of both players."""
+    return [
+        nested_search(
+            enumerated(key["game"]),
+            blueprint(key["game"], key["blueprint"]),
+            gadgets(),
+            values=values,
+            player=player,
+            depth=key["depth"],
+            iterations=key["iterations"],
+            value=value(key["game"]),
+            progress=False,
+        )
+        for player in (0, 1)
+    ]
+
+
+def tabulate(
+    key: dict[str, Any], plain: list[Nested], found: list[Nested], training: Training
+) -> pd.DataFrame:
+    """A row for every player, gadget and prior: with exact values, and with the network."""
+    table, other = (pd.concat([part.table for part in parts], ignore_index=True) for parts in (plain, found))
     return pd.DataFrame(
         {
-            "game": game,
-            "blueprint": spec,
+            "game": key["game"],
+            "blueprint": key["blueprint"],
             "player": table["player"],
             "gadget": table["gadget"],
             "prior": table["prior"],
@@ -96,10 +126,9 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
             "payoff_range": training.payoff_range,
             "train_rmse": training.train_rmse,
             "heldout_rmse": training.heldout_rmse,
-            "visited_rmse": visited_rmse(training.values, exact, tree, histories, weights),
-            "network_seconds": sum(result.value_seconds for result in found["network"]),
-            "search_seconds": sum(float(result.seconds.sum()) for result in found["network"]),
-            "searches": sum(int(result.searches.sum()) for result in found["network"]),
+            "network_seconds": sum(result.value_seconds for result in found),
+            "search_seconds": sum(float(result.seconds.sum()) for result in found),
+            "searches": sum(int(result.searches.sum()) for result in found),
         }
     )
 
@@ -107,7 +136,8 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 def draw(frame: pd.DataFrame) -> Figure:
     """Exploitability with the network against that with exact values; a panel a game and blueprint."""
     names = {"exact": "blueprint_exploitability", "network": "refined_exploitability"}
-    renamed = frame.drop(columns="blueprint_exploitability").rename(columns=names).assign(epsilon=EPSILON)
+    frame = frame[frame["heldout"] == 0].drop(columns="blueprint_exploitability")
+    renamed = frame.rename(columns=names).assign(epsilon=EPSILON)
     groups = list(renamed.groupby(["game", "blueprint"], sort=False))
     figure, axes = make_axes(len(groups), 3, (4.0, 3.6))
     for ax, ((game, spec), part) in zip(axes, groups, strict=True):
@@ -120,21 +150,28 @@ def draw(frame: pd.DataFrame) -> Figure:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Errors as shares of the payoff range; exploitability with the network over that with exact values."""
     rows: list[dict[str, Any]] = []
-    for (game, spec), part in frame.groupby(["game", "blueprint"], sort=False):
+    for (game, spec, share), part in frame.groupby(["game", "blueprint", "heldout"], sort=False):
         first, ratio = part.iloc[0], part["network"] / part["exact"]
         rows.append(
             {
                 "game": titled(str(game)),
                 "blueprint": spec,
+                "share held out": share,
                 "training s": first["train_seconds"],
                 **{
-                    name: f"{first[f'{name}_rmse'] / first['payoff_range']:.2%}"
-                    for name in ("heldout", "visited")
+                    name: share_of(first[f"{name}_rmse"], first["payoff_range"])
+                    for name in ("train", "heldout", "visited")
                 },
                 "ratio, median": float(ratio.median()),
                 "ratio, largest": float(ratio.max()),
+                "at most 1.1": f"{(ratio <= 1.1).sum()} of {len(ratio)}",
                 "searches / s": first["searches"] / first["search_seconds"],
                 "time in the network": f"{first['network_seconds'] / first['search_seconds']:.1%}",
             }
         )
     return pd.DataFrame(rows)
+
+
+def share_of(error: float, payoff_range: float) -> str:
+    """An error in payoff ranges, if it is known."""
+    return "–" if math.isnan(error) else f"{error / payoff_range:.2%}"

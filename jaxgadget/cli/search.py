@@ -18,6 +18,7 @@ from jaxgadget.cli.search_options import (
     Entries,
     Epsilon,
     Gadget,
+    HeldOut,
     Leaf,
     LeafEntries,
     LearningRate,
@@ -80,9 +81,10 @@ def train_value(
     k: Entries = ENTRIES,
     steps: Steps = 10_000,
     targets: Targets = EXACT,
-    width: Width = 256,
+    width: Width = 512,
     batch_size: BatchSize = 256,
-    learning_rate: LearningRate = 2e-3,
+    learning_rate: LearningRate = 3e-3,
+    heldout: HeldOut = 0.02,
     seed: Seed = 0,
     depth: Depth = 1,
     iterations: options.Iterations = 200,
@@ -114,6 +116,7 @@ def train_value(
         width=width,
         batch_size=batch_size,
         learning_rate=learning_rate,
+        heldout=heldout,
     )
     if plot is not None:
         from jaxgadget.report.training import draw_training
@@ -129,10 +132,8 @@ def train_value(
     if json != STANDARD_OUTPUT:
         use = ["jaxgadget", "nested", game, "--leaf", str(out), "--blueprint", spec, "--k", str(k)]
         notes = ["The network is for this game and blueprint alone:", shlex.join(use)]
-        show(
-            report.training_table(training, error, steps),
-            [*notes, *written(results=json, picture=plot)],
-        )
+        notes += written(results=json, picture=plot)
+        show(report.training_table(training, error, steps), notes)
 
 
 def _visited_error(

@@ -146,6 +146,15 @@ LearningRate = Annotated[
         "--learning-rate", metavar="R", help="The largest; it rises over 2 % of the steps, then falls."
     ),
 ]
+HeldOut = Annotated[
+    float,
+    typer.Option(
+        "--heldout",
+        metavar="SHARE",
+        callback=_share,
+        help="Of the histories, for their error alone; search asks about them too and does best with 0.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", metavar="SEED", min=0, help="Of everything that is drawn.")]
 Matches = Annotated[
     int,

@@ -129,6 +129,8 @@ def training_table(training: Training, visited_rmse: float, steps: int) -> Table
         f"{len(training.heldout)} histories held out": training.heldout_rmse,
         "leaves that search visits": visited_rmse,
     }
+    if not len(training.heldout):
+        del errors["0 histories held out"]
     for name, error in errors.items():
         known = math.isfinite(error)
         share = f"{error / training.payoff_range:.2%}" if known else "–"

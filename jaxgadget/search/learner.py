@@ -22,6 +22,10 @@ WARM_UP = 0.02
 ERROR_PAIRS = 16
 """Sampled pairs of returns a history where errors are measured."""
 
+SECOND_MOMENT = 0.99
+"""Decay of the mean squared gradient. With the usual 0.999 the error was 1.7 times as large in Goofspiel 5
+after 3,000 steps, and a seventh larger in Leduc with sampled returns after 2,000."""
+
 WEIGHT_DECAY = 1e-4
 LARGEST_GRADIENT = 1.0
 """Gradients are clipped to this norm."""
@@ -100,7 +104,7 @@ class Progress:
 
 _optimiser = optax.chain(
     optax.clip_by_global_norm(LARGEST_GRADIENT),
-    optax.scale_by_adam(),
+    optax.scale_by_adam(b2=SECOND_MOMENT),
     optax.add_decayed_weights(WEIGHT_DECAY),
 )
 

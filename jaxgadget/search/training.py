@@ -81,9 +81,9 @@ def train_value(
     folder: str | os.PathLike[str] | None = None,
     steps: int = 10_000,
     batch_size: int = 256,
-    width: int = 256,
-    depth: int = 2,
-    learning_rate: float = 2e-3,
+    width: int = 512,
+    depth: int = 1,
+    learning_rate: float = 3e-3,
     seed: int = 0,
     targets: str | ValueFunction = "exact",
     pairs: int = 16,
@@ -113,7 +113,7 @@ def train_value(
         whole tree still must); or a value function, called once.
       pairs: sampled returns a history and step, each under a pair of entries drawn uniformly.
       histories: `[H]` what to learn; by default every history where a player acts.
-      heldout: the share of them that is never trained on, drawn at random.
+      heldout: the share never trained on, drawn at random; 0 is best for search, which asks about these too.
       every: steps between two checkpoints and rows of the log; by default a fiftieth of all.
       show_progress: by default on a terminal or in a notebook.
 
