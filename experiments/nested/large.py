@@ -10,7 +10,7 @@ import pathlib
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any, TypeVar
 
@@ -18,8 +18,9 @@ import pandas as pd
 
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets, piece
 from experiments.refinements.common import Settings, titled
-from jaxgadget import enable_compilation_cache, make_blueprints, solve
+from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.batch import describe
+from jaxgadget.games.game import FloatArray
 from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.portfolio import make_portfolio
 from jaxgadget.search.value import ExactValues
@@ -41,27 +42,27 @@ Result = TypeVar("Result")
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game and quantity."""
-    return compute_games(settings, GAMES, HOW)
+    return compute_games(settings, dict.fromkeys(GAMES, HOW))
 
 
-def compute_games(settings: Settings, games: tuple[str, ...], how: dict[str, int]) -> pd.DataFrame:
-    """The same for some games; what is finished of one is kept."""
+def compute_games(settings: Settings, games: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
+    """The same for some games, each with its numbers; what is finished of one is kept."""
     found: list[pd.DataFrame] = []
-    for game in SMALL if settings.smoke else games:
-        key: dict[str, Any] = {"experiment": NAME, "game": game} | (SMOKE if settings.smoke else how)
+    for game, how in dict.fromkeys(SMALL, SMOKE).items() if settings.smoke else games.items():
+        key: dict[str, Any] = {"experiment": NAME, "game": game, **how}
         solved = piece(settings, key | {"step": "solve"}, lambda key=key: apart(settings, solve_whole, key))
         values = solved.set_index("quantity")["value"]
         bracket = float(values["value at least"]), float(values["value at most"])
         found.append(solved)
         for player in (0, 1):
             mine = key | {"step": "nested", "player": player, "blueprint": BLUEPRINT, "depth": DEPTH}
-            arguments = (settings, search, mine, bracket)
+            arguments = (settings, search, settings, mine, bracket)
             found.append(piece(settings, mine, lambda arguments=arguments: apart(*arguments)))
     return pd.concat(found, ignore_index=True)
 
 
-def apart(settings: Settings, do: Callable[..., pd.DataFrame], *arguments: Any) -> pd.DataFrame:
-    """What a function returns; in a process of its own, so that memory is counted from nothing."""
+def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Result:
+    """What a function returns; in a process of its own, whose memory is counted from nothing and freed."""
     if settings.smoke:
         return do(*arguments)
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
@@ -116,20 +117,25 @@ def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(notes.rows)
 
 
-def search(key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
+def list_entries(key: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
+    """The portfolio of an early average."""
+    enable_compilation_cache()
+    profile = make_blueprints(enumerated(key["game"]), key["blueprint"], progress=False)
+    return make_portfolio(profile, size=key["entries"], progress=False).probabilities
+
+
+def search(settings: Settings, key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
     """Nested search for one player."""
     enable_compilation_cache()
-    notes, tree = Notes(key["game"]), enumerated(key["game"])
-    step = f"nested, player {key['player']}"
-    profile = make_blueprints(tree, key["blueprint"], progress=False)
-    entries = notes.timed(
-        f"{step}, portfolio", lambda: make_portfolio(profile, size=key["entries"], progress=False)
-    )
+    notes, step = Notes(key["game"]), f"nested, player {key['player']}"
+    rows = notes.timed(f"{step}, portfolio", lambda: apart(settings, list_entries, key))
+    tree = enumerated(key["game"])
+    entries = Policy(tree, rows, (key["blueprint"], *(f"entry {k}" for k in range(1, key["entries"]))))
     found = notes.timed(
         step,
         lambda: nested_search(
             tree,
-            profile,
+            entries.lane(0),
             gadgets(),
             values=ExactValues(entries),
             player=key["player"],

@@ -30,6 +30,9 @@ from jaxgadget.tree.sequence import (
     rounded_size,
 )
 
+CHUNK = 1 << 22
+"""Histories that are looked at at once: a temporary as long as a large tree is hundreds of megabytes."""
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Lookahead:
@@ -125,8 +128,11 @@ def limit_at_decisions(tree: HistoryTree, where: Cut, depth: int, player: int) -
 
 
 def _far(tree: HistoryTree, where: Cut, depth: int) -> BoolArray:
-    root = np.maximum(where.root, 0)
-    return (where.root >= 0) & (tree.num_moves - tree.num_moves[root] >= depth)
+    far = where.root >= 0
+    for begin in range(0, len(far), CHUNK):
+        root, moves = where.root[begin : begin + CHUNK], tree.num_moves[begin : begin + CHUNK]
+        far[begin : begin + CHUNK] &= moves - tree.num_moves[np.maximum(root, 0)] >= depth
+    return far
 
 
 def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
@@ -178,8 +184,7 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
       ValueError: if an infoset lies on both sides of the limit.
     """
     tree, rounding = where.tree, rounded_size if padded else exact_size
-    leaf = leaf_above(tree, leaves)
-    inside = (where.root >= 0) & (leaf < 0)
+    inside = (where.root >= 0) & (leaf_above(tree, leaves) < 0)
     roots, index = zip(*(find_roots(where, player) for player in (0, 1)), strict=True)
     states: list[IntArray] = []
     treeplexes: list[Treeplex] = []

@@ -153,7 +153,7 @@ def _close(tree: HistoryTree, name: str, roots: IntArray, *, crossing: bool) -> 
             f"cut {name!r} of {tree.game.name}: root {tree.moves(int(terminal[0]))} is a terminal history; "
             "expected histories after which somebody still acts"
         )
-    root = np.full(tree.num_histories, -1, np.int64)
+    root = np.full(tree.num_histories, -1, np.int32 if tree.num_histories < 2**31 else np.int64)
     root[roots] = roots
     offset = tree.level_offset.tolist()
     for begin, end in itertools.pairwise(offset[1:]):
@@ -188,26 +188,35 @@ def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
 def _check_crossing(cut: Cut) -> None:
     """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player."""
     tree = cut.tree
-    number = np.full(tree.num_histories, -1, np.int64)
-    number[cut.roots] = cut.subgame
     for player in (0, 1):
         acts = np.nonzero(tree.infoset[player] >= 0)[0]
         infoset = tree.infoset[player, acts]
-        root = cut.root[acts]
-        subgame = np.where(root >= 0, number[root], -1)
-        state = np.where(root >= 0, tree.infostate[player, root], -1)
-        first = tree.infosets[player].history[infoset]
-        place = np.searchsorted(acts, first)
+        first = tree.infosets[player].history
         for label, what in (
-            (root >= 0, "on both sides of the cut"),
-            (subgame, "in two subgames"),
-            (state, "below two root infostates of its own player"),
+            (_is_below, "on both sides of the cut"),
+            (_subgame_above, "in two subgames"),
+            (_state_above, "below two root infostates of its own player"),
         ):
-            differs = label != label[place]
+            differs = label(cut, acts, player) != label(cut, first, player)[infoset]
             if differs.any():
                 row = int(np.argmax(differs))
                 raise ValueError(
                     f"cut {cut.name!r} of {tree.game.name} crosses an infoset: "
                     f"{tree.infoset_names[player][infoset[row]]!r} of player {player} lies {what} (histories "
-                    f"{tree.moves(int(first[row]))} and {tree.moves(int(acts[row]))}); move the cut"
+                    f"{tree.moves(int(first[infoset[row]]))} and {tree.moves(int(acts[row]))}); move the cut"
                 )
+
+
+def _is_below(cut: Cut, histories: IntArray, player: int) -> BoolArray:
+    return cut.root[histories] >= 0
+
+
+def _subgame_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
+    root = cut.root[histories]
+    place = np.searchsorted(cut.roots, np.maximum(root, cut.roots[0]))
+    return np.where(root >= 0, cut.subgame[place], -1)
+
+
+def _state_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
+    root = cut.root[histories]
+    return np.where(root >= 0, cut.tree.infostate[player, root], -1)
