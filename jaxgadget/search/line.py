@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from jaxgadget.batch import Settings
@@ -31,8 +32,13 @@ from jaxgadget.tree.history import HistoryTree
 PART_CELLS = 1 << 24
 """Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
 
-CELL_BYTES = 360
-"""What a payoff takes on the host and the device while it is put there: 350 bytes in Goofspiel 6."""
+CELL_BYTES = 490
+"""What a payoff takes on the host and the device while it is put there: in Goofspiel 6 350 bytes with 10
+entries, 490 with 3."""
+
+PROGRAM_CELLS = 1 << 24
+"""After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
+keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
 
 
 class Decisions(NamedTuple):
@@ -164,6 +170,7 @@ class Line:
         self.searches = np.zeros(len(gadgets), np.int64)
         self.seconds = self.value_seconds = 0.0
         self.visits: list[Visits] | None = [] if visits else None
+        self._payoffs = 0  # searched since programs were dropped
 
     def run(self, levels: Sequence[Decisions], report: Report) -> None:
         """Searches at all decisions, part by part, and below a part before the next one.
@@ -183,6 +190,7 @@ class Line:
                 where = levels[number].cut(self.tree, part)
                 found = self.search(where, above, functools.partial(told, len(part)))
                 done += len(part) * self.settings.iterations
+                self._drop_programs()
                 below = subgames[:0]
                 if number + 1 < len(levels):
                     below = self._below(levels[number + 1], where)
@@ -247,6 +255,12 @@ class Line:
             count += payoffs * np.bincount(subgame, minlength=len(count))
         return count
 
+    def _drop_programs(self) -> None:
+        """Makes room once many payoffs were searched."""
+        if self._payoffs > PROGRAM_CELLS:
+            jax.clear_caches()
+            self._payoffs = 0
+
     def _most_payoffs(self) -> int:
         limit = self.settings.memory_limit
         return PART_CELLS if limit is None else max(1, min(PART_CELLS, limit // CELL_BYTES))
@@ -265,6 +279,7 @@ class Line:
         leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
         values = self._values(leaves)
         look = build_lookahead(where, leaves, self.values.num_entries)
+        self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
         here = prepare(look, values, self.player)
         ranges = self.find_ranges(here, above, plan)

@@ -145,6 +145,7 @@ def nested_search(
       dtype: of the solves.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
       memory_limit: bytes that a solve may take on each device; subgames are searched part by part within it.
+        After many parts the programs that JAX has compiled so far are dropped (`jax.clear_caches`).
       devices: over which lanes are spread.
       visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
       progress: show a bar; by default if it takes two seconds and somebody watches.
