@@ -139,7 +139,7 @@ def draw(frame: pd.DataFrame) -> Figure:
     frame = frame[frame["heldout"] == 0].drop(columns="blueprint_exploitability")
     renamed = frame.rename(columns=names).assign(epsilon=EPSILON)
     groups = list(renamed.groupby(["game", "blueprint"], sort=False))
-    figure, axes = make_axes(len(groups), 3, (4.0, 3.6))
+    figure, axes = make_axes(len(groups), min(len(groups), len(GAMES)), (4.0, 3.6))
     for ax, ((game, spec), part) in zip(axes, groups, strict=True):
         exploitability_scatter(part, ax=ax, title=f"{titled(str(game))} after {spec}")
         ax.set(xlabel="exploitability with exact values", ylabel="exploitability with the network")
