@@ -36,7 +36,7 @@ CELL_BYTES = 490
 """What a payoff takes on the host and the device while it is put there: in Goofspiel 6 350 bytes with 10
 entries, 490 with 3."""
 
-PROGRAM_CELLS = 1 << 24
+PROGRAM_CELLS = 1 << 23
 """After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
 keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
 
