@@ -44,6 +44,8 @@ REPETITIONS = 3
 STEPS = 1
 """Of training: time does not depend on what a network has learned."""
 
+SHAPE = {"width": 256, "depth": 2}
+
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, number of subgames and number of lanes."""
@@ -65,7 +67,8 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     tree = enumerated(game)
     folder = settings.work / f"untrained-{titled(game)}-{key['entries']}".replace(" ", "-")
     entries = portfolio(game, spec, key["entries"])
-    values = train_value(tree, entries, folder=folder, steps=STEPS, show_progress=False).values
+    training = train_value(tree, entries, folder=folder, steps=STEPS, **SHAPE, show_progress=False)
+    values = training.values
     levels, rows = decisions(tree, 0), list[dict[str, Any]]()
     for lanes in key["lanes"]:
         gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
