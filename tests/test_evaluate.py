@@ -9,7 +9,16 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget import Policy, best_response, evaluate_policy, exploitability, game_value, load, nash_conv
+from jaxgadget import (
+    Policy,
+    best_response,
+    evaluate,
+    evaluate_policy,
+    exploitability,
+    game_value,
+    load,
+    nash_conv,
+)
 from jaxgadget.tree.history import enumerate_game
 from tests.reference import efg
 from tests.reference.random_games import random_policy
@@ -47,6 +56,21 @@ def test_best_response_values_are_the_references(trees, entry):
     expected = np.transpose([entry["best_response_values"][name] for name in names])
     np.testing.assert_allclose(found.best_response_values, expected, rtol=0, atol=1e-6)
     np.testing.assert_allclose(found.nash_conv, expected.sum(axis=0), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", CHEAP)
+def test_large_games_are_evaluated_terminal_by_terminal(trees, name, monkeypatch):
+    """The same numbers, best responses too, and the payoff is not laid out for it."""
+    expected, tree = three(trees(name)), enumerate_game(load(name))
+    monkeypatch.setattr(evaluate, "MOST_LAID_OUT", 1)
+    policy = expected.on(tree)
+    found, laid_out = evaluate_policy(policy), evaluate_policy(expected)
+    np.testing.assert_allclose(found.value, laid_out.value, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(found.best_response_values, laid_out.best_response_values, rtol=0, atol=1e-12)
+    for player in (0, 1):
+        one, other = best_response(policy, player), best_response(expected, player)
+        np.testing.assert_allclose(one.action_values, other.action_values, rtol=0, atol=1e-12)
+    assert "sequence form" not in tree.cache
 
 
 @pytest.mark.parametrize("entry", GAMES, ids=[entry["game"] for entry in GAMES])

@@ -22,7 +22,7 @@ from jaxgadget.solve.regret import ZERO_REGRET, Bounds
 from jaxgadget.solve.rows import RowSums, build_row_sums, take_rows
 from jaxgadget.solve.treeplex import Level, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
-from jaxgadget.tree.sequence import Rounding, SequenceForm, exact_size
+from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
 
 
 class Parts(NamedTuple):
@@ -166,7 +166,6 @@ def whole_game(
     num_lanes: int,
     dtype: DTypeLike,
     payoff: PayoffForm = "auto",
-    solvable: bool = True,
 ) -> Problem:
     """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel.
 
@@ -175,7 +174,19 @@ def whole_game(
       num_lanes: copies side by side.
       dtype: of the numbers.
       payoff: the form of the payoff.
-      solvable: whether CFR will run on it; to evaluate strategies, `zero` is not needed.
+    """
+    matrix = build_payoff(form.payoff, dtype, form=payoff)
+    return with_zero_regret(evaluation_game(form, matrix, num_lanes, dtype), matrix.absolute())
+
+
+def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+    """The game itself, to evaluate strategies: regrets that count as none (`zero`) are 0.
+
+    Args:
+      form: both players' decisions.
+      payoff: between them.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
     """
     sides = [
         build_side(treeplex, fixed_entry(1), np.zeros(treeplex.num_roots, np.int64), dtype)
@@ -188,17 +199,13 @@ def whole_game(
         )
         for side in sides
     ]
-    matrix = build_payoff(form.payoff, dtype, form=payoff)
-    problem = Problem(
+    return Problem(
         order=(0, 1),
         sides=(sides[0], sides[1]),
         terms=(terms[0], terms[1]),
-        payoff=matrix,
+        payoff=payoff,
         zero=no_zero(sides, num_lanes, dtype),
     )
-    if not solvable:
-        return problem
-    return with_zero_regret(problem, matrix.absolute())
 
 
 def no_zero(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:

@@ -253,18 +253,16 @@ def merge_entries(row: IntArray, column: IntArray, value: FloatArray, shape: tup
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class SequenceForm:
-    """Two treeplexes and a payoff: all that CFR, a best response or an LP needs.
+class Treeplexes:
+    """Both players' decisions.
 
     Attributes:
-      tree: where it came from; `treeplex[p].infoset` names the tree's infosets.
+      tree: where they came from; `treeplex[p].infoset` names the tree's infosets.
       treeplex: player 0's and player 1's decisions.
-      payoff: chance probability × player 0's payoff for every pair of sequences.
     """
 
     tree: HistoryTree
     treeplex: tuple[Treeplex, Treeplex]
-    payoff: Entries
 
     def action_sequences(self, player: int) -> IntArray:
         """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding."""
@@ -275,15 +273,40 @@ class SequenceForm:
         infoset = treeplex.sequence_infoset
         return np.where(real[infoset], first[infoset] + treeplex.sequence_slot, -1)
 
+    def places(self, player: int) -> IntArray:
+        """`[tree's sequences]` the treeplex's sequence of each action of the tree, -1 where it has none."""
+        found = np.full(self.tree.infosets[player].num_sequences, -1, np.int64)
+        sequence = self.action_sequences(player)
+        found[sequence[sequence >= 0]] = self.treeplex[player].num_roots + np.nonzero(sequence >= 0)[0]
+        return found
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class SequenceForm(Treeplexes):
+    """Two treeplexes and a payoff: all that CFR, a best response or an LP needs.
+
+    Attributes:
+      payoff: chance probability × player 0's payoff for every pair of sequences.
+    """
+
+    payoff: Entries
+
+
+def whole_treeplexes(tree: HistoryTree) -> Treeplexes:
+    """The whole game's decisions, not truncated; each player has one root, the empty sequence. Built once."""
+    check_whole(tree)
+    if "treeplexes" not in tree.cache:
+        top = np.broadcast_to(np.int64(0), tree.num_histories)
+        tree.cache["treeplexes"] = build_treeplexes(tree, top, (top, top), (1, 1), exact_size)
+    return tree.cache["treeplexes"]
+
 
 def sequence_form(tree: HistoryTree) -> SequenceForm:
-    """The whole game; each player has one root, the empty sequence. Built once a tree, not truncated."""
-    check_whole(tree)
+    """The whole game's decisions and payoff, likewise."""
+    form = whole_treeplexes(tree)
     if "sequence form" not in tree.cache:
-        everything = np.zeros(tree.num_histories, np.int64)
-        tree.cache["sequence form"] = build_sequence_form(
-            tree, everything, (everything, everything), (1, 1), exact_size
-        )
+        top = np.broadcast_to(np.int64(0), tree.num_histories)
+        tree.cache["sequence form"] = _with_payoff(form, top, (top, top))
     return tree.cache["sequence form"]
 
 
@@ -303,10 +326,18 @@ def build_sequence_form(
       num_roots: of both players.
       rounding: how sizes are rounded up.
     """
-    below = tree.terminals[root[tree.terminals] >= 0]
-    root_below = root[below]
+    return _with_payoff(build_treeplexes(tree, root, root_index, num_roots, rounding), root, root_index)
+
+
+def build_treeplexes(
+    tree: HistoryTree,
+    root: IntArray,
+    root_index: tuple[IntArray, IntArray],
+    num_roots: tuple[int, int],
+    rounding: Rounding,
+) -> Treeplexes:
+    """Both players' decisions below some root histories; see `build_sequence_form`."""
     treeplexes: list[Treeplex] = []
-    columns: list[IntArray] = []
     for player in (0, 1):
         infosets = tree.infosets[player]
         rows = np.nonzero(root[infosets.history] >= 0)[0]
@@ -317,7 +348,7 @@ def build_sequence_form(
         parent = infosets.parent[rows]
         parent_infoset = row_of[infosets.infoset[parent]]
         under_root = root_index[player][root[infosets.history[rows]]]
-        treeplex, position = build_treeplex(
+        treeplex, _ = build_treeplex(
             num_roots=num_roots[player],
             depth=depth_below(infosets.depth[rows], parent_infoset),
             num_actions=infosets.num_actions[rows],
@@ -326,19 +357,24 @@ def build_sequence_form(
             infoset=rows,
             rounding=rounding,
         )
-        row = row_of[infosets.infoset]
-        renumber = np.full(len(row), -1, np.int64)  # of the tree's sequences
-        renumber[row >= 0] = treeplex.sequence(position[row[row >= 0]], slot[row >= 0])
-        column = renumber[tree.sequence[player, below]]
-        columns.append(np.where(column >= 0, column, root_index[player][root_below]))
         treeplexes.append(treeplex)
+    return Treeplexes(tree=tree, treeplex=(treeplexes[0], treeplexes[1]))
+
+
+def _with_payoff(form: Treeplexes, root: IntArray, root_index: tuple[IntArray, IntArray]) -> SequenceForm:
+    tree = form.tree
+    below = tree.terminals[root[tree.terminals] >= 0]
+    columns: list[IntArray] = []
+    for player in (0, 1):
+        column = form.places(player)[tree.sequence[player, below]]
+        columns.append(np.where(column >= 0, column, root_index[player][root[below]]))
     payoff = merge_entries(
         columns[0],
         columns[1],
         tree.chance[below] * tree.payoff[below],
-        (treeplexes[0].num_sequences, treeplexes[1].num_sequences),
+        (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences),
     )
-    return SequenceForm(tree=tree, treeplex=(treeplexes[0], treeplexes[1]), payoff=payoff)
+    return SequenceForm(tree=tree, treeplex=form.treeplex, payoff=payoff)
 
 
 def depth_below(depth: IntArray, parent_row: IntArray) -> IntArray:

@@ -203,7 +203,7 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
         )
         begin = jax.eval_shape(cfr.start, made, no_values(made))
         after = jax.eval_shape(lambda state: cfr.step(made, plus, state), begin)
-        whole = whole_game(sequence_form(tree), num_lanes=lanes, dtype=np.float64, solvable=False)
+        whole = whole_game(sequence_form(tree), num_lanes=lanes, dtype=np.float64)
         full = jax.eval_shape(cfr.start, whole)
     sizes = {0, 1}  # an entry without a choice, a single root
     for treeplex in above.form.treeplex:

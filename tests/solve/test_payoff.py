@@ -11,10 +11,27 @@ import numpy as np
 import pytest
 
 import jaxgadget
+from jaxgadget.solve import payoff as payoffs
 from jaxgadget.solve.drive import precision
-from jaxgadget.solve.payoff import MIN_BLOCK_FILL, Blocks, MatrixPayoff, PayoffForm, block_fill, build_payoff
+from jaxgadget.solve.payoff import (
+    MIN_BLOCK_FILL,
+    Blocks,
+    Payoff,
+    PayoffForm,
+    block_fill,
+    build_payoff,
+    terminal_payoff,
+)
 from jaxgadget.solve.rows import UNROLLED_WIDTH, RowSums, build_row_sums
-from jaxgadget.tree.sequence import Entries, Rounding, exact_size, merge_entries, rounded_size, sequence_form
+from jaxgadget.tree.sequence import (
+    Entries,
+    Rounding,
+    exact_size,
+    merge_entries,
+    rounded_size,
+    sequence_form,
+    whole_treeplexes,
+)
 from tests.reference.efg import Array
 from tests.solve import grove
 
@@ -107,7 +124,7 @@ def entries(name: str) -> Entries:
 
 
 @jax.jit
-def gradients(payoff: MatrixPayoff, reach: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+def gradients(payoff: Payoff, reach: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
     first, _ = payoff.gradient(0, reach, None)
     second, _ = payoff.gradient(1, reach, None)
     return first, second
@@ -117,14 +134,31 @@ def gradients(payoff: MatrixPayoff, reach: tuple[jax.Array, jax.Array]) -> tuple
 @pytest.mark.parametrize("name", ["blocks", "grove", "kuhn_poker", "leduc_poker"])
 def test_payoff_forms_equal_the_dense_matrix(name: str, form: PayoffForm) -> None:
     """`A·x_1` for player 0 and `−Aᵀ·x_0` for player 1."""
-    listed = entries(name)
+    with precision(np.float64):
+        check_gradients(build_payoff(entries(name), np.float64, form=form), entries(name))
+
+
+@pytest.mark.parametrize("size", [7, 1 << 20], ids=["chunks, the last one not full", "one chunk"])
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", "goofspiel(imp_info=True,num_cards=3)"])
+def test_terminal_by_terminal_it_equals_the_dense_matrix(
+    name: str, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(payoffs, "TERMINALS_AT_A_TIME", size)
+    tree = jaxgadget.enumerate_game(jaxgadget.load(name))
+    assert tree.num_terminals % 7 > 0
+    with precision(np.float64):
+        payoff = terminal_payoff(whole_treeplexes(tree), np.float64)
+        assert payoff.value.shape == (-(-tree.num_terminals // size), min(size, tree.num_terminals))
+        check_gradients(payoff, entries(name))
+
+
+def check_gradients(payoff: Payoff, listed: Entries) -> None:
+    """Against the matrix of some entries, for random numbers."""
     dense = np.zeros(listed.shape)
     np.add.at(dense, (listed.row, listed.column), listed.value)
     rng = np.random.default_rng(0)
     x = [rng.random((size, LANES)) for size in listed.shape]
-    with precision(np.float64):
-        payoff = build_payoff(listed, np.float64, form=form)
-        first, second = gradients(payoff, (jnp.asarray(x[0]), jnp.asarray(x[1])))
+    first, second = gradients(payoff, (jnp.asarray(x[0]), jnp.asarray(x[1])))
     np.testing.assert_allclose(first, dense @ x[1], rtol=0, atol=1e-12)
     np.testing.assert_allclose(second, -dense.T @ x[0], rtol=0, atol=1e-12)
     assert np.abs(first).max() > 0
