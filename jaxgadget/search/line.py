@@ -26,7 +26,7 @@ from jaxgadget.solve.drive import Report
 from jaxgadget.solve.entries import Unsafe
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.ranges import Ranges
-from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.cut import Cut, cut, kept_subgames
 from jaxgadget.tree.history import HistoryTree
 
 PART_CELLS = 1 << 24
@@ -60,11 +60,7 @@ class Decisions(NamedTuple):
     def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
         """The cut at these decisions, or at those in some subgames."""
         roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
-
-        def own_decision(_: HistoryTree) -> IntArray:
-            return roots
-
-        return cut(tree, own_decision)
+        return kept_subgames(tree, "own_decision", roots)
 
 
 def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
@@ -77,7 +73,11 @@ def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
     found: list[Decisions] = []
     for level in range(int(number.max(initial=-1)) + 1):
         roots = acts[number == level]
-        found.append(Decisions(roots, Decisions(roots, np.zeros_like(roots)).cut(tree).subgame))
+
+        def own_decision(_: HistoryTree, roots: IntArray = roots) -> IntArray:
+            return roots
+
+        found.append(Decisions(roots, cut(tree, own_decision).subgame))
     return found
 
 
@@ -248,7 +248,7 @@ class Line:
         tree = self.tree
         leaves = limit_at_decisions(tree, where, self.depth, self.player)
         ends = tree.terminals[where.root[tree.terminals] >= 0]
-        ends = ends[leaf_above(tree, leaves)[ends] < 0]
+        ends = ends[leaf_above(where, leaves)[ends] < 0]
         count = np.zeros(where.num_subgames, np.int64)
         for histories, payoffs in ((leaves, self.values.num_entries**2), (ends, 1)):
             subgame = where.subgame[np.searchsorted(where.roots, where.root[histories])]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS, BoolArray, FloatArray, IntArray, dense_ids
-from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.cut import Cut, cut_inside
 from jaxgadget.tree.forest import Forest, Roots, find_roots
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import (
@@ -184,7 +184,7 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
       ValueError: if an infoset lies on both sides of the limit.
     """
     tree, rounding = where.tree, rounded_size if padded else exact_size
-    inside = (where.root >= 0) & (leaf_above(tree, leaves) < 0)
+    inside = (where.root >= 0) & (leaf_above(where, leaves) < 0)
     roots, index = zip(*(find_roots(where, player) for player in (0, 1)), strict=True)
     states: list[IntArray] = []
     treeplexes: list[Treeplex] = []
@@ -223,15 +223,11 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
     )
 
 
-def leaf_above(tree: HistoryTree, leaves: IntArray) -> IntArray:
-    """`[n]` the leaf at or above each history, -1 if there is none."""
+def leaf_above(where: Cut, leaves: IntArray) -> IntArray:
+    """`[n]` the leaf, of some below a cut, at or above each history, -1 if there is none."""
     if len(leaves) == 0:
-        return np.full(tree.num_histories, -1, np.int64)
-
-    def limit(_: HistoryTree) -> IntArray:
-        return leaves
-
-    return cut(tree, limit).root
+        return np.full(where.tree.num_histories, -1, np.int64)
+    return cut_inside(where, "limit", leaves).root
 
 
 def _find_rows(

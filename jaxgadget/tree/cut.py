@@ -65,7 +65,7 @@ class Cut:
         numbers = [self._subgame_of(infostate, p) for p in both]
         if player is not None or len(set(numbers)) != 1:
             numbers = [self._subgame_of(infostate, player)]
-        return _close(self.tree, self.name, self.roots[self.subgame == numbers[0]], crossing=False)
+        return kept_subgames(self.tree, self.name, self.roots[self.subgame == numbers[0]])
 
     def _subgame_of(self, infostate: str, player: int | None) -> int:
         player, infoset = self.tree.find_infoset(infostate, player)
@@ -102,7 +102,28 @@ def cut(tree: HistoryTree, spec: CutSpec) -> Cut:
             f"cut {name!r} of {tree.game.name} is empty: no history is a root; expected a depth below "
             f"{int(tree.num_moves.max())} or {_names(tree)}"
         )
-    return _close(tree, name, roots, crossing=True)
+    result = _close(tree, name, roots)
+    _check_crossing(result, None)
+    return result
+
+
+def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
+    """The cut at the roots, ascending, of some whole subgames of a cut that was made before.
+
+    Infosets are not checked again: none crosses the cut at all of its roots.
+    """
+    return _close(tree, name, roots)
+
+
+def cut_inside(above: Cut, name: str, roots: IntArray) -> Cut:
+    """The cut at histories, ascending, at or below another cut's roots; only there infosets can cross it.
+
+    Raises:
+      ValueError: as `cut` does.
+    """
+    result = _close(above.tree, name, roots)
+    _check_crossing(result, above)
+    return result
 
 
 def _names(tree: HistoryTree) -> str:
@@ -146,7 +167,7 @@ def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:
     return np.nonzero(((tree.actor & SIMULTANEOUS) > 0) & (tree.num_moves == depth))[0]
 
 
-def _close(tree: HistoryTree, name: str, roots: IntArray, *, crossing: bool) -> Cut:
+def _close(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
     terminal = roots[tree.actor[roots] == TERMINAL]
     if len(terminal):
         raise ValueError(
@@ -166,10 +187,7 @@ def _close(tree: HistoryTree, name: str, roots: IntArray, *, crossing: bool) -> 
                 f"{tree.moves(int(root[tree.parent[h]]))}; expected roots of which none follows another"
             )
         root[begin:end] = np.maximum(root[begin:end], above)
-    result = Cut(tree=tree, name=name, roots=roots, subgame=_components(tree, roots), root=root)
-    if crossing:
-        _check_crossing(result)
-    return result
+    return Cut(tree=tree, name=name, roots=roots, subgame=_components(tree, roots), root=root)
 
 
 def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
@@ -185,11 +203,15 @@ def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
     return np.argsort(np.argsort(first))[inverse]
 
 
-def _check_crossing(cut: Cut) -> None:
-    """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player."""
+def _check_crossing(cut: Cut, above: Cut | None) -> None:
+    """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player.
+
+    Only histories at or below the roots of the cut `above` are looked at, or all.
+    """
     tree = cut.tree
     for player in (0, 1):
-        acts = np.nonzero(tree.infoset[player] >= 0)[0]
+        acts = tree.infoset[player] >= 0
+        acts = np.nonzero(acts if above is None else acts & (above.root >= 0))[0]
         infoset = tree.infoset[player, acts]
         first = tree.infosets[player].history
         for label, what in (
