@@ -30,6 +30,14 @@ WEIGHT_DECAY = 1e-4
 LARGEST_GRADIENT = 1.0
 """Gradients are clipped to this norm."""
 
+CONSTANTS = {
+    "warm-up": WARM_UP,
+    "second moment": SECOND_MOMENT,
+    "weight decay": WEIGHT_DECAY,
+    "largest gradient": LARGEST_GRADIENT,
+}
+"""What weights depend on besides a training's settings; a training does not go on with others."""
+
 EVALUATED = 1024
 """Histories that are evaluated at once."""
 

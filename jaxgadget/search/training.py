@@ -26,7 +26,7 @@ from jaxgadget.progress import progress_bar
 from jaxgadget.search.checkpoints import Row, TrainingFolder
 from jaxgadget.search.encoding import find_encoding
 from jaxgadget.search.examples import Settings, digest, find_targets, make_examples, split
-from jaxgadget.search.learner import ERROR_PAIRS, Examples, Plan, advance, begin, mean_square
+from jaxgadget.search.learner import CONSTANTS, ERROR_PAIRS, Examples, Plan, advance, begin, mean_square
 from jaxgadget.search.network import Architecture, NetworkValues, initial_weights
 from jaxgadget.search.value import ValueFunction, leaf_values
 from jaxgadget.solve.drive import check_iterations, precision
@@ -195,6 +195,7 @@ def _describe(
     """What the weights depend on besides the network: of targets, what the other settings do not decide."""
     own = examples.targets if settings.targets == "own" else None
     return dataclasses.asdict(settings) | {
+        **CONSTANTS,
         "histories": digest(order),
         "portfolio": digest(*portfolio.probabilities),
         "own targets": None if own is None else digest(np.asarray(own)),

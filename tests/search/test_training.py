@@ -307,7 +307,7 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
     )
 
 
-def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path):
+def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, monkeypatch):
     pytest.importorskip("orbax.checkpoint")
     tree, portfolio = kuhn
     train_value(tree, portfolio, **SMALL, folder=tmp_path)
@@ -320,6 +320,9 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path):
         other = Policy(tree, (first[:, order], second), portfolio.labels)
         with pytest.raises(ValueError, match=message):
             train_value(tree, other, **SMALL, folder=tmp_path)
+    monkeypatch.setitem(training.CONSTANTS, "second moment", 0.5)
+    with pytest.raises(ValueError, match=r"training second moment is 0\.99, not 0\.5"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path)
 
 
 def test_other_numbers_from_an_own_function_are_another_training(kuhn, tmp_path):
