@@ -117,18 +117,22 @@ def solve_whole(key: dict[str, Any]) -> pd.DataFrame:
     return pd.DataFrame(notes.rows)
 
 
-def list_entries(key: dict[str, Any]) -> tuple[FloatArray, FloatArray]:
-    """The portfolio of an early average."""
+def list_entries(key: dict[str, Any]) -> tuple[tuple[FloatArray, FloatArray], float]:
+    """The portfolio of an early average, and the memory that it took to make."""
     enable_compilation_cache()
     profile = make_blueprints(enumerated(key["game"]), key["blueprint"], progress=False)
-    return make_portfolio(profile, size=key["entries"], progress=False).probabilities
+    portfolio = make_portfolio(profile, size=key["entries"], progress=False)
+    return portfolio.probabilities, peak_memory()
 
 
 def search(settings: Settings, key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
     """Nested search for one player."""
     enable_compilation_cache()
     notes, step = Notes(key["game"]), f"nested, player {key['player']}"
-    rows = notes.timed(f"{step}, portfolio", lambda: apart(settings, list_entries, key))
+    begin = time.perf_counter()
+    rows, memory = apart(settings, list_entries, key)
+    notes.note(f"{step}, portfolio", "seconds", time.perf_counter() - begin)
+    notes.note(f"{step}, portfolio", "GiB", memory)
     tree = enumerated(key["game"])
     entries = Policy(tree, rows, (key["blueprint"], *(f"entry {k}" for k in range(1, key["entries"]))))
     found = notes.timed(

@@ -1,8 +1,8 @@
 """A trained value network at the limit instead of exact values: its errors, and what they cost.
 
-Errors are over histories held out of training, and over the leaves and pairs of entries that search visits.
-Search asks about the histories held out too, so networks are trained without any; some once more with a
-few, to see what that changes.
+Errors are over the histories trained on, over those held out if any are, and over the leaves and pairs of
+entries that search visits. Search asks about histories held out too, so networks are trained on all; some
+once more without a few, to see what that changes.
 """
 
 from __future__ import annotations

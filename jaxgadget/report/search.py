@@ -124,13 +124,11 @@ def training_table(training: Training, visited_rmse: float, steps: int) -> Table
     """The errors, in payoff and as shares of the payoff range."""
     shown = make_table("over", "error", "of the payoff range", right=("error", "of the payoff range"))
     shown.title = f"{training.values.game}: root mean squared error after {steps} steps"
-    errors = {
-        "histories trained on": training.train_rmse,
-        f"{len(training.heldout)} histories held out": training.heldout_rmse,
-        "leaves that search visits": visited_rmse,
-    }
-    if not len(training.heldout):
-        del errors["0 histories held out"]
+    errors = {"histories trained on": training.train_rmse}
+    if len(training.heldout):
+        errors[f"{len(training.heldout)} histories held out"] = training.heldout_rmse
+        shown.caption = "Search asks about histories held out, too; --heldout 0 trains on all."
+    errors["leaves that search visits"] = visited_rmse
     for name, error in errors.items():
         known = math.isfinite(error)
         share = f"{error / training.payoff_range:.2%}" if known else "–"

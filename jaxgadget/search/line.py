@@ -26,7 +26,7 @@ from jaxgadget.solve.drive import Report
 from jaxgadget.solve.entries import Unsafe
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.solve.ranges import Ranges
-from jaxgadget.tree.cut import Cut, cut, kept_subgames
+from jaxgadget.tree.cut import Cut, cut_at, kept_subgames
 from jaxgadget.tree.history import HistoryTree
 
 PART_CELLS = 1 << 24
@@ -39,6 +39,9 @@ entries, 490 with 3."""
 PROGRAM_CELLS = 1 << 23
 """After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
 keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
+
+OWN_DECISION = "own decision"
+"""What cuts at a player's decisions are called."""
 
 
 class Decisions(NamedTuple):
@@ -60,7 +63,7 @@ class Decisions(NamedTuple):
     def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
         """The cut at these decisions, or at those in some subgames."""
         roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
-        return kept_subgames(tree, "own_decision", roots)
+        return kept_subgames(tree, OWN_DECISION, roots)
 
 
 def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
@@ -73,11 +76,7 @@ def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
     found: list[Decisions] = []
     for level in range(int(number.max(initial=-1)) + 1):
         roots = acts[number == level]
-
-        def own_decision(_: HistoryTree, roots: IntArray = roots) -> IntArray:
-            return roots
-
-        found.append(Decisions(roots, cut(tree, own_decision).subgame))
+        found.append(Decisions(roots, cut_at(tree, OWN_DECISION, roots).subgame))
     return found
 
 
@@ -190,7 +189,6 @@ class Line:
                 where = levels[number].cut(self.tree, part)
                 found = self.search(where, above, functools.partial(told, len(part)))
                 done += len(part) * self.settings.iterations
-                self._drop_programs()
                 below = subgames[:0]
                 if number + 1 < len(levels):
                     below = self._below(levels[number + 1], where)
@@ -295,6 +293,7 @@ class Line:
         self._assemble(look, plan.policy, found.live)
         if beside is not None:
             leaves, values = beside.joined(leaves, values)
+        self._drop_programs()
         return AtLimit(plan, leaves, values)
 
     def _values(self, leaves: IntArray) -> FloatArray:

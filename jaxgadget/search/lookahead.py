@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS, BoolArray, FloatArray, IntArray, dense_ids
-from jaxgadget.tree.cut import Cut, cut_inside
+from jaxgadget.tree.cut import Cut, cut_at
 from jaxgadget.tree.forest import Forest, Roots, find_roots
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import (
@@ -227,7 +227,7 @@ def leaf_above(where: Cut, leaves: IntArray) -> IntArray:
     """`[n]` the leaf, of some below a cut, at or above each history, -1 if there is none."""
     if len(leaves) == 0:
         return np.full(where.tree.num_histories, -1, np.int64)
-    return cut_inside(where, "limit", leaves).root
+    return cut_at(where.tree, "limit", leaves, inside=where).root
 
 
 def _find_rows(

@@ -131,7 +131,8 @@ def nested_search(
     The first search of a line of play is unsafe where the opponent has not acted (exact: its reach is 1);
     else it has the blueprint's range, and alternative values from best responses, down to the limit, to the
     blueprint continued by entry 0. Later ones take reach, range and values from the search before. Lookaheads
-    end at the first decisions of the player at least `depth` moves down.
+    end at the first decisions of the player at least `depth` moves down. In large games it calls
+    `jax.clear_caches` now and then, for its own programs fill memory; all others compile again, too.
 
     Args:
       tree: the game's histories.
@@ -144,7 +145,7 @@ def nested_search(
       iterations: of every search.
       dtype: of the solves.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
-      memory_limit: bytes a solve may take on each device: subgames go part by part, with `jax.clear_caches`.
+      memory_limit: bytes a solve may take on each device: subgames go part by part.
       devices: over which lanes are spread.
       visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
       progress: show a bar; by default if it takes two seconds and somebody watches.

@@ -42,7 +42,8 @@ class SearchPlayer:
     Searches are those of `nested_search` and are kept, so that a subgame is searched once however many
     matches come there; what the search above a subgame has to bring is searched first. A search is a
     function of the public history, but for the last bits of numbers: these depend on what else is in the
-    batch, and iterations can enlarge that. One object plays the same way for its whole life.
+    batch, and iterations can enlarge that. One object plays the same way for its whole life. As in
+    `nested_search`, compiled programs are dropped now and then in large games.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ def terminal_payoff(form: Treeplexes, dtype: DTypeLike) -> TerminalPayoff:
     """
     tree, size = form.tree, min(TERMINALS_AT_A_TIME, form.tree.num_terminals)
     shape = (-(-tree.num_terminals // size), size)
-    places = [np.maximum(form.places(player), 0).astype(np.int32) for player in (0, 1)]
+    places = [np.maximum(form.from_tree(player), 0).astype(np.int32) for player in (0, 1)]
     sequence = np.zeros((2, *shape), np.int32)
     value = np.zeros(shape, dtype)
     for chunk in range(shape[0]):

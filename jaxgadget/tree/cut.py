@@ -102,27 +102,23 @@ def cut(tree: HistoryTree, spec: CutSpec) -> Cut:
             f"cut {name!r} of {tree.game.name} is empty: no history is a root; expected a depth below "
             f"{int(tree.num_moves.max())} or {_names(tree)}"
         )
-    result = _close(tree, name, roots)
-    _check_crossing(result, None)
-    return result
+    return cut_at(tree, name, roots)
 
 
-def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
-    """The cut at the roots, ascending, of some whole subgames of a cut that was made before.
+def cut_at(tree: HistoryTree, name: str, roots: IntArray, *, inside: Cut | None = None) -> Cut:
+    """The cut at some histories.
 
-    Infosets are not checked again: none crosses the cut at all of its roots.
-    """
-    return _close(tree, name, roots)
-
-
-def cut_inside(above: Cut, name: str, roots: IntArray) -> Cut:
-    """The cut at histories, ascending, at or below another cut's roots; only there infosets can cross it.
+    Args:
+      tree: the game's histories.
+      name: how errors call it.
+      roots: `[H]` histories, ascending.
+      inside: another cut, at or below whose roots these lie (not checked); only there infosets can cross.
 
     Raises:
-      ValueError: as `cut` does.
+      ValueError: if a root is terminal, one lies below another, or an infoset crosses the cut.
     """
-    result = _close(above.tree, name, roots)
-    _check_crossing(result, above)
+    result = kept_subgames(tree, name, roots)
+    _check_crossing(result, inside)
     return result
 
 
@@ -167,7 +163,11 @@ def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:
     return np.nonzero(((tree.actor & SIMULTANEOUS) > 0) & (tree.num_moves == depth))[0]
 
 
-def _close(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
+def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
+    """The cut at the roots, ascending, of some whole subgames of another cut (not checked).
+
+    Infosets are not looked at: where none crosses the other cut, none crosses this one.
+    """
     terminal = roots[tree.actor[roots] == TERMINAL]
     if len(terminal):
         raise ValueError(
@@ -203,15 +203,12 @@ def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
     return np.argsort(np.argsort(first))[inverse]
 
 
-def _check_crossing(cut: Cut, above: Cut | None) -> None:
-    """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player.
-
-    Only histories at or below the roots of the cut `above` are looked at, or all.
-    """
+def _check_crossing(cut: Cut, inside: Cut | None) -> None:
+    """No infoset lies on both sides of the cut, in two subgames, or below two infostates of its player."""
     tree = cut.tree
     for player in (0, 1):
         acts = tree.infoset[player] >= 0
-        acts = np.nonzero(acts if above is None else acts & (above.root >= 0))[0]
+        acts = np.nonzero(acts if inside is None else acts & (inside.root >= 0))[0]
         infoset = tree.infoset[player, acts]
         first = tree.infosets[player].history
         for label, what in (

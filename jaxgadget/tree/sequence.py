@@ -273,7 +273,7 @@ class Treeplexes:
         infoset = treeplex.sequence_infoset
         return np.where(real[infoset], first[infoset] + treeplex.sequence_slot, -1)
 
-    def places(self, player: int) -> IntArray:
+    def from_tree(self, player: int) -> IntArray:
         """`[tree's sequences]` the treeplex's sequence of each action of the tree, -1 where it has none."""
         found = np.full(self.tree.infosets[player].num_sequences, -1, np.int64)
         sequence = self.action_sequences(player)
@@ -366,7 +366,7 @@ def _with_payoff(form: Treeplexes, root: IntArray, root_index: tuple[IntArray, I
     below = tree.terminals[root[tree.terminals] >= 0]
     columns: list[IntArray] = []
     for player in (0, 1):
-        column = form.places(player)[tree.sequence[player, below]]
+        column = form.from_tree(player)[tree.sequence[player, below]]
         columns.append(np.where(column >= 0, column, root_index[player][root[below]]))
     payoff = merge_entries(
         columns[0],

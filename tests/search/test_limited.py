@@ -27,6 +27,7 @@ from jaxgadget import (
     refine,
     solve,
 )
+from jaxgadget.search import lookahead
 from jaxgadget.search.limited import Search, search, values_for
 from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_at_decisions, limit_by_depth
 from jaxgadget.search.solving import Profile, find_ranges, prepare, root_reach
@@ -276,7 +277,9 @@ def first_on_every_path(tree: HistoryTree, roots: Any, depth: int, players: tupl
 
 @pytest.mark.parametrize("name", ["leduc_poker", "goofspiel(num_cards=3)"])
 @pytest.mark.parametrize("above", ["depth:0", "depth:1"])
-def test_limits(name: str, above: str) -> None:
+@pytest.mark.parametrize("chunk", [37, lookahead.CHUNK], ids=["many chunks", "one chunk"])
+def test_limits(name: str, above: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lookahead, "CHUNK", chunk)
     tree = game(name)
     where = cut(tree, above)
     for depth in (1, 2, 3):
@@ -289,6 +292,15 @@ def test_limits(name: str, above: str) -> None:
             assert leaves == first_on_every_path(tree, where.roots, depth, (player,))
             assert len(leaves) > 0 or name != "leduc_poker", "only Goofspiel 3 is that short"
     assert len(limit_by_depth(tree, where, 99)) == len(limit_at_decisions(tree, where, 99, 0)) == 0
+
+
+def test_a_limit_through_an_infoset_is_refused() -> None:
+    tree = game("kuhn_poker")
+    where = cut(tree, "depth:0")
+    limit = limit_by_depth(tree, where, 1)
+    assert len(build_lookahead(where, limit, 2).leaves) == 12
+    with pytest.raises(ValueError, match=r"cut 'limit' of kuhn_poker crosses an infoset: .* on both sides"):
+        build_lookahead(where, limit[1:], 2)
 
 
 def test_a_value_function_is_asked_once_for_all_blueprints() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL
 from jaxgadget.games.registry import load
-from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.cut import Cut, cut, cut_at, kept_subgames
 from jaxgadget.tree.history import enumerate_game
 from tests.games.test_contract import LOSS, START, WIN, ZERO, Arrays, by
 from tests.reference import cuts, efg
@@ -154,6 +154,55 @@ def test_common_knowledge_is_finer_than_what_is_public():
     assert len(set(tree.public[found.roots].tolist())) == 3
     sizes = sorted(map(len, groups(found)))
     assert sizes == [1, 1, 1, 1, 6, 6]
+
+
+# Cuts below a cut
+
+
+def first_marked(tree, where, marked):
+    """The first marked histories at or below the roots of a cut, on every path."""
+    found, passed = [], set()
+    for h in range(tree.num_histories):
+        if int(tree.parent[h]) in passed:
+            passed.add(h)
+        elif marked[h] and where.root[h] >= 0:
+            passed.add(h)
+            found.append(h)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", GOOFSPIEL, *(f"random {shape}" for shape in SHAPES)])
+def test_inside_of_a_cut_only_its_own_histories_matter(name):
+    """Random limits below random subgames: refused, or cut, as if all histories were looked at."""
+    tree, rng = make(name), np.random.default_rng(0)
+    whole = cut(tree, "depth:1")
+    crossed = []
+    for share in np.tile([0.02, 0.2, 0.9], 20):
+        some = np.unique(rng.integers(whole.num_subgames, size=1 + whole.num_subgames // 2))
+        kept = kept_subgames(tree, "kept", whole.roots[np.isin(whole.subgame, some)])
+        assert kept.root.tolist() == np.where(np.isin(whole.root, kept.roots), whole.root, -1).tolist()
+        assert kept.num_subgames == len(some)
+        marked = np.zeros(tree.num_histories, bool)
+        for player in (0, 1):
+            chosen = rng.random(len(tree.infosets[player])) < share
+            acts = np.nonzero(tree.infoset[player] >= 0)[0]
+            marked[acts] |= chosen[tree.infoset[player, acts]]
+        limit = first_marked(tree, kept, marked)
+        if len(limit) == 0:
+            continue
+        try:
+            expected = cut_at(tree, "limit", limit)
+        except ValueError as error:
+            crossed.append(True)
+            assert "crosses an infoset" in str(error)
+            with pytest.raises(ValueError, match=r"cut 'limit' of .* crosses an infoset"):
+                cut_at(tree, "limit", limit, inside=kept)
+            continue
+        crossed.append(False)
+        found = cut_at(tree, "limit", limit, inside=kept)
+        np.testing.assert_array_equal(found.root, expected.root)
+        np.testing.assert_array_equal(found.subgame, expected.subgame)
+    assert set(crossed) == {True, False} or (name == "kuhn_poker" and False in crossed)
 
 
 # Only one subgame
