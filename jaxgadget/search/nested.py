@@ -131,8 +131,7 @@ def nested_search(
     The first search of a line of play is unsafe where the opponent has not acted (exact: its reach is 1);
     else it has the blueprint's range, and alternative values from best responses, down to the limit, to the
     blueprint continued by entry 0. Later ones take reach, range and values from the search before. Lookaheads
-    end at the first decisions of the player at least `depth` moves down. In large games it calls
-    `jax.clear_caches` now and then, for its own programs fill memory; all others compile again, too.
+    end at the first decisions of the player at least `depth` moves down. Large games call `jax.clear_caches`.
 
     Args:
       tree: the game's histories.
