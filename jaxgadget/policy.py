@@ -87,12 +87,18 @@ class Policy:
     def from_function(
         tree: HistoryTree, row: Callable[[int, int, int], Sequence[float] | FloatArray], label: str
     ) -> Policy:
-        """One lane from `row(player, infoset, num_actions)`, the probabilities of an infoset."""
+        """One lane from `row(player, infoset, num_actions)`; infosets are in the order of `infoset_names`."""
         check_tree(tree)
         parts: list[FloatArray] = []
         for player in (0, 1):
             counts = tree.infosets[player].num_actions.tolist()
             rows = [np.asarray(row(player, i, k), np.float64) for i, k in enumerate(counts)]
+            for i, count in enumerate(counts):
+                if rows[i].shape != (count,):
+                    where = (
+                        f"player {player} in infoset {tree.infoset_names[player][i]!r} of {tree.game.name}"
+                    )
+                    raise ValueError(f"policy of {where} has shape {rows[i].shape}, expected ({count},)")
             parts.append(np.concatenate([*rows, np.zeros(0)])[:, None])
         return Policy(tree, (parts[0], parts[1]), (label,))
 
@@ -267,9 +273,10 @@ class Policy:
 
         Raises:
           ImportError: if OpenSpiel is not installed.
-          ValueError: if OpenSpiel has no such game, or one string of it stands for several infosets.
+          ValueError: if there is no such lane, OpenSpiel has no such game, or one string of it stands for
+            several infosets.
         """
-        return write_table(self.tree, self.probabilities, lane)
+        return write_table(self.tree, self.lane(lane).probabilities, 0)
 
     # --- files ------------------------------------------------------------------------
 

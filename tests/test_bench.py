@@ -292,7 +292,7 @@ def run_bench(tmp_path: pathlib.Path, *options: str, **environment: str) -> list
     command = [
         sys.executable,
         "-m",
-        "jaxgadget.cli",
+        "jaxgadget",
         "bench",
         "kuhn_poker",
         "--iterations",

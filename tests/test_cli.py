@@ -451,7 +451,7 @@ def test_a_missing_package_is_an_error_too(monkeypatch: pytest.MonkeyPatch):
 
 def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
     """In an encoding that lacks what the tables use."""
-    command = [sys.executable, "-m", "jaxgadget.cli", *arguments]
+    command = [sys.executable, "-m", "jaxgadget", *arguments]
     environment = os.environ | {"PYTHONIOENCODING": "ascii"}
     return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
 

@@ -20,7 +20,7 @@ SETTINGS = (
     "jax_enable_compilation_cache",
     "jax_persistent_cache_min_compile_time_secs",
 )
-COMMAND = ("-m", "jaxgadget.cli", "solve", "kuhn_poker", "--iterations", "2", "--json", "-")
+COMMAND = ("-m", "jaxgadget", "solve", "kuhn_poker", "--iterations", "2", "--json", "-")
 
 
 @pytest.fixture(autouse=True)

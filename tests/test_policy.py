@@ -147,6 +147,18 @@ def test_wrong_shapes_are_refused(trees, shape):
 # Lanes
 
 
+def test_a_row_of_another_length_names_its_infoset(trees):
+    tree = trees["kuhn_poker"]
+    second = tree.infoset_names[1][2]
+
+    def row(player, infoset, count):
+        return np.full(3 if (player, infoset) == (1, 2) else count, 0.5)
+
+    message = rf"of player 1 in infoset '{re.escape(second)}' of kuhn_poker has shape \(3,\), expected \(2,\)"
+    with pytest.raises(ValueError, match=message):
+        Policy.from_function(tree, row, "half")
+
+
 def test_lanes_are_stacked_and_taken_apart(trees):
     tree = trees["kuhn_poker"]
     single = [Policy.uniform(tree), Policy.dirichlet(tree, 1), Policy.geometric(tree, 0.5)]
@@ -374,6 +386,11 @@ def test_openspiels_tables_there_and_back(trees, name):
         assert_equal(back, policy.lane(lane))
         assert (table.action_probability_array[~table.legal_actions_mask.astype(bool)] == 0).all()
         check_states(policy, lane, table, pyspiel.load_game(name).new_initial_state())
+
+
+def test_a_lane_that_is_not_there_makes_no_table(trees):
+    with pytest.raises(ValueError, match=r"lane=99 is unknown; expected a number below 1"):
+        Policy.uniform(trees["kuhn_poker"]).to_openspiel(99)
 
 
 def check_states(policy, lane, table, state):

@@ -17,6 +17,7 @@ from jaxgadget.cli.search_options import (
     Depth,
     Entries,
     Epsilon,
+    ErrorIterations,
     Gadget,
     HeldOut,
     Leaf,
@@ -27,6 +28,7 @@ from jaxgadget.cli.search_options import (
     OneEpsilon,
     Out,
     Plot,
+    SearchIterations,
     Seed,
     Steps,
     Targets,
@@ -87,7 +89,7 @@ def train_value(
     heldout: HeldOut = 0.02,
     seed: Seed = 0,
     depth: Depth = 1,
-    iterations: options.Iterations = 200,
+    iterations: ErrorIterations = 200,
     plot: Plot = None,
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
     json: options.Json = None,
@@ -155,19 +157,21 @@ def _visited_error(
     from jaxgadget.solve.kinds import Resolving
 
     bound = tree.payoff_range
-    found = [
-        nested_search(
-            tree,
-            profile,
-            Resolving(),
-            values=values,
-            player=player,
-            depth=depth,
-            iterations=iterations,
-            value=(-bound, bound),
-        ).visits[0]
-        for player in (0, 1)
-    ]
+    with working("nested search of both players, for the error over leaves that it visits"):
+        found = [
+            nested_search(
+                tree,
+                profile,
+                Resolving(),
+                values=values,
+                player=player,
+                depth=depth,
+                iterations=iterations,
+                value=(-bound, bound),
+                progress=False,
+            ).visits[0]
+            for player in (0, 1)
+        ]
     from numpy import concatenate
 
     histories, weights = (concatenate(parts) for parts in zip(*found, strict=True))
@@ -186,7 +190,7 @@ def nested(
     gadget: Gadget = None,
     prior: options.Prior = None,
     epsilon: Epsilon = None,
-    iterations: options.Iterations = 3000,
+    iterations: SearchIterations = 3000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
     seed: Seed = 0,
     save: options.Save = None,
@@ -254,7 +258,7 @@ def match(
     depth: Depth = 1,
     k: LeafEntries = None,
     leaf: Leaf = EXACT,
-    iterations: options.Iterations = 3000,
+    iterations: SearchIterations = 3000,
     matches: Matches = 1000,
     seed: Seed = 0,
     plot: MatchPlot = None,
@@ -288,7 +292,8 @@ def match(
         warn(unused)
     else:
         notes = [
-            "± is half of a 95 % confidence interval; a match is two games, one in each seating.",
+            "± is half of a 95 % confidence interval; a match is two games, one in each seating. First and "
+            "second: the row's win rate as player 0 and as player 1; return: what it gets in a game.",
             unused,
         ]
         show(report.match_table(frame), [*notes, *written(results=json, picture=plot)])

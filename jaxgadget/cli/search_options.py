@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from jaxgadget.solve.drive import MOST_ITERATIONS
 from jaxgadget.solve.kinds import GADGETS
 from jaxgadget.specs import DEFAULT_GADGETS
 
@@ -153,6 +154,20 @@ HeldOut = Annotated[
         metavar="SHARE",
         callback=_share,
         help="Of the histories, for their error alone; search asks about them too and does best with 0.",
+    ),
+]
+SearchIterations = Annotated[
+    int,
+    typer.Option("--iterations", metavar="N", min=1, max=MOST_ITERATIONS, help="Of CFR+ in every search."),
+]
+ErrorIterations = Annotated[
+    int,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        min=1,
+        max=MOST_ITERATIONS,
+        help="Of the searches whose leaves errors are told for; training is --steps.",
     ),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="SEED", min=0, help="Of everything that is drawn.")]

@@ -73,15 +73,21 @@ def nested_notes(nested: Nested) -> list[str]:
         f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second; "
         f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit. Compiling is "
         "counted.",
+        "Before: the blueprint's; largest gap: NashConv of a search's own depth-limited game; seconds: an "
+        "equal share of what all lanes took together.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
     ]
 
 
+SEATS = ("win_rate_first", "win_rate_second")
+"""Columns of a table of matches: the row's win rate as player 0 and as player 1."""
+
+
 def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
     """What `jaxgadget match --json` writes."""
-    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
+    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95", *SEATS]
     return {"game": game, "rows": frame[columns].to_dict("records")}
 
 

@@ -55,8 +55,10 @@ def draw_training(
     if goal is not None:
         ax.axhline(goal, color="#777777", linewidth=0.9, linestyle="--", label=f"Goal: {goal:g}")
     ax.set_yscale("log")
+    if payoff_range is not None:
+        ax.yaxis.set_major_formatter(lambda value, _: f"{value:g} %")
     ax.set_xlabel("Training steps", fontsize=9)
-    ax.set_ylabel("Error [payoff]" if payoff_range is None else "Error [% of payoff range]", fontsize=9)
+    ax.set_ylabel("Error [payoff]" if payoff_range is None else "Error, of the payoff range", fontsize=9)
     ax.legend(fontsize=8, frameon=False)
     dress(ax, title)
     return ax

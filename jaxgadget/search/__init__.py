@@ -8,6 +8,7 @@ from jaxgadget.search.match import (
     play_matches,
     play_players,
     replay,
+    replay_players,
     worst_matchup,
 )
 from jaxgadget.search.nested import Nested, nested_search
@@ -16,7 +17,7 @@ from jaxgadget.search.play import Player, PolicyPlayer
 from jaxgadget.search.portfolio import make_portfolio
 from jaxgadget.search.ranged import FixedValues, Limit, RangeValues, ResolvedValues
 from jaxgadget.search.searcher import SearchPlayer
-from jaxgadget.search.training import Training, train_value, visited_rmse
+from jaxgadget.search.training import Training, blueprint_digest, train_value, visited_rmse
 from jaxgadget.search.trunk import LimitedTrunk, solve_trunk
 from jaxgadget.search.value import ExactValues, OwnValues, ValueFunction
 
@@ -37,6 +38,7 @@ __all__ = [
     "SearchPlayer",
     "Training",
     "ValueFunction",
+    "blueprint_digest",
     "expected_matches",
     "load_values",
     "make_portfolio",
@@ -44,6 +46,7 @@ __all__ = [
     "play_matches",
     "play_players",
     "replay",
+    "replay_players",
     "search",
     "solve_trunk",
     "train_value",

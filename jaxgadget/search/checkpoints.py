@@ -123,8 +123,9 @@ class TrainingFolder:
             parts = {"weights": begin.weights, "moments": begin.moments}
             found = _restore(manager, step, parts, f"folder={str(self.path)!r}")
         try:
-            rows: list[Row] = json.loads((self.path / LOG).read_bytes())
-            rows = [row for row in rows if row["step"] <= step]
+            kept: list[dict[str, float | None]] = json.loads((self.path / LOG).read_bytes())
+            named = [{k: math.nan if x is None else x for k, x in row.items()} for row in kept]
+            rows: list[Row] = [row for row in named if row["step"] <= step]
         except Exception as error:
             raise ValueError(
                 f"{str(self.path / LOG)!r} cannot be read ({type(error).__name__}); delete the folder to "
@@ -135,7 +136,8 @@ class TrainingFolder:
     def save(self, progress: Progress, log: list[Row]) -> None:
         """Writes the log, then a checkpoint; each is whole or not there."""
         with atomic_writer(self.path / LOG) as file:
-            file.write(json.dumps(log).encode())
+            rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
+            file.write(json.dumps(rows, allow_nan=False).encode())
         args = _orbax().args
         parts = {name: args.StandardSave(getattr(progress, name)) for name in ("weights", "moments")}
         with _open(self.path) as manager:
@@ -166,7 +168,9 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
     found = _read_description(path)
     if found is None:
         wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
-        raise ValueError(f"{where} {wrong}; expected a folder that train_value wrote")
+        raise ValueError(
+            f"{where} {wrong}; expected a folder that train_value (`jaxgadget train-value`) wrote"
+        )
     try:
         values = _parse(found, os.fspath(folder))
     except Exception as error:

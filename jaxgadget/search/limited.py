@@ -69,6 +69,15 @@ class Search:
         return f"<Search {self.lookahead!r}, player {self.player}: largest gap {worst:.3g}>"
 
     @property
+    def message(self) -> str:
+        """What the numbers mean, in a sentence."""
+        worst = float(np.max(self.gap, initial=0.0))
+        return (
+            f"Largest gap of a depth-limited game {worst:.3g} after {self.iterations} iterations: its "
+            "NashConv for the values at the limit. What is lost in the whole game has no bound here"
+        )
+
+    @property
     def policy(self) -> Policy:
         """The blueprints with the player's strategies between roots and limit, a lane each."""
         count, player = self.blueprint.num_lanes, self.player

@@ -19,7 +19,13 @@ from jaxgadget.batch import Settings
 from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
 from jaxgadget.policy import Policy
 from jaxgadget.search.limited import spread
-from jaxgadget.search.lookahead import Lookahead, build_lookahead, leaf_above, limit_at_decisions
+from jaxgadget.search.lookahead import (
+    Lookahead,
+    build_lookahead,
+    leaf_above,
+    limit_at_decisions,
+    most_payoffs,
+)
 from jaxgadget.search.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
 from jaxgadget.search.value import ValueFunction, leaf_values
 from jaxgadget.solve.drive import Report
@@ -31,10 +37,6 @@ from jaxgadget.tree.history import HistoryTree
 
 PART_CELLS = 1 << 24
 """Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
-
-CELL_BYTES = 490
-"""What a payoff takes on the host and the device while it is put there: in Goofspiel 6 350 bytes with 10
-entries, 490 with 3."""
 
 PROGRAM_CELLS = 1 << 23
 """After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
@@ -260,8 +262,7 @@ class Line:
             self._payoffs = 0
 
     def _most_payoffs(self) -> int:
-        limit = self.settings.memory_limit
-        return PART_CELLS if limit is None else max(1, min(PART_CELLS, limit // CELL_BYTES))
+        return max(1, min(PART_CELLS, most_payoffs(self.settings.memory_limit)))
 
     def search(
         self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
@@ -275,8 +276,8 @@ class Line:
           beside: what other searches of this level found; the result is theirs too.
         """
         leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
-        values = self._values(leaves)
         look = build_lookahead(where, leaves, self.values.num_entries)
+        values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
         here = prepare(look, values, self.player)

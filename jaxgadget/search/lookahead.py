@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from typing import NamedTuple
 
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS, BoolArray, FloatArray, IntArray, dense_ids
+from jaxgadget.solve.devices import HOME
+from jaxgadget.solve.plan import find_memory, megabytes
 from jaxgadget.tree.cut import Cut, cut_at
 from jaxgadget.tree.forest import Forest, Roots, find_roots
 from jaxgadget.tree.history import HistoryTree
@@ -29,6 +32,10 @@ from jaxgadget.tree.sequence import (
     merge_entries,
     rounded_size,
 )
+
+CELL_BYTES = 490
+"""What a payoff takes on the host and the device while it is put there: in Goofspiel 6 350 bytes with 10
+entries, 490 with 3."""
 
 CHUNK = 1 << 22
 """Histories that are looked at at once: a temporary as long as a large tree is hundreds of megabytes."""
@@ -117,6 +124,23 @@ class Lookahead:
         return np.where(infoset == -1, -1, first + treeplex.sequence_slot)
 
 
+def most_payoffs(memory_limit: int | None) -> int:
+    """How many payoffs, K² a leaf and one a terminal, fit in so many bytes; by default in what there is."""
+    available = find_memory(HOME) if memory_limit is None else memory_limit
+    return sys.maxsize if available is None else available // CELL_BYTES
+
+
+def _check_room(leaves: IntArray, num_entries: int, game: str) -> None:
+    """ValueError if the values at the leaves take more memory than there is."""
+    payoffs = len(leaves) * num_entries**2
+    if payoffs > (most := most_payoffs(None)):
+        raise ValueError(
+            f"num_entries={num_entries}: a lookahead of {game} has {payoffs} payoffs, which take "
+            f"{megabytes(payoffs * CELL_BYTES)}, {megabytes(most * CELL_BYTES)} may be taken; expected fewer "
+            "entries (K), or a smaller depth"
+        )
+
+
 def limit_by_depth(tree: HistoryTree, where: Cut, depth: int) -> IntArray:
     """Leaf histories: the first decisions of anybody at least `depth` moves below the roots."""
     return first_below(tree, where, _far(tree, where, depth) & ((tree.actor & SIMULTANEOUS) > 0))
@@ -181,9 +205,10 @@ def build_lookahead(where: Cut, leaves: IntArray, num_entries: int, *, padded: b
       padded: round level sizes up, so that lookaheads of nearly equal shape share a program.
 
     Raises:
-      ValueError: if an infoset lies on both sides of the limit.
+      ValueError: if an infoset lies on both sides of the limit, or the payoffs do not fit into memory.
     """
     tree, rounding = where.tree, rounded_size if padded else exact_size
+    _check_room(leaves, num_entries, tree.game.name)
     inside = (where.root >= 0) & (leaf_above(where, leaves) < 0)
     roots, index = zip(*(find_roots(where, player) for player in (0, 1)), strict=True)
     states: list[IntArray] = []

@@ -169,7 +169,13 @@ def _parse(entries: object) -> list[_Kind]:
     for text in entries:
         name, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
         if name not in NUMBERS:
-            raise ValueError(f"entries: {text!r} is unknown; expected {FORMS}")
+            own = isinstance(text, Policy)
+            more = (
+                "; put your own policies behind it by Policy.stack([make_portfolio(…), policy])"
+                if own
+                else ""
+            )
+            raise ValueError(f"entries: {text!r} is unknown; expected {FORMS}{more}")
         usual = NUMBERS[name]
         if colon and usual is None:
             raise ValueError(f"entries: {text!r} takes no number; expected {name!r}")

@@ -78,6 +78,9 @@ class Limit:
 
         Args:
           weight: `[H]` or `[H, L]`; by default 1, which gives chance's reach.
+
+        Returns:
+          A sparse matrix: `row`, `column` and `value` `[m]` (or `[m, L]`) of its cells, and its `shape`.
         """
         chance = self.tree.chance[self.cut.roots]
         weighted = chance if weight is None else (chance * weight.T).T
@@ -93,8 +96,9 @@ class Limit:
 class RangeValues(Protocol):
     """A value function that depends on the ranges: called once with a limit, it gives a `RangeFunction`.
 
-    That function is traced by JAX inside CFR's loop: `(r_0 [R_0, L], r_1 [R_1, L]) → (v_0 [R_0, L],
-    v_1 [R_1, L])`, rows in the order of `limit.roots`, L lanes that share nothing, of any floating type.
+    That function is traced by JAX inside CFR's loop, so it computes with `jax.numpy`. It takes one argument,
+    the pair of ranges `(r_0 [R_0, L], r_1 [R_1, L])`, and gives the pair `(v_0 [R_0, L], v_1 [R_1, L])`, rows
+    in the order of `limit.roots`, L lanes that share nothing, of any floating type.
 
     - `r_p[s]` is player p's own reach of its infostate s: the product of the probabilities of its own
       actions. A range is no distribution, and may be 0 everywhere in a public state.
@@ -109,6 +113,7 @@ class RangeValues(Protocol):
 
     An object may say `num_lanes` = L, else it is 1; and `linear` = True, if each player's values are a fixed
     matrix times the other's range: then the depth-limited game is a matrix game and has a certified gap.
+    That is taken at its word: said of other values, the gap certifies nothing.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:

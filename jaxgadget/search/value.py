@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, Protocol
 
@@ -100,6 +101,9 @@ def leaf_values(
     Raises:
       ValueError: if `value` is no value function, a history is not one of the tree, or the values are no
         real numbers, of another shape, not finite or too large for `dtype`; the first such history is named.
+
+    Warns:
+      UserWarning: if a value is far from all payoffs of the game.
     """
     check_tree(tree)
     count = getattr(value, "num_entries", None)
@@ -128,7 +132,24 @@ def leaf_values(
             f"value={value!r} gave {found[row, first, second]} at {_describe(tree, int(histories[row]))} "
             f"for entries {first} of player 0 and {second} of player 1; expected finite values{large}"
         )
+    _warn_if_far(value, tree, histories, found)
     return found
+
+
+def _warn_if_far(value: ValueFunction, tree: HistoryTree, histories: IntArray, found: FloatArray) -> None:
+    """UserWarning if a value lies further outside of what the game can pay than that is wide."""
+    if tree.is_truncated:
+        return
+    payoff = tree.payoff[tree.terminals]
+    low, high = float(payoff.min()), float(payoff.max())
+    far = np.argwhere(np.abs(found - (low + high) / 2) > 1.5 * (high - low) + 1e-9 * (1 + abs(low)))
+    if len(far):
+        row, first, second = far[0].tolist()
+        warnings.warn(
+            f"value={value!r} gave {found[row, first, second]:g} at {_describe(tree, int(histories[row]))}: "
+            f"payoffs lie between {low:g} and {high:g}; expected player 0's payoffs in the game's unit",
+            stacklevel=3,
+        )
 
 
 def _as_numbers(value: ValueFunction, answer: object) -> FloatArray:

@@ -30,6 +30,7 @@ from jaxgadget import (
 from jaxgadget.search import lookahead
 from jaxgadget.search.limited import Search, search, values_for
 from jaxgadget.search.lookahead import Lookahead, build_lookahead, limit_at_decisions, limit_by_depth
+from jaxgadget.search.nested import nested_search
 from jaxgadget.search.solving import Profile, find_ranges, prepare, root_reach
 from jaxgadget.search.training import blueprint_digest
 from jaxgadget.search.value import ExactValues, OwnValues
@@ -292,6 +293,27 @@ def test_limits(name: str, above: str, chunk: int, monkeypatch: pytest.MonkeyPat
             assert leaves == first_on_every_path(tree, where.roots, depth, (player,))
             assert len(leaves) > 0 or name != "leduc_poker", "only Goofspiel 3 is that short"
     assert len(limit_by_depth(tree, where, 99)) == len(limit_at_decisions(tree, where, 99, 0)) == 0
+
+
+def test_payoffs_that_do_not_fit_are_refused_before_they_are_asked_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Kuhn's first limit has 12 leaves; they would be 12 million payoffs."""
+    tree = game("kuhn_poker")
+
+    def unasked(_: HistoryTree, histories: Any) -> Any:
+        raise AssertionError("asked")
+
+    values = OwnValues(unasked, 1000)
+    monkeypatch.setattr(lookahead, "find_memory", lambda place: 12_000_000 * lookahead.CELL_BYTES - 1)
+    message = r"num_entries=1000: a lookahead of kuhn_poker has 12000000 payoffs, which take 5.88 GB, "
+    with pytest.raises(ValueError, match=message):
+        search(tree, "depth:0", Policy.uniform(tree), Unsafe(), values=values, iterations=2)
+    monkeypatch.setattr(lookahead, "find_memory", lambda place: 1_000_000)
+    with pytest.raises(
+        ValueError, match=r"num_entries=1000: .* 1e\+03 kB may be taken; expected fewer entries"
+    ):
+        nested_search(tree, Policy.uniform(tree), Unsafe(), values=values, iterations=2)
 
 
 def test_a_limit_through_an_infoset_is_refused() -> None:

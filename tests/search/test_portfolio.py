@@ -288,6 +288,7 @@ def test_bad_seeds(seed: object):
         (["blueprint", "biased", "biased:10"], "'biased' stands there twice"),
         (["blueprint", "worst"], r"'worst' is unknown; expected blueprint, biased\[:FACTOR\]"),
         (["blueprint", 3], "3 is unknown"),
+        (["blueprint", blueprint("kuhn_poker")], r"put your own policies behind it by Policy\.stack"),
         (["blueprint:2"], "'blueprint:2' takes no number"),
         (["blueprint", "best-responses:2"], "takes no number; expected 'best-responses'"),
         (["blueprint", "biased:0"], "'biased:0' has '0', expected a positive number"),

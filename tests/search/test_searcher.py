@@ -22,8 +22,8 @@ from jaxgadget import (
     load,
 )
 from jaxgadget.search.limited import search_settings
-from jaxgadget.search.line import CELL_BYTES, Line, decision_above, decisions
-from jaxgadget.search.lookahead import build_lookahead, limit_at_decisions
+from jaxgadget.search.line import Line, decision_above, decisions
+from jaxgadget.search.lookahead import CELL_BYTES, build_lookahead, limit_at_decisions
 from jaxgadget.search.match import play_players
 from jaxgadget.search.nested import nested_search
 from jaxgadget.search.play import PolicyPlayer

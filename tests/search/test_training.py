@@ -1,6 +1,7 @@
 """Training: it learns, it is reproducible and survives kills, its errors are what they say, its refusals."""
 
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -305,6 +306,21 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
     assert same_weights(
         train_value(tree, portfolio, **SMALL, folder=tmp_path), train_value(tree, portfolio, **SMALL)
     )
+
+
+def test_a_log_without_held_out_errors_is_json_and_goes_on(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    settings = {**SMALL, "heldout": 0}
+
+    def strict(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    train_value(tree, portfolio, **settings, folder=tmp_path)
+    rows = json.loads((tmp_path / checkpoints.LOG).read_text(), parse_constant=strict)
+    assert [row["heldout_rmse"] for row in rows] == [None] * 3
+    again = train_value(tree, portfolio, **settings, folder=tmp_path)
+    assert again.log["heldout_rmse"].isna().all() and again.log["loss"].notna().all()
 
 
 def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, monkeypatch):

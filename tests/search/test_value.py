@@ -1,6 +1,7 @@
 """Value functions: exact values equal the recursion written from the definition, and own ones are checked."""
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -190,6 +191,7 @@ def test_bad_portfolios(kuhn: HistoryTree):
 # --- a user's own -------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:.*payoffs lie between")
 def test_own_values_are_taken_as_they_are(kuhn: HistoryTree):
     asked = np.array([4, 9, 9])
 
@@ -261,11 +263,25 @@ def test_any_real_numbers_will_do(kuhn: HistoryTree, kind: str):
 
 def test_values_too_large_for_what_is_computed_in(kuhn: HistoryTree):
     values = OwnValues(lambda tree, histories: np.full((len(histories), 1, 1), -1e39), 1)
-    assert leaf_values(values, kuhn, np.arange(2)).max() == -1e39
+    with pytest.warns(UserWarning, match="gave -1e.39 at .*: payoffs lie between"):
+        assert leaf_values(values, kuhn, np.arange(2)).max() == -1e39
     with pytest.raises(
         ValueError, match=r"gave -1e\+39 at .* finite values up to 3.4e\+38, as float32 holds"
     ):
         leaf_values(values, kuhn, np.arange(2), np.float32)
+
+
+@pytest.mark.parametrize(("number", "told"), [(5.9, False), (6.1, True), (-5.9, False), (-6.1, True)])
+def test_values_far_from_all_payoffs_are_told(kuhn: HistoryTree, number: float, told: bool):
+    """Kuhn pays -2 to 2, so up to 4 beyond is let pass: a network may err a little."""
+    own = OwnValues(lambda t, h: np.full((len(h), 2, 2), number), 2)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        leaf_values(own, kuhn, np.array([4, 5]))
+    texts = [str(one.message) for one in heard]
+    assert len(texts) == told
+    if told:
+        assert f"gave {number:g} at history 4" in texts[0] and "payoffs lie between -2 and 2" in texts[0]
 
 
 def test_without_histories_nothing_is_asked(kuhn: HistoryTree):

@@ -1,4 +1,4 @@
-"""`python -m jaxgadget.cli`."""
+"""`python -m jaxgadget` is `jaxgadget`."""
 
 from jaxgadget.cli import main
 
