@@ -13,7 +13,7 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import jaxgadget
-from jaxgadget.compilation import MIN_COMPILE_SECONDS, compiled_afresh
+from jaxgadget.compilation import MIN_COMPILE_SECONDS, compiled_afresh, drop_programs
 
 SETTINGS = (
     "jax_compilation_cache_dir",
@@ -160,3 +160,19 @@ def test_compiled_afresh_leaves_things_as_they_were():
             assert jax.config.values["jax_enable_compilation_cache"] is False
             raise RuntimeError("inside")
         assert jax.config.values["jax_enable_compilation_cache"] is setting
+
+
+def test_dropped_programs_are_compiled_again():
+    traced = []
+
+    @jax.jit
+    def double(x):
+        traced.append(x)
+        return 2 * x
+
+    for _ in "twice":
+        assert double(jnp.float32(2)) == 4
+    assert len(traced) == 1
+    drop_programs()
+    assert double(jnp.float32(2)) == 4
+    assert len(traced) == 2

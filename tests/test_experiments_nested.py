@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 from experiments.nested.__main__ import EXPERIMENTS, main
-from experiments.nested.common import BLUEPRINTS
+from experiments.nested.common import BLUEPRINTS, HERE
+from experiments.refinements.common import titled
 
 ROWS = {"theorem": 2 * 2, "exploitability": 2 * 2 * 7, "matches": 7 * 6, "network": 2 * 2 * 7}
-ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "large": 42, "paper_sizes": 42}
+ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "effort": 2 * 2 * 7, "large": 42, "paper_sizes": 42}
 
 
 @pytest.fixture(scope="module")
@@ -54,3 +55,55 @@ def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["speed"])
     assert "unknown: speed; expected some of theorem" in capsys.readouterr().err
+
+
+def page() -> str:
+    """The folder's README, on one line."""
+    return " ".join((HERE / "README.md").read_text(encoding="utf-8").split())
+
+
+def kept(name: str) -> pd.DataFrame:
+    return pd.read_parquet(HERE / "data" / f"{name}.parquet")
+
+
+def test_the_page_tells_the_networks_of_the_data() -> None:
+    frame = kept("network")
+    frame = frame[frame["heldout"] == 0].assign(game=frame["game"].map(titled))
+    ratio, left = frame["network"] / frame["exact"], frame["exact"] / frame["payoff_range"]
+    good, goofspiel = ratio <= 1.1, frame["game"] == "Goofspiel 5"
+    leduc = (frame["game"] == "Leduc") & (frame["blueprint"] == "cfr:10")
+    assert (frame["visited_rmse"] < 0.02 * frame["payoff_range"]).all()
+    assert frame["train_seconds"].max() < 7 * 60
+    for said in (
+        f"holds in {good[goofspiel].sum()} of {goofspiel.sum()} settings of Goofspiel 5",
+        f"in {good[leduc].sum()} of {leduc.sum()} of Leduc after `cfr:10`",
+        f"in {good.sum()} of all {len(frame)}",
+        f"in {(left[~good] < 0.01).sum()} of the other {(~good).sum()} exact values leave less than 1 %",
+    ):
+        assert said in page()
+    most = frame.loc[ratio.idxmax()]
+    before, exact, network = (most[k] for k in ("blueprint_exploitability", "exact", "network"))
+    assert (
+        f"{before:.3f} becomes {exact:.0e} with exact values and {network:.0e}".replace("e-0", "e-") in page()
+    )
+    lost = (frame["network"] - frame["exact"])[~good]
+    for rows, where in (
+        (lost, "unsafe search's in Liar's Dice 1×5 ({:.2f} and {:.2f} after `cfr:10`)"),
+        (lost[frame["gadget"] != "unsafe"], "max-margin's in Leduc after `dirichlet:0` ({:.2f} and {:.2f})"),
+    ):
+        row = frame.loc[rows.idxmax()]
+        assert where.format(row["exact"], row["network"]) in page()
+
+
+def test_the_page_tells_the_noise_of_the_data() -> None:
+    found = EXPERIMENTS["noise"].summarise(kept("noise")).set_index(["noise", "game"])
+    least, most = (found[name].groupby(level=0).agg(name) for name in ("min", "max"))
+    assert "1.4 times as exploitable in the median" in page()
+    assert found["median"][0.01].between(1.3, 1.4).all()
+    for said in (
+        f"(up to {found['max'][0.01, 'Leduc']:.1f} times in Leduc, "
+        f"{found['max'][0.01, 'Goofspiel 5']:.1f} in Goofspiel 5)",
+        f"{least[1e-3]:.2f} to {most[1e-3]:.1f} times if it is 0.1 %",
+        f"{least[1e-4]:.2f} to {most[1e-4]:.1f} times if it is 0.01 %",
+    ):
+        assert said in page()

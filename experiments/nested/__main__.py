@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from experiments.common import show
 from experiments.nested import (
+    effort,
     exploitability,
     large,
     matches,
@@ -28,7 +29,7 @@ from jaxgadget.files import atomic_writer
 
 EXPERIMENTS = {
     one.NAME: one
-    for one in (theorem, exploitability, matches, network, noise, throughput, large, paper_sizes)
+    for one in (theorem, exploitability, matches, network, noise, throughput, effort, large, paper_sizes)
 }
 ONLY_BY_NAME = {paper_sizes.NAME}
 """Take hours."""

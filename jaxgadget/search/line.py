@@ -12,10 +12,10 @@ import time
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax
 import numpy as np
 
 from jaxgadget.batch import Settings
+from jaxgadget.compilation import drop_programs
 from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
 from jaxgadget.policy import Policy
 from jaxgadget.search.limited import spread
@@ -258,7 +258,7 @@ class Line:
     def _drop_programs(self) -> None:
         """Makes room once many payoffs were searched."""
         if self._payoffs > PROGRAM_CELLS:
-            jax.clear_caches()
+            drop_programs()
             self._payoffs = 0
 
     def _most_payoffs(self) -> int:

@@ -210,7 +210,7 @@ def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(line, "PART_CELLS", 30)
     dropped = list[int]()
     monkeypatch.setattr(line, "PROGRAM_CELLS", 40)
-    monkeypatch.setattr(line.jax, "clear_caches", lambda: dropped.append(len(sizes)))
+    monkeypatch.setattr(line, "drop_programs", lambda: dropped.append(len(sizes)))
     parts = nested_search(tree, blueprint, gadgets, **how)
     assert len(sizes) > len(at_once) and sum(sizes) == sum(at_once)
     assert 0 < len(dropped) < len(sizes), "programs are kept for a while"
