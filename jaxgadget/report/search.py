@@ -81,13 +81,9 @@ def nested_notes(nested: Nested) -> list[str]:
     ]
 
 
-SEATS = ("win_rate_first", "win_rate_second")
-"""Columns of a table of matches: the row's win rate as player 0 and as player 1."""
-
-
 def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
     """What `jaxgadget match --json` writes."""
-    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95", *SEATS]
+    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
     return {"game": game, "rows": frame[columns].to_dict("records")}
 
 

@@ -259,6 +259,7 @@ def test_own_targets_and_histories(kuhn):
     np.testing.assert_allclose(found.values(tree, np.setdiff1d(histories, found.heldout)), 1.5, atol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:.*payoffs lie between")
 def test_visited_rmse_weighs_pairs(kuhn):
     tree, portfolio = kuhn
     exact = ExactValues(portfolio)
