@@ -10,7 +10,7 @@ import pytest
 
 from experiments.nested.__main__ import EXPERIMENTS, main
 from experiments.nested.common import BLUEPRINTS, HERE
-from experiments.refinements.common import titled
+from experiments.refinements.common import GOOFSPIEL, titled
 
 ROWS = {"theorem": 2 * 2, "exploitability": 2 * 2 * 7, "matches": 7 * 6, "network": 2 * 2 * 7}
 ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "effort": 2 * 2 * 7, "large": 42, "paper_sizes": 42}
@@ -107,3 +107,20 @@ def test_the_page_tells_the_noise_of_the_data() -> None:
         f"{least[1e-4]:.2f} to {most[1e-4]:.1f} times if it is 0.01 %",
     ):
         assert said in page()
+
+
+def test_the_page_tells_the_effort_and_the_sizes_of_the_data() -> None:
+    medians = EXPERIMENTS["effort"].summarise(kept("effort")).set_index(["entries", "iterations"])["median"]
+    few, many = (", ".join(f"{x:{form}}" for x in medians[k]) for k, form in ((3, ".1f"), (10, ".2f")))
+    few, many = (" and ".join(listed.rsplit(", ", 1)) for listed in (few, many))
+    assert f"is {few} times as exploitable as the blueprint with three entries" in page()
+    assert f"and {many} times with ten entries" in page()
+    sizes = kept("paper_sizes").set_index(["game", "step", "quantity"])["value"].sort_index()
+    assert sizes.xs("GiB", level="quantity").max() < 8
+    ratios: list[float] = []
+    for player in (0, 1):
+        found = sizes.loc[GOOFSPIEL.replace("5", "7"), f"nested, player {player}"]
+        searched = found[found.index.str.startswith("exploitability, ") & ~found.index.str.endswith("unsafe")]
+        ratios += (searched / found["blueprint exploitability"]).tolist()
+    assert f"{sum(ratio > 1 for ratio in ratios)} of {len(ratios)} settings with one" in page()
+    assert f"up to {max(ratios):.1f} times" in page()
