@@ -297,9 +297,9 @@ def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
         good = False
     if not good:
         raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")
-    pays = tree.payoff[tree.terminals]
-    if high < pays.min() - VALUE_TOLERANCE or low > pays.max() + VALUE_TOLERANCE:
+    least, most = tree.payoff_bounds
+    if high < least - VALUE_TOLERANCE or low > most + VALUE_TOLERANCE:
         raise ValueError(
-            f"value={value!r}: player 0's payoffs in {tree.game.name} lie between {pays.min():g} and "
-            f"{pays.max():g}; expected a bracket of its value of the game"
+            f"value={value!r}: player 0's payoffs in {tree.game.name} lie between {least:g} and "
+            f"{most:g}; expected a bracket of its value of the game"
         )

@@ -14,7 +14,9 @@ import pandas as pd
 from experiments.refinements.common import GOOFSPIEL, LIARS_DICE, Settings
 from jaxgadget import HistoryTree, Policy, enumerate_game, game_value, load, make_blueprints
 from jaxgadget.files import atomic_writer, make_folder
+from jaxgadget.search.nested import Nested, nested_search
 from jaxgadget.search.portfolio import make_portfolio
+from jaxgadget.search.value import ExactValues
 from jaxgadget.solve.gadget import Gadget
 from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
 
@@ -80,6 +82,23 @@ def blueprint(name: str, spec: str) -> Policy:
 def portfolio(name: str, spec: str, size: int) -> Policy:
     """Its portfolio."""
     return make_portfolio(blueprint(name, spec), size=size, progress=False)
+
+
+def search_exactly(key: Mapping[str, Any], *, visits: bool = True) -> Nested:
+    """Nested search of one player after one blueprint, with all gadgets and exact values at the limit."""
+    game, spec = key["game"], key["blueprint"]
+    return nested_search(
+        enumerated(game),
+        blueprint(game, spec),
+        gadgets(),
+        values=ExactValues(portfolio(game, spec, key["entries"])),
+        player=key["player"],
+        depth=key["depth"],
+        iterations=key["iterations"],
+        value=value(game),
+        visits=visits,
+        progress=False,
+    )
 
 
 def piece(settings: Settings, key: Mapping[str, Any], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:

@@ -9,22 +9,9 @@ from typing import Any
 
 import pandas as pd
 
-from experiments.nested.common import (
-    DEPTH,
-    ENTRIES,
-    ITERATIONS,
-    SMALL,
-    blueprint,
-    enumerated,
-    gadgets,
-    piece,
-    portfolio,
-    value,
-)
+from experiments.nested.common import DEPTH, ENTRIES, ITERATIONS, SMALL, piece, search_exactly
 from experiments.nested.large import BLUEPRINT
 from experiments.refinements.common import GOOFSPIEL, Settings, titled
-from jaxgadget.search.nested import nested_search
-from jaxgadget.search.value import ExactValues
 
 NAME = "effort"
 EFFORTS = [(3, 100), (3, 500), (3, ITERATIONS), (ENTRIES, 100), (ENTRIES, 500), (ENTRIES, ITERATIONS)]
@@ -45,22 +32,10 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 def measure(key: dict[str, Any]) -> pd.DataFrame:
     """Nested search of one player, with all gadgets."""
-    game, spec = key["game"], key["blueprint"]
-    found = nested_search(
-        enumerated(game),
-        blueprint(game, spec),
-        gadgets(),
-        values=ExactValues(portfolio(game, spec, key["entries"])),
-        player=key["player"],
-        depth=key["depth"],
-        iterations=key["iterations"],
-        value=value(game),
-        visits=False,
-        progress=False,
-    )
+    found = search_exactly(key, visits=False)
     names = ["game", "entries", "iterations", "player", "gadget", "prior"]
     names += ["blueprint_exploitability", "nested_exploitability", "gap_max"]
-    return found.table.assign(game=game, entries=key["entries"], iterations=key["iterations"])[names]
+    return found.table.assign(game=key["game"], entries=key["entries"], iterations=key["iterations"])[names]
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:

@@ -140,8 +140,7 @@ def _warn_if_far(value: ValueFunction, tree: HistoryTree, histories: IntArray, f
     """UserWarning if a value lies further outside of what the game can pay than that is wide."""
     if tree.is_truncated:
         return
-    payoff = tree.payoff[tree.terminals]
-    low, high = float(payoff.min()), float(payoff.max())
+    low, high = tree.payoff_bounds
     far = np.argwhere(np.abs(found - (low + high) / 2) > 1.5 * (high - low) + 1e-9 * (1 + abs(low)))
     if len(far):
         row, first, second = far[0].tolist()

@@ -117,9 +117,17 @@ def cut_at(tree: HistoryTree, name: str, roots: IntArray, *, inside: Cut | None 
     Raises:
       ValueError: if a root is terminal, one lies below another, or an infoset crosses the cut.
     """
-    result = kept_subgames(tree, name, roots)
+    result = _close(tree, name, roots)
     _check_crossing(result, inside)
     return result
+
+
+def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
+    """The cut at the roots, ascending, of some whole subgames of another cut (not checked).
+
+    Infosets are not looked at: where none crosses the other cut, none crosses this one.
+    """
+    return _close(tree, name, roots)
 
 
 def _names(tree: HistoryTree) -> str:
@@ -163,11 +171,8 @@ def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:
     return np.nonzero(((tree.actor & SIMULTANEOUS) > 0) & (tree.num_moves == depth))[0]
 
 
-def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
-    """The cut at the roots, ascending, of some whole subgames of another cut (not checked).
-
-    Infosets are not looked at: where none crosses the other cut, none crosses this one.
-    """
+def _close(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
+    """The cut at some histories, ascending, whatever infosets do."""
     terminal = roots[tree.actor[roots] == TERMINAL]
     if len(terminal):
         raise ValueError(

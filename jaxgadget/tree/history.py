@@ -109,9 +109,14 @@ class HistoryTree:
     @property
     def payoff_range(self) -> float:
         """Largest minus smallest payoff of the terminals here, at least a tiny positive number."""
+        low, high = self.payoff_bounds
+        return max(high - low, np.finfo(np.float64).tiny)
+
+    @functools.cached_property
+    def payoff_bounds(self) -> tuple[float, float]:
+        """Player 0's smallest and largest payoff of the terminals here; 0 and 0 if there are none."""
         values = self.payoff[self.terminals]
-        spread = float(values.max() - values.min()) if len(values) else 0.0
-        return max(spread, np.finfo(np.float64).tiny)
+        return (float(values.min()), float(values.max())) if len(values) else (0.0, 0.0)
 
     def moves(self, history: int) -> tuple[Move, ...]:
         """What was done on the way to `history`: actions, chance outcomes, or pairs of actions."""
