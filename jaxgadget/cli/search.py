@@ -157,21 +157,19 @@ def _visited_error(
     from jaxgadget.solve.kinds import Resolving
 
     bound = tree.payoff_range
-    with working("nested search of both players, for the error over leaves that it visits"):
-        found = [
-            nested_search(
-                tree,
-                profile,
-                Resolving(),
-                values=values,
-                player=player,
-                depth=depth,
-                iterations=iterations,
-                value=(-bound, bound),
-                progress=False,
-            ).visits[0]
-            for player in (0, 1)
-        ]
+    found = [
+        nested_search(
+            tree,
+            profile,
+            Resolving(),
+            values=values,
+            player=player,
+            depth=depth,
+            iterations=iterations,
+            value=(-bound, bound),
+        ).visits[0]
+        for player in (0, 1)
+    ]
     from numpy import concatenate
 
     histories, weights = (concatenate(parts) for parts in zip(*found, strict=True))
