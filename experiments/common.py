@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.table import Table as Printed
 
 from jaxgadget import HistoryTree, Policy, Refinement, refine
-from jaxgadget.files import atomic_writer, make_folder
-from jaxgadget.solve.gadget import Gadget
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.util.files import atomic_writer, make_folder
 
 HERE = pathlib.Path(__file__).parent
 QUICK = HERE.parent / "build" / "experiments"

@@ -45,14 +45,14 @@ from jaxgadget import (
     load,
     solve,
 )
-from jaxgadget.abstraction import lift
+from jaxgadget.gadgets.alternative import ArrayValues
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.games.game import FloatArray
-from jaxgadget.progress import progress_bar
+from jaxgadget.policy.lift import lift
 from jaxgadget.report.plots import save_picture
-from jaxgadget.solve.alternative import ArrayValues
-from jaxgadget.solve.gadget import Gadget
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.progress import progress_bar
 
 NAME = "decomposition_figure3"
 CUT = "before-flop"

@@ -33,9 +33,9 @@ from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
 from experiments.common import Settings, Table, read_settings, show
 from jaxgadget import HistoryTree, enumerate_game, load, nash_conv
-from jaxgadget.cfr_d import cfr_d
-from jaxgadget.progress import progress_bar
+from jaxgadget.refining.cfr_d import cfr_d
 from jaxgadget.report.plots import save_picture
+from jaxgadget.util.progress import progress_bar
 
 NAME = "decomposition_figure4"
 CUT = "before-flop"

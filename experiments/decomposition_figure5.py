@@ -47,10 +47,10 @@ from jaxgadget import (
     nash_conv,
     solve,
 )
-from jaxgadget.abstraction import lift
 from jaxgadget.games.abstraction import Abstraction
-from jaxgadget.progress import progress_bar
+from jaxgadget.policy.lift import lift
 from jaxgadget.report.plots import save_picture
+from jaxgadget.util.progress import progress_bar
 
 NAME = "decomposition_figure5"
 JACK, KING = 0, 2

@@ -104,9 +104,9 @@ def test_checks_notice(tmp_path: pathlib.Path):
     )
     assert broken_links(page, tmp_path) == ["gone.png", "lost.svg"]
     assert described("::: a.b\n    options: {}\n<!--\n::: c.d\n-->\ntext ::: e\n") == ["a.b"]
-    assert find("jaxgadget.refine.refine") is jaxgadget.refine
+    assert find("jaxgadget.refining.refine.refine") is jaxgadget.refine
     with pytest.raises(AttributeError):
-        find("jaxgadget.refine.nothing")
+        find("jaxgadget.refining.refine.nothing")
 
 
 @pytest.mark.parametrize("program", [text for _, text in PROGRAMS], ids=[name for name, _ in PROGRAMS])

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import jaxgadget
-from jaxgadget.sweep import Workshop
+from jaxgadget.sweeping.sweep import Workshop
 
 ALONE = {
     "OPENBLAS_NUM_THREADS": "1",

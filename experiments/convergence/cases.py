@@ -11,15 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget import HistoryTree, Policy, cut, enumerate_game, exploitability, game_value, load, refine
-from jaxgadget.batch import Prepared, prepare
-from jaxgadget.blueprints import make_blueprints
-from jaxgadget.evaluate import normalise_rows
+from jaxgadget.gadgets.gadget import GADGETS, Gadget
+from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
+from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.games.game import FloatArray
-from jaxgadget.solve.drive import precision
-from jaxgadget.solve.forest import GadgetGames, build_games
-from jaxgadget.solve.gadget import GADGETS, Gadget
-from jaxgadget.solve.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
-from jaxgadget.solve.ranges import Ranges
+from jaxgadget.policy.blueprints import make_blueprints
+from jaxgadget.policy.evaluate import normalise_rows
+from jaxgadget.refining.batch import Prepared, prepare
+from jaxgadget.solving.drive import precision
+from jaxgadget.solving.forest import GadgetGames, build_games
 from jaxgadget.tree.forest import Forest, build_forest
 
 BLUEPRINTS = ("uniform", "geometric:2.0", "geometric:0.5", "cfr:10", "cfr:100", "dirichlet:0", "dirichlet:1")

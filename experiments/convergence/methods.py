@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from experiments.convergence.cases import EPSILONS, Games
-from jaxgadget.solve.cfr import State, run, start
-from jaxgadget.solve.problem import Parts
-from jaxgadget.solve.regret import RULES, Rule
-from jaxgadget.solve.treeplex import expand_infosets, sum_actions
+from jaxgadget.kernels.cfr import State, run, start
+from jaxgadget.kernels.problem import Parts
+from jaxgadget.kernels.regret import RULES, Rule
+from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
 
 Warmth = Literal["blueprint", "regrets", "strategy"]
 

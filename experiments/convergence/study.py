@@ -38,13 +38,13 @@ from experiments.convergence.cases import (
 from experiments.convergence.methods import METHODS, Method, as_numpy, begin, epsilon_at
 from experiments.convergence.picture import draw
 from experiments.convergence.summary import summarise
-from jaxgadget.files import atomic_writer, make_folder
 from jaxgadget.games.game import FloatArray
-from jaxgadget.progress import progress_bar
-from jaxgadget.solve.cfr import State, run, start
-from jaxgadget.solve.drive import precision
-from jaxgadget.solve.forest import cast, conclude, in_precision
-from jaxgadget.solve.problem import Parts, Problem
+from jaxgadget.kernels.cfr import State, run, start
+from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.solving.drive import precision
+from jaxgadget.solving.forest import cast, conclude, in_precision
+from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.progress import progress_bar
 
 HERE = pathlib.Path(__file__).parent
 GAP, LOSS = 1e-3, 1e-5

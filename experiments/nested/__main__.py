@@ -25,7 +25,7 @@ from experiments.nested import (
 from experiments.nested.common import settings_for
 from experiments.refinements.common import markdown
 from jaxgadget import enable_compilation_cache
-from jaxgadget.files import atomic_writer
+from jaxgadget.util.files import atomic_writer
 
 EXPERIMENTS = {
     one.NAME: one

@@ -13,12 +13,12 @@ import pandas as pd
 
 from experiments.refinements.common import GOOFSPIEL, LIARS_DICE, Settings
 from jaxgadget import HistoryTree, Policy, enumerate_game, game_value, load, make_blueprints
-from jaxgadget.files import atomic_writer, make_folder
-from jaxgadget.search.nested import Nested, nested_search
-from jaxgadget.search.portfolio import make_portfolio
-from jaxgadget.search.value import ExactValues
-from jaxgadget.solve.gadget import Gadget
-from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
+from jaxgadget.searching.nested import Nested, nested_search
+from jaxgadget.searching.portfolio import make_portfolio
+from jaxgadget.searching.value import ExactValues
+from jaxgadget.util.files import atomic_writer, make_folder
 
 HERE = pathlib.Path(__file__).parent
 WORK = HERE.parent.parent / "build" / "nested"

@@ -19,11 +19,11 @@ import pandas as pd
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets, piece
 from experiments.refinements.common import Settings, titled
 from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
-from jaxgadget.batch import describe
 from jaxgadget.games.game import FloatArray
-from jaxgadget.search.nested import Nested, nested_search
-from jaxgadget.search.portfolio import make_portfolio
-from jaxgadget.search.value import ExactValues
+from jaxgadget.refining.batch import describe
+from jaxgadget.searching.nested import Nested, nested_search
+from jaxgadget.searching.portfolio import make_portfolio
+from jaxgadget.searching.value import ExactValues
 
 NAME = "large"
 GAMES = (

@@ -27,11 +27,11 @@ from experiments.nested.common import (
 )
 from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
 from jaxgadget import Policy
-from jaxgadget.batch import describe
+from jaxgadget.play.match import expected_matches, play_matches, worst_matchup
+from jaxgadget.refining.batch import describe
 from jaxgadget.report.matches import draw_matches
-from jaxgadget.search.match import expected_matches, play_matches, worst_matchup
-from jaxgadget.search.nested import nested_search
-from jaxgadget.search.value import ExactValues
+from jaxgadget.searching.nested import nested_search
+from jaxgadget.searching.value import ExactValues
 
 NAME = "matches"
 MATCHES, SEED = 10_000, 0

@@ -31,10 +31,10 @@ from experiments.nested.common import (
     value,
 )
 from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, one_legend, titled
+from jaxgadget.learn.training import Training, train_value, visited_rmse
 from jaxgadget.report import exploitability_scatter
-from jaxgadget.search.nested import Nested, nested_search
-from jaxgadget.search.training import Training, train_value, visited_rmse
-from jaxgadget.search.value import ExactValues, ValueFunction
+from jaxgadget.searching.nested import Nested, nested_search
+from jaxgadget.searching.value import ExactValues, ValueFunction
 
 NAME = "network"
 STEPS, MORE_STEPS = 10_000, {GOOFSPIEL: 20_000, LIARS_DICE_5: 20_000}

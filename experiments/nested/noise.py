@@ -25,8 +25,8 @@ from experiments.nested.common import (
 )
 from experiments.refinements.common import GOOFSPIEL, Settings, titled
 from jaxgadget.games.game import FloatArray, IntArray
-from jaxgadget.search.nested import nested_search
-from jaxgadget.search.value import ExactValues, OwnValues
+from jaxgadget.searching.nested import nested_search
+from jaxgadget.searching.value import ExactValues, OwnValues
 from jaxgadget.tree.history import HistoryTree
 
 NAME = "noise"

@@ -15,8 +15,8 @@ import pandas as pd
 from experiments.nested.common import GAMES, SMALL, enumerated, piece, value
 from experiments.refinements.common import Settings, titled
 from jaxgadget import Policy, Unsafe, nash_conv, solve
-from jaxgadget.search.limited import search
-from jaxgadget.search.value import ExactValues
+from jaxgadget.searching.limited import search
+from jaxgadget.searching.value import ExactValues
 
 NAME = "theorem"
 GOOFSPIEL_4 = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"

@@ -25,9 +25,9 @@ from experiments.nested.common import (
 )
 from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
 from jaxgadget import BlueprintPrior, Resolving
-from jaxgadget.search.limited import search_settings
-from jaxgadget.search.line import Line, decisions
-from jaxgadget.search.training import train_value
+from jaxgadget.learn.training import train_value
+from jaxgadget.searching.limited import search_settings
+from jaxgadget.searching.line import Line, decisions
 
 NAME = "throughput"
 LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}

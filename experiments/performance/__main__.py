@@ -21,9 +21,9 @@ from experiments.performance.grid import time_grid
 from experiments.performance.machine import LARGE, SMALL, copy_bandwidth
 from experiments.performance.profile import profile
 from experiments.performance.sharing import time_sharing
-from jaxgadget.bench import DEFAULT_GAMES, bench
-from jaxgadget.files import atomic_writer, make_folder
-from jaxgadget.machine import describe_device, find_versions
+from jaxgadget.bench.bench import DEFAULT_GAMES, bench
+from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.machine import describe_device, find_versions
 
 HERE = pathlib.Path(__file__).parent
 

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget import Policy, cfr_checkpoints, enumerate_game, load, refine
-from jaxgadget.refine import default_gadgets
+from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
 
 GRID = (

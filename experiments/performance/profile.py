@@ -12,10 +12,10 @@ import pandas as pd
 
 from experiments.performance.machine import best_seconds
 from jaxgadget import enumerate_game, load
-from jaxgadget.solve.cfr import State, start, step
-from jaxgadget.solve.problem import Problem, follow, values_up, whole_game
-from jaxgadget.solve.regret import RULES, learn, match
-from jaxgadget.solve.response import payoff_reaches
+from jaxgadget.kernels.cfr import State, start, step
+from jaxgadget.kernels.problem import Problem, follow, values_up, whole_game
+from jaxgadget.kernels.regret import RULES, learn, match
+from jaxgadget.kernels.response import payoff_reaches
 from jaxgadget.tree.sequence import sequence_form
 
 RULE = RULES["cfr+"]

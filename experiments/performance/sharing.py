@@ -1,4 +1,4 @@
-"""Kinds of gadgets apart, each with its own entry, or as lanes of one entry (`jaxgadget.solve.joint`)."""
+"""Kinds of gadgets apart, each with its own entry, or as lanes of one entry (`jaxgadget.gadgets.joint`)."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pandas as pd
 
 from experiments.performance.grid import GRID, blueprints
 from jaxgadget import Policy, enumerate_game, load, refine
-from jaxgadget.refine import default_gadgets
-from jaxgadget.solve.gadget import Gadget
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
 
 

@@ -29,7 +29,7 @@ from experiments.refinements import (
 )
 from experiments.refinements.common import HERE, Settings, markdown
 from jaxgadget import enable_compilation_cache
-from jaxgadget.files import atomic_writer
+from jaxgadget.util.files import atomic_writer
 
 EXPERIMENTS = (
     figure2,

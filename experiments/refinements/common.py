@@ -14,11 +14,11 @@ from matplotlib.figure import Figure
 
 from experiments.common import QUICK
 from jaxgadget import OptimalContinuation, sweep
-from jaxgadget.files import atomic_writer, make_folder
-from jaxgadget.refine import default_gadgets
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.prior import NoPrior
+from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.report.plots import save_picture
-from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.prior import NoPrior
+from jaxgadget.util.files import atomic_writer, make_folder
 
 HERE = pathlib.Path(__file__).parent
 WORK = HERE.parent.parent / "build" / "refinements"

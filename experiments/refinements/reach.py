@@ -7,9 +7,9 @@ from matplotlib.figure import Figure
 
 from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings, make_axes, panels, titled
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.prior import PRIORS
 from jaxgadget.report.styles import STYLES
-from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.prior import PRIORS
 
 NAME = "reach"
 PAIR = ["player", "blueprint"]

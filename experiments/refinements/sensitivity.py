@@ -22,9 +22,9 @@ from experiments.refinements.common import (
     titled,
 )
 from jaxgadget import BlueprintPrior, MaxMargin, Resolving
-from jaxgadget.solve.gadget import Gadget
-from jaxgadget.solve.prior import PRIOR_CLIP
-from jaxgadget.solve.ranges import Ranges
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.prior import PRIOR_CLIP
+from jaxgadget.gadgets.ranges import Ranges
 
 NAME = "sensitivity"
 GAMES = {"leduc_poker": ("flop",), GOOFSPIEL: ("depth:1",)}

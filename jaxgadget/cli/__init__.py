@@ -17,11 +17,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget import options
-from jaxgadget.bench import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
-from jaxgadget.cli import search
+from jaxgadget.bench.bench import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
+from jaxgadget.cli import options, search
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
-from jaxgadget.compilation import enable_compilation_cache
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
     STANDARD_OUTPUT,
@@ -33,9 +31,10 @@ from jaxgadget.report.output import (
     write_json,
     written,
 )
+from jaxgadget.util.compilation import enable_compilation_cache
 
 if TYPE_CHECKING:
-    from jaxgadget.refine import BothRefined, Refinement
+    from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.cut import Cut
     from jaxgadget.tree.history import HistoryTree
 
@@ -164,8 +163,8 @@ def solve(
     """Solve a whole game: an equilibrium, its value and its NashConv."""
     check_outputs({"--json": json, "--save": save, "--checkpoint": checkpoint})
     tree, build = _enumerate(game, max_histories)
+    from jaxgadget.policy.solve import solve as solve_game
     from jaxgadget.report import tables
-    from jaxgadget.solver import solve as solve_game
 
     solution = solve_game(
         tree,
@@ -223,19 +222,19 @@ def refine(
     best response, so the game's value v* is bracketed too.
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
-    from jaxgadget.solve.alternative import ALTERNATIVES
-    from jaxgadget.solve.prior import PRIORS
-    from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
+    from jaxgadget.gadgets.alternative import ALTERNATIVES
+    from jaxgadget.gadgets.prior import PRIORS
+    from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
+    from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
     ways = {"alternative": ALTERNATIVES[alternative], "gifts": gifts, "scaled": scale_gifts}
     gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, ways)
     tree, build = _enumerate(game, max_histories)
     where = _find_cut(tree, cut, infostate)
-    from jaxgadget.refine import refine as refine_subgames
-    from jaxgadget.refine import refine_both
-    from jaxgadget.solve.clock import Stopwatch
+    from jaxgadget.refining.refine import refine as refine_subgames
+    from jaxgadget.refining.refine import refine_both
+    from jaxgadget.util.clock import Stopwatch
 
     with (watch := Stopwatch()).phase("build"):
         asked = (tree, where, make_blueprints(tree, specs), gadgets)
@@ -315,7 +314,7 @@ def bench(
     Building, compiling and running are told apart; nothing is compiled by way of the compilation cache.
     """
     check_outputs({"--json": json})
-    from jaxgadget.bench import bench as run_bench
+    from jaxgadget.bench.bench import bench as run_bench
     from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
 
     found = run_bench(

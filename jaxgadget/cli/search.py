@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jaxgadget import options
+from jaxgadget.cli import options
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
@@ -40,10 +40,10 @@ from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from jaxgadget.policy import Policy
-    from jaxgadget.search.nested import Nested
-    from jaxgadget.search.value import ValueFunction
-    from jaxgadget.solve.gadget import Gadget as GadgetGame
+    from jaxgadget.gadgets.gadget import Gadget as GadgetGame
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.searching.nested import Nested
+    from jaxgadget.searching.value import ValueFunction
     from jaxgadget.tree.history import HistoryTree
 
 TRAIN_EXAMPLES = """\
@@ -102,9 +102,9 @@ def train_value(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, profile = _prepare(game, [spec := _only(blueprint)], max_histories, several=False)
+    from jaxgadget.learn.training import train_value as train
     from jaxgadget.report import search as report
-    from jaxgadget.search.portfolio import make_portfolio
-    from jaxgadget.search.training import train_value as train
+    from jaxgadget.searching.portfolio import make_portfolio
 
     with working("portfolio"):
         portfolio = make_portfolio(profile, size=k, seed=seed)
@@ -151,10 +151,10 @@ def _visited_error(
     Raises:
       ValueError: if there is no such search, or none ends before the game does.
     """
-    from jaxgadget.search.nested import nested_search
-    from jaxgadget.search.training import visited_rmse
-    from jaxgadget.search.value import ExactValues
-    from jaxgadget.solve.kinds import Resolving
+    from jaxgadget.gadgets.kinds import Resolving
+    from jaxgadget.learn.training import visited_rmse
+    from jaxgadget.searching.nested import nested_search
+    from jaxgadget.searching.value import ExactValues
 
     bound = tree.payoff_range
     found = [
@@ -203,7 +203,7 @@ def nested(
     check_outputs({"--json": json, "--save": save})
     gadgets = _gadgets(gadget, prior, epsilon)
     tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
-    from jaxgadget.evaluate import nash_conv
+    from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
 
@@ -211,7 +211,7 @@ def nested(
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
     how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value}
     found: list[Nested] = []
-    from jaxgadget.search.nested import nested_search
+    from jaxgadget.searching.nested import nested_search
 
     for number in players:
         found.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
@@ -241,7 +241,7 @@ def _note_unused(found: Sequence[Nested]) -> str:
 
 def _join(found: Sequence[Nested]) -> Policy:
     """What was searched for: one player's half beside the blueprint's, or both players' halves."""
-    from jaxgadget.policy import Policy
+    from jaxgadget.policy.policy import Policy
 
     first, second = found[0].policy, found[-1].policy
     return Policy(first.tree, (first.probabilities[0], second.probabilities[1]), first.labels)
@@ -271,8 +271,8 @@ def match(
     gadgets = _gadgets(gadget, prior, [epsilon])
     spec = _only(blueprint)
     tree, profile = _prepare(game, [spec], max_histories, several=False)
+    from jaxgadget.play.match import play_matches
     from jaxgadget.report import search as report
-    from jaxgadget.search.match import play_matches
 
     values = _find_values(tree, profile, leaf, k, seed)
     how = {"depth": depth, "iterations": iterations}
@@ -305,9 +305,9 @@ def _assemble(
     how: dict[str, Any],
 ) -> tuple[Policy, str]:
     """Both players' assembled policies, a lane a gadget, and the blueprint; and what to say about them."""
-    from jaxgadget.batch import describe
-    from jaxgadget.policy import Policy
-    from jaxgadget.search.nested import nested_search
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.refining.batch import describe
+    from jaxgadget.searching.nested import nested_search
 
     bound = tree.payoff_range
     found = [
@@ -331,9 +331,9 @@ def _save(ax: Axes, path: pathlib.Path) -> None:
 def _gadgets(
     names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
 ) -> list[GadgetGame]:
-    from jaxgadget.search.nested import EPSILON
-    from jaxgadget.solve.prior import PRIORS
-    from jaxgadget.specs import DEFAULT_GADGETS, make_gadgets
+    from jaxgadget.gadgets.prior import PRIORS
+    from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
+    from jaxgadget.searching.nested import EPSILON
 
     return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons or [EPSILON])
 
@@ -347,8 +347,8 @@ def _prepare(
     game: str, specs: Sequence[str], max_histories: int, *, several: bool = True
 ) -> tuple[HistoryTree, Policy]:
     """The game's histories and the blueprints, or the only one."""
-    from jaxgadget.blueprints import make_blueprints, parse_blueprint
     from jaxgadget.games.registry import load
+    from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
     from jaxgadget.tree.history import enumerate_game
 
     parsed = [parse_blueprint(spec) for spec in specs]
@@ -364,8 +364,8 @@ def _find_values(
     tree: HistoryTree, profiles: Policy, leaf: str, k: int | None, seed: int
 ) -> list[ValueFunction]:
     """The values at the limit for each blueprint."""
-    from jaxgadget.search.portfolio import make_portfolio
-    from jaxgadget.search.value import ExactValues
+    from jaxgadget.searching.portfolio import make_portfolio
+    from jaxgadget.searching.value import ExactValues
 
     if leaf == EXACT:
         with working("portfolios"):
@@ -373,8 +373,8 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed))
                 for lane in range(profiles.num_lanes)
             ]
-    from jaxgadget.search.checkpoints import load_values
-    from jaxgadget.search.training import blueprint_digest
+    from jaxgadget.learn.checkpoints import load_values
+    from jaxgadget.searching.value import blueprint_digest
 
     values = load_values(leaf, tree)
     if k is not None and values.num_entries != k:

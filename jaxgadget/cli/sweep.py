@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import typer
 
-from jaxgadget import options
+from jaxgadget.cli import options
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
-from jaxgadget.solve.drive import MOST_ITERATIONS
+from jaxgadget.solving.drive import MOST_ITERATIONS
 
 SWEEP_EXAMPLES = """\
 Examples:
@@ -153,7 +153,7 @@ def sweep(
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
     asked |= {"epsilons": epsilon, "seeds": seed, "iterations": iterations}
     from jaxgadget.report import sweeps
-    from jaxgadget.sweep import sweep as run_sweep
+    from jaxgadget.sweeping.sweep import sweep as run_sweep
 
     try:
         rows = run_sweep(

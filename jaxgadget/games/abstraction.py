@@ -4,7 +4,7 @@ Nothing but what the players know changes: histories, moves, chance and returns 
 game. Where a player acts, its infostate is the bucket that the function returns; where it does
 not act, its infostate is its last (infoset, action), since the function says nothing of what the
 player observes there. So public states are dropped, and a cut may have fewer subgames than in the
-game: an abstraction is for solving and for lifting its policy back (`jaxgadget.abstraction.lift`),
+game: an abstraction is for solving and for lifting its policy back (`jaxgadget.policy.lift.lift`),
 subgames are then re-solved in the game itself.
 """
 

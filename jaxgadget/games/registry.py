@@ -18,7 +18,7 @@ from jaxgadget.games.stepwise import Rules, StepwiseGame
 # Name → (module, what makes the game). Modules are imported when a game of theirs is asked for.
 _MAKERS = {
     "kuhn_poker": ("kuhn", "KuhnPoker"),
-    "leduc_poker": ("leduc", "LeducPoker"),
+    "leduc_poker": ("leduc.rules", "LeducPoker"),
     "goofspiel": ("goofspiel", "Goofspiel"),
     "liars_dice": ("liars_dice", "LiarsDice"),
     "matching_pennies_forfeit": ("examples", "matching_pennies_forfeit"),

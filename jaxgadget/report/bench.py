@@ -12,7 +12,7 @@ from rich.table import Table
 from jaxgadget.report.tables import make_table
 
 if TYPE_CHECKING:
-    from jaxgadget.bench import Benchmark, Row
+    from jaxgadget.bench.bench import Benchmark, Row
 
 
 def bench_record(benchmark: Benchmark) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
-from jaxgadget.files import atomic_writer, check_writable
 from jaxgadget.report.plots import check_picture
 from jaxgadget.report.tables import to_json
+from jaxgadget.util.files import atomic_writer, check_writable
 
 STANDARD_OUTPUT = "-"
 """The file name that stands for it."""

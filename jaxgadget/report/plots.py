@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxgadget.files import atomic_writer, check_writable
 from jaxgadget.games.game import FloatArray
 from jaxgadget.report.styles import (
     FIGURE_SIZE,
@@ -26,6 +25,7 @@ from jaxgadget.report.styles import (
     note_epsilons,
     own_axes,
 )
+from jaxgadget.util.files import atomic_writer, check_writable
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.games.game import FloatArray
-    from jaxgadget.search.nested import Nested
-    from jaxgadget.search.training import Training
+    from jaxgadget.learn.training import Training
+    from jaxgadget.searching.nested import Nested
 
 
 def nested_records(found: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:

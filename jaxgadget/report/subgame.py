@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxgadget.evaluate import best_response
 from jaxgadget.games.game import FloatArray, IntArray
-from jaxgadget.policy import Policy
+from jaxgadget.policy.evaluate import best_response
+from jaxgadget.policy.policy import Policy
 from jaxgadget.report.names import short_names
 from jaxgadget.report.styles import PALETTE, own_axes, write_title
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-    from jaxgadget.refine import Refinement
+    from jaxgadget.refining.refine import Refinement
     from jaxgadget.tree.forest import Forest
 
 MOST_INFOSTATES = 16

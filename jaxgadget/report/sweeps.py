@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from rich.console import Group
 
-from jaxgadget.files import atomic_writer
 from jaxgadget.report.plots import exploitability_scatter, save_picture
 from jaxgadget.report.styles import FIGURE_SIZE
 from jaxgadget.report.tables import summary_table
-from jaxgadget.store import SCHEMA, TIMES
+from jaxgadget.sweeping.store import SCHEMA, TIMES
+from jaxgadget.util.files import atomic_writer
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.games.registry import GameEntry
-    from jaxgadget.refine import BothRefined, Refinement
-    from jaxgadget.solver import Solution
+    from jaxgadget.policy.solve import Solution
+    from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.history import HistoryTree
 
 FEW_ROWS = 30

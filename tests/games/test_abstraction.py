@@ -14,7 +14,7 @@ from jaxgadget.games.abstraction import Abstraction, Merge
 from jaxgadget.games.game import Budget, Game, IntArray
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
-from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
 from jaxgadget.tree.cut import cut

@@ -10,7 +10,7 @@ import pytest
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
-from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.history import enumerate_game

@@ -15,7 +15,7 @@ import pytest
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget, Level
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
-from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import list_games, load
 from jaxgadget.games.stepwise import Rules, Step

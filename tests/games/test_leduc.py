@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.games.game import CHANCE, TERMINAL
-from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.tree.history import enumerate_game
 
 

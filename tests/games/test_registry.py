@@ -9,7 +9,7 @@ from jaxgadget.games import registry
 from jaxgadget.games.examples import TreeRules, Turn, coin_toss
 from jaxgadget.games.game import Game
 from jaxgadget.games.kuhn import KuhnPoker
-from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.registry import list_games, load, parse_spec
 from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.tree.history import enumerate_game
@@ -183,7 +183,7 @@ def test_other_things_are_no_games(spec):
 
 
 def test_a_missing_module_leaves_the_others(monkeypatch):
-    monkeypatch.setitem(sys.modules, "jaxgadget.games.leduc", None)
+    monkeypatch.setitem(sys.modules, "jaxgadget.games.leduc.rules", None)
     assert load("kuhn_poker").name == "kuhn_poker"
 
 

@@ -11,11 +11,11 @@ from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, Budget
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
-from jaxgadget.games.leduc import LeducPoker
+from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
-from jaxgadget.policy import Policy
+from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import enumerate_game

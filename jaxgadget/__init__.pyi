@@ -1,0 +1,165 @@
+from .gadgets.alternative import ArrayValues as ArrayValues
+from .gadgets.alternative import BestResponseValues as BestResponseValues
+from .gadgets.alternative import BlueprintValues as BlueprintValues
+from .gadgets.kinds import Full as Full
+from .gadgets.kinds import MaxMargin as MaxMargin
+from .gadgets.kinds import OptimalContinuation as OptimalContinuation
+from .gadgets.kinds import ReachMaxMargin as ReachMaxMargin
+from .gadgets.kinds import ReachResolving as ReachResolving
+from .gadgets.kinds import Resolving as Resolving
+from .gadgets.kinds import Unsafe as Unsafe
+from .gadgets.prior import ArrayPrior as ArrayPrior
+from .gadgets.prior import BlueprintPrior as BlueprintPrior
+from .gadgets.prior import NoPrior as NoPrior
+from .gadgets.prior import UniformPrior as UniformPrior
+from .games.abstraction import Abstraction as Abstraction
+from .games.registry import list_games as list_games
+from .games.registry import load as load
+from .learn.checkpoints import load_values as load_values
+from .learn.network import NetworkValues as NetworkValues
+from .learn.training import Training as Training
+from .learn.training import train_value as train_value
+from .learn.training import visited_rmse as visited_rmse
+from .opponents.responses import Response as Response
+from .opponents.responses import best_equilibrium as best_equilibrium
+from .opponents.responses import restricted_nash_response as restricted_nash_response
+from .play.match import Matches as Matches
+from .play.match import expected_matches as expected_matches
+from .play.match import play_matches as play_matches
+from .play.match import play_players as play_players
+from .play.match import replay as replay
+from .play.match import replay_players as replay_players
+from .play.match import worst_matchup as worst_matchup
+from .policy.blueprints import make_blueprints as make_blueprints
+from .policy.blueprints import spread_checkpoints as spread_checkpoints
+from .policy.evaluate import BestResponse as BestResponse
+from .policy.evaluate import ProfileValues as ProfileValues
+from .policy.evaluate import best_response as best_response
+from .policy.evaluate import evaluate_policy as evaluate_policy
+from .policy.evaluate import exploitability as exploitability
+from .policy.evaluate import game_value as game_value
+from .policy.evaluate import nash_conv as nash_conv
+from .policy.floors import tremble as tremble
+from .policy.lift import lift as lift
+from .policy.player import Player as Player
+from .policy.player import PolicyPlayer as PolicyPlayer
+from .policy.policy import Policy as Policy
+from .policy.solve import Solution as Solution
+from .policy.solve import cfr_checkpoints as cfr_checkpoints
+from .policy.solve import solve as solve
+from .refining.cfr_d import Decomposition as Decomposition
+from .refining.cfr_d import cfr_d as cfr_d
+from .refining.refine import BothRefined as BothRefined
+from .refining.refine import Refinement as Refinement
+from .refining.refine import refine as refine
+from .refining.refine import refine_both as refine_both
+from .searching.limited import Search as Search
+from .searching.limited import search as search
+from .searching.nested import Nested as Nested
+from .searching.nested import nested_search as nested_search
+from .searching.portfolio import make_portfolio as make_portfolio
+from .searching.ranged import FixedValues as FixedValues
+from .searching.ranged import Limit as Limit
+from .searching.ranged import RangeValues as RangeValues
+from .searching.ranged import ResolvedValues as ResolvedValues
+from .searching.searcher import SearchPlayer as SearchPlayer
+from .searching.trunk import LimitedTrunk as LimitedTrunk
+from .searching.trunk import solve_trunk as solve_trunk
+from .searching.value import ExactValues as ExactValues
+from .searching.value import OwnValues as OwnValues
+from .searching.value import ValueFunction as ValueFunction
+from .searching.value import blueprint_digest as blueprint_digest
+from .sweeping.sweep import read_sweep as read_sweep
+from .sweeping.sweep import sweep as sweep
+from .tree.cut import Cut as Cut
+from .tree.cut import cut as cut
+from .tree.forest import Forest as Forest
+from .tree.forest import build_forest as build_forest
+from .tree.history import HistoryTree as HistoryTree
+from .tree.history import enumerate_game as enumerate_game
+from .util.compilation import enable_compilation_cache as enable_compilation_cache
+
+__version__: str
+
+__all__ = [
+    "Abstraction",
+    "ArrayPrior",
+    "ArrayValues",
+    "BestResponse",
+    "BestResponseValues",
+    "BlueprintPrior",
+    "BlueprintValues",
+    "BothRefined",
+    "Cut",
+    "Decomposition",
+    "ExactValues",
+    "FixedValues",
+    "Forest",
+    "Full",
+    "HistoryTree",
+    "Limit",
+    "LimitedTrunk",
+    "Matches",
+    "MaxMargin",
+    "Nested",
+    "NetworkValues",
+    "NoPrior",
+    "OptimalContinuation",
+    "OwnValues",
+    "Player",
+    "Policy",
+    "PolicyPlayer",
+    "ProfileValues",
+    "RangeValues",
+    "ReachMaxMargin",
+    "ReachResolving",
+    "Refinement",
+    "ResolvedValues",
+    "Resolving",
+    "Response",
+    "Search",
+    "SearchPlayer",
+    "Solution",
+    "Training",
+    "UniformPrior",
+    "Unsafe",
+    "ValueFunction",
+    "best_equilibrium",
+    "best_response",
+    "blueprint_digest",
+    "build_forest",
+    "cfr_checkpoints",
+    "cfr_d",
+    "cut",
+    "enable_compilation_cache",
+    "enumerate_game",
+    "evaluate_policy",
+    "expected_matches",
+    "exploitability",
+    "game_value",
+    "lift",
+    "list_games",
+    "load",
+    "load_values",
+    "make_blueprints",
+    "make_portfolio",
+    "nash_conv",
+    "nested_search",
+    "play_matches",
+    "play_players",
+    "read_sweep",
+    "refine",
+    "refine_both",
+    "replay",
+    "replay_players",
+    "restricted_nash_response",
+    "search",
+    "solve",
+    "solve_trunk",
+    "spread_checkpoints",
+    "sweep",
+    "train_value",
+    "tremble",
+    "visited_rmse",
+    "worst_matchup",
+]

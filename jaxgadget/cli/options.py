@@ -1,0 +1,357 @@
+"""What may be said on the command line: the options, their defaults' names and their help.
+
+Gadgets and priors come from their registries; a test compares the algorithms with theirs.
+"""
+
+from __future__ import annotations
+
+import enum
+import pathlib
+import sys
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any
+
+import typer
+
+from jaxgadget.bench.bench import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
+from jaxgadget.gadgets.alternative import ALTERNATIVES, GIFT_RULES
+from jaxgadget.gadgets.gadget import AUTO
+from jaxgadget.gadgets.kinds import GADGETS
+from jaxgadget.gadgets.prior import PRIORS
+from jaxgadget.solving.drive import MOST_ITERATIONS
+
+
+class AlgorithmName(enum.StrEnum):
+    """CFR's variants, and linear programs."""
+
+    CFR = "cfr"
+    CFR_PLUS = "cfr+"
+    LINEAR_CFR = "linear-cfr"
+    DCFR = "dcfr"
+    PCFR_PLUS = "pcfr+"
+    SAPCFR_PLUS = "sapcfr+"
+    LP = "lp"
+
+
+class DtypeName(enum.StrEnum):
+    """Precision of a solve."""
+
+    FLOAT32 = "float32"
+    FLOAT64 = "float64"
+
+
+class PlayerName(enum.StrEnum):
+    """Who re-solves."""
+
+    FIRST = "0"
+    SECOND = "1"
+    BOTH = "both"
+
+
+def _either(names: Iterable[str]) -> str:
+    """`a`, `b` or `c`."""
+    *most, last = (f"`{name}`" for name in names)
+    return f"{', '.join(most)} or {last}"
+
+
+def _one_of(names: Iterable[str]) -> Callable[[Any], Any]:
+    """Refuses other names, alone or in a list."""
+    known = list(names)
+
+    def check(value: Any) -> Any:
+        for name in [value] if isinstance(value, str) else value or []:
+            if name not in known:
+                raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}.")
+        return value
+
+    return check
+
+
+def _within(low: int, high: int | None = None) -> Callable[[float | None], float | None]:
+    """Refuses what is out of range; without an upper end, what is not finite too."""
+
+    def check(value: float | None) -> float | None:
+        if value is None or low <= value <= (sys.float_info.max if high is None else high):
+            return value
+        upper = " or more" if high is None else f" to {high}"
+        raise typer.BadParameter(f"{value} is out of range, expected {low}{upper}.")
+
+    return check
+
+
+def _each(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Applies a check to every item of a list."""
+    return lambda values: values and [check(value) for value in values]
+
+
+Game = Annotated[
+    str,
+    typer.Argument(
+        metavar="GAME",
+        show_default=False,
+        help="A name from `jaxgadget games`, with parameters in parentheses; `openspiel:NAME(…)`; a Gambit "
+        "file that ends in `.efg`.",
+    ),
+]
+Algorithm = Annotated[
+    AlgorithmName,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help=f"Which CFR, or exact linear programs: {_either(AlgorithmName)}.",
+    ),
+]
+Iterations = Annotated[
+    int,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        callback=_within(1, MOST_ITERATIONS),
+        help="How many at most; one updates both players. Linear programs have none.",
+    ),
+]
+Dtype = Annotated[
+    DtypeName,
+    typer.Option(
+        "--dtype",
+        metavar="NAME",
+        help=f"Precision of the solve: {_either(DtypeName)}. What is reported is always computed in float64.",
+    ),
+]
+TargetGap = Annotated[
+    float | None,
+    typer.Option(
+        "--target-gap",
+        metavar="GAP",
+        callback=_within(0),
+        help="Stop as soon as the gap, NashConv of what is solved, is no larger; in units of payoff.",
+    ),
+]
+MaxHistories = Annotated[
+    int,
+    typer.Option(
+        "--max-histories",
+        metavar="N",
+        callback=_within(1),
+        help="Give up on a game of more histories than that.",
+    ),
+]
+Json = Annotated[
+    str | None,
+    typer.Option("--json", metavar="FILE", help="Write the results as JSON; `-` is standard output, alone."),
+]
+Save = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--save", metavar="FILE", help="Write the strategies; `--blueprint file:FILE` reads them again."
+    ),
+]
+CheckpointFile = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--checkpoint", metavar="FILE", help="Save work to this file now and then, and resume from it."
+    ),
+]
+CheckpointFolder = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--checkpoint", metavar="FOLDER", help="Save work to this folder now and then, and resume from it."
+    ),
+]
+Cut = Annotated[
+    str | None,
+    typer.Option(
+        "--cut",
+        metavar="CUT",
+        show_default="the first that the game names, else depth:1",
+        help="Where subgames begin: `depth:D`, after D moves of the players, or a name of the game's, such "
+        "as Leduc's `flop`.",
+    ),
+]
+TimeLimit = Annotated[
+    float | None,
+    typer.Option(
+        "--time-limit",
+        metavar="SECONDS",
+        callback=_within(0),
+        help="For `lp`: an error if a linear program takes longer (`refine`: all of a gadget and blueprint).",
+    ),
+]
+MemoryLimit = Annotated[
+    int | None,
+    typer.Option(
+        "--memory-limit",
+        metavar="BYTES",
+        min=1,
+        help="What a solve may take on each device; lanes and subgames are split until that suffices. "
+        "[default: most of what is free]",
+    ),
+]
+Floor = Annotated[
+    float,
+    typer.Option(
+        "--floor",
+        metavar="E",
+        callback=_within(0, 1),
+        help="With this probability a player's hand trembles and plays uniformly, at every infoset.",
+    ),
+]
+Player = Annotated[
+    PlayerName,
+    typer.Option(
+        "--player",
+        metavar="0|1|both",
+        help="Who re-solves; the other is the opponent. With `both`, one after the other, and then NashConv "
+        "of the two together.",
+    ),
+]
+Blueprint = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--blueprint",
+        metavar="SPEC",
+        show_default="12 checkpoints of CFR and 8 Dirichlet draws",
+        help="A strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k; "
+        "`dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations; "
+        "`file:PATH`, all that `--save` wrote. *May be repeated.*",
+    ),
+]
+Gadget = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--gadget",
+        metavar="NAME",
+        callback=_one_of(GADGETS),
+        show_default="unsafe, resolving and max-margin",
+        help=f"The opponent's way into a subgame: {_either(GADGETS)}. *May be repeated.*",
+    ),
+]
+Prior = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prior",
+        metavar="NAME",
+        callback=_one_of(PRIORS),
+        show_default="all",
+        help=f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}; the unsafe gadget "
+        "knows only `none`. *May be repeated.*",
+    ),
+]
+Epsilon = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--epsilon",
+        metavar="E",
+        show_default="0.001",
+        help=f"How likely such mistakes are, from 0 to less than 1; `{AUTO}`, with `--algorithm lp`, finds "
+        "one that is small enough to change nothing else. *May be repeated.*",
+    ),
+]
+Alternative = Annotated[
+    str,
+    typer.Option(
+        "--alternative",
+        metavar="NAME",
+        callback=_one_of(ALTERNATIVES),
+        help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
+        "blueprint, which is safe, or under the `blueprint` of both, an estimate.",
+    ),
+]
+Gifts = Annotated[
+    str,
+    typer.Option(
+        "--gifts",
+        metavar="NAME",
+        callback=_one_of(GIFT_RULES),
+        help="For reach gadgets, what the opponent gave away on its way: a `lower-bound`, which is safe, or "
+        "an `estimate`.",
+    ),
+]
+ScaleGifts = Annotated[
+    bool,
+    typer.Option("--scale-gifts", help="Scale gifts up; safe only for a single subgame (`--infostate`)."),
+]
+Infostate = Annotated[
+    str | None,
+    typer.Option("--infostate", metavar="STRING", help="Only the subgame in which this infostate lies."),
+]
+Plot = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw refined against blueprint exploitability: .png, .svg or .pdf."
+    ),
+]
+Rows = Annotated[bool, typer.Option("--rows", help="Print every row, not a summary of many.")]
+BenchGames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="GAME",
+        show_default=f"{', '.join(DEFAULT_GAMES[:-1])} and {DEFAULT_GAMES[-1]}",
+        help="What to solve; peers need a game that OpenSpiel has too.",
+    ),
+]
+Engines = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        callback=_one_of(ENGINES),
+        show_default="jaxgadget and the peers that are installed",
+        help=f"Who solves it: {_either(ENGINES)}. *May be repeated.*",
+    ),
+]
+Lanes = Annotated[
+    list[int] | None,
+    typer.Option(
+        "--lanes",
+        metavar="N",
+        callback=_each(_within(1, MOST_ITERATIONS)),
+        show_default=" and ".join(map(str, DEFAULT_LANES)),
+        help="Copies of the game side by side; peers have 1. *May be repeated.*",
+    ),
+]
+BenchAlgorithm = Annotated[
+    AlgorithmName,
+    typer.Option(
+        "--algorithm",
+        metavar="NAME",
+        help=f"Which CFR: {_either(name for name in AlgorithmName if name != AlgorithmName.LP)}; peers have "
+        "`cfr` and `cfr+`.",
+    ),
+]
+BenchDtype = Annotated[
+    DtypeName,
+    typer.Option(
+        "--dtype",
+        metavar="NAME",
+        help=f"Precision of jaxgadget: {_either(DtypeName)}. Peers compute in float64.",
+    ),
+]
+BenchIterations = Annotated[
+    int | None,
+    typer.Option(
+        "--iterations",
+        metavar="N",
+        callback=_within(1, MOST_ITERATIONS),
+        show_default="as many as fill the time",
+        help="How many in a repetition.",
+    ),
+]
+Seconds = Annotated[
+    float,
+    typer.Option(
+        "--seconds",
+        metavar="SECONDS",
+        callback=_within(0),
+        help="How long to time a row, all repetitions together.",
+    ),
+]
+Repeats = Annotated[
+    int,
+    typer.Option(
+        "--repeats",
+        metavar="N",
+        callback=_within(1, MOST_ITERATIONS),
+        help="Repetitions, the engines by turns; the fastest counts.",
+    ),
+]

@@ -1,0 +1,1 @@
+"""From ranges to the opponent's way in."""

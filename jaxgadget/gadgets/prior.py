@@ -1,0 +1,160 @@
+"""Priors: where the opponent's mistakes at a gadget lead.
+
+Kubíček, Lisý and Sandholm (2026), §5.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.gadgets.alternative import on_roots
+from jaxgadget.gadgets.ranges import Ranges
+
+PRIOR_CLIP = 1e-3
+"""Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
+
+
+class Prior(Protocol):
+    """Where the opponent's mistakes at a gadget lead."""
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` probability of following at each root, where the alternative is to terminate."""
+        ...
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """`[R, L]` weights ≥ 0 of the roots, where the opponent chooses among those of a subgame."""
+        ...
+
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, where its way in is the real one."""
+        ...
+
+
+class _Even:
+    """All actions of a gadget infoset alike."""
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.full_like(ranges.cbv, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.ones_like(ranges.cbv)
+
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return jnp.ones_like(ranges.above.strategy)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoPrior(_Even):
+    """No mistakes: ε counts as 0."""
+
+    name: ClassVar[str] = "none"
+
+
+@dataclasses.dataclass(frozen=True)
+class UniformPrior(_Even):
+    """All actions of a gadget infoset alike."""
+
+    name: ClassVar[str] = "uniform"
+
+
+@dataclasses.dataclass(frozen=True)
+class BlueprintPrior:
+    """The opponent's blueprint: its reach of each root within the subgame, clipped from below.
+
+    Uniform in a subgame that the opponent's blueprint never reaches (Kubíček et al. 2026, §5).
+    """
+
+    clip: float = PRIOR_CLIP
+    name: ClassVar[str] = "blueprint"
+
+    def __post_init__(self) -> None:
+        if not 0 < self.clip <= 1:
+            raise ValueError(f"clip={self.clip!r}: expected a number in (0, 1], such as {PRIOR_CLIP}")
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _clipped_reach(ranges, self.clip, 0.5)
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _clipped_reach(ranges, self.clip, 1.0)
+
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return _clipped(ranges.above.strategy, self.clip)
+
+
+@jax.jit
+def _clipped(strategy: jax.Array, clip: float) -> jax.Array:
+    return jnp.maximum(strategy, clip)
+
+
+@jax.jit
+def _clipped_reach(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
+    total = ranges.spread(ranges.per_subgame(ranges.opponent))
+    share = ranges.opponent / jnp.where(total > 0, total, 1)
+    return jnp.where(total > 0, jnp.maximum(share, clip), otherwise)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ArrayPrior:
+    """A user's own prior.
+
+    Attributes:
+      values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
+        order of `Forest.roots`: the probability of following for `Resolving`, a weight ≥ 0 for
+        `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame). For `Full` and
+        `OptimalContinuation` `[Q]` or `[Q, L]`, a weight ≥ 0 for each of the opponent's actions
+        above the cut, in the order of `Trunk.form.action_sequences`.
+      name: what tables and labels call it.
+    """
+
+    values: npt.NDArray[np.floating]
+    name: str = "array"
+
+    def __post_init__(self) -> None:
+        values = np.asarray(self.values)
+        if values.ndim not in (1, 2) or not np.isfinite(values).all() or (values < 0).any():
+            raise ValueError(
+                f"ArrayPrior values of shape {values.shape}: expected [roots] or [roots, lanes] of finite "
+                "numbers >= 0"
+            )
+
+    def weight(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`."""
+        return on_roots(np.asarray(self.values), ranges)
+
+    def follow(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`; ValueError if a number is above 1."""
+        if np.asarray(self.values).max(initial=0.0) > 1:
+            raise ValueError(
+                f"ArrayPrior values up to {np.asarray(self.values).max()}: as probabilities of following "
+                "they must lie in [0, 1]"
+            )
+        return self.weight(ranges)
+
+    def choose(self, ranges: Ranges) -> jax.Array:
+        """See `Prior`; ValueError if there is not a number for each action."""
+        values, rows = np.asarray(self.values), ranges.above.strategy
+        values = values[:, None] if values.ndim == 1 else values
+        if values.shape[0] != rows.shape[0] or values.shape[1] not in (1, rows.shape[1]):
+            raise ValueError(
+                f"ArrayPrior values of shape {np.shape(self.values)}: expected [{rows.shape[0]}] or "
+                f"[{rows.shape[0]}, {rows.shape[1]}], a row for each of the opponent's actions above the cut"
+            )
+        return jnp.broadcast_to(jax.device_put(values.astype(rows.dtype)), rows.shape)
+
+
+PRIORS: dict[str, type[NoPrior] | type[UniformPrior] | type[BlueprintPrior]] = {
+    prior.name: prior for prior in (NoPrior, UniformPrior, BlueprintPrior)
+}
+"""The priors that have a name on the command line."""

@@ -1,0 +1,1 @@
+"""Leduc poker of any size."""

@@ -1,0 +1,319 @@
+"""Leduc poker's levels as arrays.
+
+What the public sees is the same tree below every deal of private cards, so a level is the
+product of that tree's level and the deals, less the public cards that a deal has used up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Generator
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    TERMINAL,
+    BoolArray,
+    Budget,
+    FloatArray,
+    IntArray,
+    Level,
+    dense_ids,
+)
+from jaxgadget.games.leduc.betting import FOLD, Betting
+
+_CARD = 3  # the public card, as a step of the betting
+
+
+def leduc_levels(
+    betting: Betting, rank: IntArray, copies: int, budget: Budget
+) -> Generator[Level, BoolArray | None, None]:
+    """Yields the two private deals, then the rest of the game for all deals at once.
+
+    What follows in public is left out if it is to be expanded after no deal.
+
+    Args:
+      betting: the rules of the betting.
+      rank: `[types]` rank of each card that can be told apart.
+      copies: how many there are of each in the deck.
+      budget: what the levels are claimed from.
+    """
+    types, deck = len(rank), len(rank) * copies
+    cards = np.arange(types)
+    budget.claim(1)
+    yield _dealing(np.full(1, -1), 1.0, np.zeros((2, 1), np.int64))
+    budget.claim(types)
+    # Player 1 and the public only see that a card is dealt.
+    yield _dealing(cards, copies * (1.0 / deck), np.stack([1 + cards, np.ones_like(cards)]))
+    budget.claim(types * (types if copies > 1 else types - 1))
+    deals = _Deals.of(rank, copies)
+    public = _PublicLevel.first(types, _BettingLines.of(betting))
+    keep = deals.possible(public.card)
+    level = deals.cross(public, keep, keep)
+    action = level.action.copy()
+    action[2] = deals.cards[1]
+    expand = yield dataclasses.replace(level, parent=deals.cards[0], action=action, chance=deals.chance)
+    while len((public := public.next(_goes_on(keep, expand))).card):
+        with_card = int(np.count_nonzero(public.card >= 0))
+        budget.claim(len(deals.chance) * len(public.card) - deals.num_excluding * with_card)
+        above, keep = keep, deals.possible(public.card)
+        expand = yield deals.cross(public, above, keep)
+
+
+def _goes_on(keep: BoolArray, expand: BoolArray | None) -> BoolArray:
+    """`[t]` after which rows of the public level the game goes on.
+
+    Args:
+      keep: `[d, t]` which pairs of a deal and a row the level has.
+      expand: `[n]` which of these histories are to be expanded, None for all.
+    """
+    if expand is None:
+        return np.ones(keep.shape[1], np.bool_)
+    return np.bincount(np.nonzero(keep)[1][expand], minlength=keep.shape[1]) > 0
+
+
+def _dealing(card: IntArray, chance: float, infostate: IntArray) -> Level:
+    """The root (card -1), or the level after the first private card."""
+    n = len(card)
+    action = np.full((3, n), -1, np.int16)
+    action[2] = card
+    return Level(
+        parent=np.zeros(n, np.int32),
+        actor=np.full(n, CHANCE, np.uint8),
+        action=action,
+        chance=np.full(n, chance),
+        returns=np.zeros((2, n)),
+        infostate=infostate,
+        public=infostate[1],
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _BettingLines:
+    """All the betting of a hand in breadth-first order, the public card being a single step.
+
+    Attributes:
+      actor: `[b]` as in `Level`.
+      num_children: `[b]` number of legal actions, 1 where the public card is dealt.
+      first_child: `[b]` children lie side by side.
+      action: `[2, b]` what player 0 and player 1 did at the parent.
+      shows: `[b]` whether the cards decide.
+      won: `[b]` what player 0 gets (at a showdown: if it wins), 0 where play goes on.
+      seen: `[3, b]` id of what player 0, player 1 and the public know of the betting.
+    """
+
+    actor: npt.NDArray[np.uint8]
+    num_children: IntArray
+    first_child: IntArray
+    action: IntArray
+    shows: BoolArray
+    won: IntArray
+    seen: IntArray
+
+    @staticmethod
+    def of(betting: Betting) -> _BettingLines:
+        """All lines of these rules."""
+        rows: list[tuple[int, ...]] = []
+        ids: tuple[dict[tuple[int, int, int], int], ...] = ({}, {}, {})
+        # Waiting: (state, whether in the second round, who folded, actions, seen by three).
+        queue = [(betting.start(), False, -1, (-1, -1), (0, 0, 0))]
+        for state, is_second, folder, actions, seen in queue:
+            if folder >= 0 or (state.round_is_over and is_second):
+                actor, choices = TERMINAL, ()
+            elif state.round_is_over:
+                actor, choices = CHANCE, (_CARD,)
+            else:
+                actor, choices = ACTOR_BIT[state.mover], betting.legal_actions(state)
+            shows = actor == TERMINAL and folder < 0
+            won = min(state.paid) * (-1 if folder == 0 else 1) if actor == TERMINAL else 0
+            rows.append((actor, len(choices), len(queue), *actions, shows, won, *seen))
+            for choice in choices:
+                if choice == _CARD:
+                    after, played, did = betting.second_round(state), _CARD, (-1, -1)
+                else:
+                    played = betting.played(choice, state)
+                    after = state.after(played, betting.raise_sizes[is_second])
+                    did = (choice, -1) if state.mover == 0 else (-1, choice)
+                # The mover knows its choice, the others what it counts as.
+                keys = ((seen[0], did[0], played), (seen[1], did[1], played), (seen[2], -1, played))
+                a, b, public = (
+                    known.setdefault(key, len(known) + 1) for known, key in zip(ids, keys, strict=True)
+                )
+                folded = state.mover if played == FOLD else -1
+                queue.append((after, is_second or played == _CARD, folded, did, (a, b, public)))
+        columns = np.array(rows, np.int64).T
+        return _BettingLines(
+            actor=columns[0].astype(np.uint8),
+            num_children=columns[1].astype(np.int32),
+            first_child=columns[2].astype(np.int32),
+            action=columns[3:5].astype(np.int16),
+            shows=columns[5] > 0,
+            won=columns[6],
+            seen=columns[7:].astype(np.int32),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _PublicLevel:
+    """A level of the tree that lies below every deal of private cards.
+
+    Attributes:
+      types: number of cards that can be told apart.
+      lines: the betting.
+      parent: `[t]` row in the level above.
+      line: `[t]` betting so far.
+      card: `[t]` public card, -1 before it is dealt.
+      dealt: `[t]` public card if it was dealt just now, else -1.
+      view: `[3, t]` what player 0, player 1 and the public know, their private cards aside;
+        numbered through all levels.
+      num_views: `[3, 1]` number of views so far.
+    """
+
+    types: int
+    lines: _BettingLines
+    parent: IntArray
+    line: IntArray
+    card: IntArray
+    dealt: IntArray
+    view: IntArray
+    num_views: IntArray
+
+    @staticmethod
+    def first(types: int, lines: _BettingLines) -> _PublicLevel:
+        """The start of the betting."""
+        zero, none = np.zeros(1, np.int32), np.full(1, -1, np.int32)
+        view, num_views = np.zeros((3, 1), np.int32), np.ones((3, 1), np.int32)
+        return _PublicLevel(
+            types=types,
+            lines=lines,
+            parent=zero,
+            line=zero,
+            card=none,
+            dealt=none,
+            view=view,
+            num_views=num_views,
+        )
+
+    def next(self, goes_on: BoolArray) -> _PublicLevel:
+        """The level below those of the `[t]` rows that go on; empty after the last one."""
+        lines = self.lines
+        deals = lines.actor[self.line] == CHANCE
+        count = np.where(deals, self.types, lines.num_children[self.line]) * goes_on
+        parent = np.repeat(np.arange(len(count), dtype=np.int32), count)
+        nth = np.arange(len(parent), dtype=np.int32) - (np.cumsum(count) - count)[parent]
+        deals = deals[parent]
+        line = lines.first_child[self.line][parent] + np.where(deals, 0, nth)
+        card = np.where(deals, nth, self.card[parent])
+        view = np.empty((3, len(parent)), np.int32)
+        num_views = self.num_views.copy()
+        for viewer, seen in enumerate(lines.seen):
+            view[viewer], num_new = dense_ids(seen[line] * (self.types + 1) + card)
+            num_views[viewer] += num_new
+        view += self.num_views
+        return _PublicLevel(
+            types=self.types,
+            lines=lines,
+            parent=parent,
+            line=line,
+            card=card,
+            dealt=np.where(deals, nth, -1),
+            view=view,
+            num_views=num_views,
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Deals:
+    """All deals of the private cards, `[d]`, in the order of the histories.
+
+    Attributes:
+      rank: `[types]` rank of each card.
+      copies: how many there are of each card.
+      deck: number of cards at the start.
+      cards: `[2, d]` the two private cards.
+      chance: `[d]` probability of the second card after the first.
+    """
+
+    rank: IntArray
+    copies: int
+    deck: int
+    cards: IntArray
+    chance: FloatArray
+
+    @staticmethod
+    def of(rank: IntArray, copies: int) -> _Deals:
+        """All deals of two cards from a deck with so many copies of each."""
+        deck = len(rank) * copies
+        left = np.full((len(rank), len(rank)), copies) - np.eye(len(rank), dtype=np.int64)
+        cards = np.stack(np.nonzero(left))
+        chance = (left[cards[0], cards[1]] * (1.0 / (deck - 1))).astype(np.float64)
+        return _Deals(rank=rank, copies=copies, deck=deck, cards=cards.astype(np.int32), chance=chance)
+
+    @property
+    def num_excluding(self) -> int:
+        """Number of deals that leave no copy of a given card."""
+        return {1: 2 * (len(self.rank) - 1), 2: 1}.get(self.copies, 0)
+
+    # The two tables are as large as the level on which the card is dealt: only made once that is claimed.
+    @functools.cached_property
+    def left(self) -> IntArray:
+        """`[d, types]` copies of each card left in the deck."""
+        left = np.full((self.cards.shape[1], len(self.rank)), self.copies, np.int32)
+        for card in self.cards:
+            left[np.arange(len(left)), card] -= 1
+        return left
+
+    @functools.cached_property
+    def ahead(self) -> IntArray:
+        """`[d, types]` 1 if player 0 wins with that public card, -1 if player 1 does, 0 if they split."""
+        rank = self.rank[self.cards][:, :, None]
+        strength = rank + len(self.rank) * (rank == self.rank)
+        return np.sign(strength[0] - strength[1])
+
+    def possible(self, card: IntArray) -> BoolArray:
+        """`[d, t]` whether a deal leaves the public card in the deck; -1 is no card."""
+        if (card < 0).all():
+            return np.ones((len(self.chance), len(card)), np.bool_)
+        return (self.left[:, card] > 0) | (card < 0)
+
+    def cross(self, public: _PublicLevel, above: BoolArray, keep: BoolArray) -> Level:
+        """A level of the game: every deal with everything that may follow in public.
+
+        Args:
+          public: the level of the public tree.
+          above: `[d, t above]` which pairs the level above has.
+          keep: `[d, t]` which pairs this level has.
+        """
+        lines, line, types = public.lines, public.line, len(self.rank)
+        deal, node = np.nonzero(keep)
+        n = len(node)
+        row_above = np.cumsum(above, dtype=np.int32).reshape(above.shape) - 1
+        action = np.empty((3, n), np.int16)
+        np.take(lines.action[:, line], node, axis=1, out=action[:2])
+        np.take(public.dealt.astype(np.int16), node, out=action[2])
+        chance = np.ones(n)
+        rows = np.nonzero(action[2] >= 0)[0]
+        if len(rows):
+            chance[rows] = self.left[deal[rows], action[2, rows]] * (1.0 / (self.deck - 2))
+        returns = np.empty((2, n))
+        np.take(lines.won[line].astype(np.float64), node, out=returns[0])
+        rows = np.nonzero(lines.shows[line][node])[0]
+        if len(rows):
+            returns[0, rows] *= self.ahead[deal[rows], public.card[node[rows]]]
+        np.subtract(0.0, returns[0], out=returns[1])
+        # Ids of the dealing come first; the public ones only need to differ from them.
+        infostate = (1 + types + public.view[:2] * types)[:, node]
+        infostate += self.cards[:, deal]
+        return Level(
+            parent=row_above[deal, public.parent[node]],
+            actor=lines.actor[line][node],
+            action=action,
+            chance=chance,
+            returns=returns,
+            infostate=infostate,
+            public=(1 + types + public.view[2])[node],
+        )

@@ -1,0 +1,145 @@
+"""Leduc poker for two: one private card each, one public card, two betting rounds.
+
+OpenSpiel's game and parameters, and beyond them any number of ranks, suits and raises.
+
+`action_mapping` makes all three actions legal and plays a pointless fold or raise as a
+call. OpenSpiel's infostate string then forgets which of them the player chose; here the
+player remembers (perfect recall), so several infostates share such a string
+(`HistoryTree.infoset_names` tells them apart).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, cast
+
+import numpy as np
+
+from jaxgadget.games.game import CHANCE, BoolArray, Budget, CutRule, CutView, Level, Move
+from jaxgadget.games.leduc.betting import Betting
+from jaxgadget.games.leduc.levels import leduc_levels
+from jaxgadget.games.parameters import canonical_name, check_flag, check_integer, check_two_players
+
+_MAX_RAISES = 100  # all lines of betting are listed before the first history is counted
+_MONEY = 100  # what a player starts with; only the infostate strings tell
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LeducPoker:
+    """Leduc poker; actions are 0 fold, 1 call (or check), 2 raise.
+
+    A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the
+    higher rank; equal ranks split the pot.
+
+    Attributes:
+      players: 2.
+      suit_isomorphism: cards are only ranks, and chance deals ranks.
+      action_mapping: see the top of the file.
+      starting_player: who begins both betting rounds.
+      num_ranks: ranks in the deck (OpenSpiel has this parameter and the next three fixed).
+      num_suits: cards of each rank.
+      raise_sizes: chips of a raise in the first and in the second round, as "2-4".
+      max_raises: raises in a round, of both players together; at most 100.
+    """
+
+    short_name: ClassVar[str] = "leduc_poker"
+
+    players: int = 2
+    suit_isomorphism: bool = False
+    action_mapping: bool = False
+    starting_player: int = 0
+    num_ranks: int = 3
+    num_suits: int = 2
+    raise_sizes: str = "2-4"
+    max_raises: int = 2
+
+    def __post_init__(self) -> None:
+        check_two_players(self.short_name, self.players)
+        check_flag(self.short_name, "suit_isomorphism", self.suit_isomorphism)
+        check_flag(self.short_name, "action_mapping", self.action_mapping)
+        check_integer(self.short_name, "starting_player", self.starting_player, 0, 1)
+        check_integer(self.short_name, "num_ranks", self.num_ranks, 1)
+        check_integer(self.short_name, "num_suits", self.num_suits, 1)
+        check_integer(self.short_name, "max_raises", self.max_raises, 1, _MAX_RAISES)
+        if self.num_ranks * self.num_suits < 3:
+            raise ValueError(
+                f"{self.short_name}: num_ranks={self.num_ranks} and num_suits={self.num_suits} make "
+                f"{self.num_ranks * self.num_suits} cards: expected at least 3, two private ones and a "
+                "public one; raise one of the two"
+            )
+        _parse_raises(self.raise_sizes)
+
+    @property
+    def name(self) -> str:
+        """The canonical game string."""
+        return canonical_name(self.short_name, self)
+
+    @property
+    def num_actions(self) -> int:
+        """Fold, call, raise."""
+        return 3
+
+    @functools.cached_property
+    def betting(self) -> Betting:
+        """The rules of the betting."""
+        return Betting(
+            starting_player=self.starting_player,
+            raise_sizes=_parse_raises(self.raise_sizes),
+            max_raises=self.max_raises,
+            action_mapping=self.action_mapping,
+        )
+
+    def levels(self, budget: Budget) -> Iterator[Level]:
+        """Yields the two private deals, then the rest of the game for all deals at once."""
+        copies = self.num_suits if self.suit_isomorphism else 1
+        types = self.num_ranks * self.num_suits // copies
+        return leduc_levels(self.betting, np.arange(types) * copies // self.num_suits, copies, budget)
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """OpenSpiel's string; larger decks and more raises read the same way."""
+        moves = cast(Sequence[int], history)  # nothing is simultaneous here
+        betting, state, public = self.betting, self.betting.start(), ""
+        shown: tuple[list[str], list[str]] = ([], [])
+        for move in moves[2:]:
+            if state.round_is_over and not public:
+                state, public = betting.second_round(state), f"[Public: {move}]"
+                continue
+            betting_round = 1 if public else 0
+            played = betting.played(move, state)
+            shown[betting_round].append(str(played))
+            state = state.after(played, betting.raise_sizes[betting_round])
+        paid = state.paid
+        return (
+            f"[Observer: {player}][Private: {moves[player]}][Round {2 if public else 1}]"
+            f"[Player: {state.mover}][Pot: {sum(paid)}][Money: {_MONEY - paid[0]} {_MONEY - paid[1]}]{public}"
+            f"[Round1: {' '.join(shown[0])}][Round2: {' '.join(shown[1])}]"
+        )
+
+    def action_string(self, player: int, action: int) -> str:
+        """OpenSpiel's wording."""
+        return ("Fold", "Call", "Raise")[action]
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
+        return {"flop": _after_public_card, "before-flop": _before_public_card}
+
+
+def _after_public_card(tree: CutView) -> BoolArray:
+    return (tree.action[2] >= 0) & (tree.num_moves > 0)
+
+
+def _before_public_card(tree: CutView) -> BoolArray:
+    return (tree.actor == CHANCE) & (tree.num_moves > 0)
+
+
+def _parse_raises(raise_sizes: object) -> tuple[int, int]:
+    if not isinstance(raise_sizes, str) or not re.fullmatch(r"[1-9][0-9]*-[1-9][0-9]*", raise_sizes):
+        raise ValueError(
+            f"leduc_poker: raise_sizes={raise_sizes!r}: expected two positive integers with a dash between "
+            'them, the chips of a raise in the first and in the second round; write "2-4", for example'
+        )
+    first, second = raise_sizes.split("-")
+    return int(first), int(second)

@@ -1,0 +1,1 @@
+"""The compiled algebra, which knows no game and no gadget."""

@@ -1,0 +1,328 @@
+"""A game with entries: what every solver here works on.
+
+Both players have decisions (the *body*: a whole game, or the subgames of a forest) and a
+way in above them (the *entry*). The resolving player's entry is fixed: its roots carry
+its own reach. A gadget is the opponent's entry. In a whole game both are fixed at 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.games.game import IntArray
+from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, PayoffForm, build_payoff
+from jaxgadget.kernels.regret import ZERO_REGRET, Bounds
+from jaxgadget.kernels.rows import RowSums, build_row_sums, take_rows
+from jaxgadget.kernels.treeplex import Level, Treeplex, reach, sweep_up, to_device
+from jaxgadget.tree import sequence
+from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
+
+
+class Parts(NamedTuple):
+    """Arrays of one player, for its entry and its body: strategies `[Q, lanes]`, plans `[S, lanes]`."""
+
+    entry: jax.Array
+    body: jax.Array
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Side:
+    """One player's decisions, structure only.
+
+    Attributes:
+      entry: decisions above the roots, one root a subgame; no infosets if the entry is fixed.
+      body: decisions below the roots.
+      link: `[R]` the entry's sequence that leads to each root of the body.
+      linked: sums over roots into the entry's sequences.
+      root_of: `[S]` the root above each sequence of the body.
+      subgame_of: `[E]` the entry's root (the subgame) above each of its sequences.
+    """
+
+    entry: Treeplex
+    body: Treeplex
+    link: jax.Array
+    linked: RowSums
+    root_of: jax.Array
+    subgame_of: jax.Array
+
+    @property
+    def fixed(self) -> bool:
+        """Whether the player has no choice above its roots."""
+        return self.entry.num_infosets == 0
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Terms:
+    """One player's numbers, a lane each.
+
+    Attributes:
+      scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from.
+      constant: `[E, lanes]` what each sequence of the entry earns by itself, in the player's utility.
+      entry: bounds on the entry's strategy.
+      body: bounds on the body's strategy.
+    """
+
+    scale: jax.Array
+    constant: jax.Array
+    entry: Bounds = dataclasses.field(default_factory=Bounds)
+    body: Bounds = dataclasses.field(default_factory=Bounds)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Problem:
+    """A batch of games of one shape.
+
+    Attributes:
+      order: in which the players update in an iteration.
+      sides: both players' structure.
+      terms: both players' numbers.
+      payoff: the payoff operator between the bodies.
+      zero: for both players, `[I, lanes]`, the sum of positive regrets that counts as none.
+    """
+
+    order: tuple[int, int] = dataclasses.field(metadata={"static": True})
+    sides: tuple[Side, Side]
+    terms: tuple[Terms, Terms]
+    payoff: Payoff
+    zero: tuple[Parts, Parts]
+
+    @property
+    def num_lanes(self) -> int:
+        """Games in the batch."""
+        return self.terms[0].scale.shape[-1]
+
+    @property
+    def dtype(self) -> jnp.dtype:
+        """Precision of the numbers."""
+        return self.terms[0].scale.dtype
+
+
+def build_side(
+    body: sequence.Treeplex,
+    entry: sequence.Treeplex,
+    link: IntArray,
+    dtype: DTypeLike,
+    rounding: Rounding = exact_size,
+) -> Side:
+    """Puts one player's structure on the device.
+
+    Args:
+      body: decisions below the roots.
+      entry: decisions above the roots.
+      link: `[R]` entry sequence above every root, -1 for padding.
+      dtype: of weights.
+      rounding: how sizes are rounded up.
+    """
+    below = to_device(body, dtype, rounding), jax.device_put(body.root_of().astype(np.int32))
+    return attach(*below, entry, link, dtype, rounding)
+
+
+def attach(
+    body: Treeplex,
+    root_of: jax.Array,
+    entry: sequence.Treeplex,
+    link: IntArray,
+    dtype: DTypeLike,
+    rounding: Rounding = exact_size,
+) -> Side:
+    """An entry above a body that is on the device already; see `build_side`."""
+    roots = np.nonzero(link >= 0)[0]
+    return Side(
+        entry=to_device(entry, dtype, rounding),
+        body=body,
+        link=jax.device_put(np.maximum(link, 0).astype(np.int32)),
+        linked=build_row_sums(link[roots], roots, np.ones(len(roots)), entry.num_sequences, dtype, rounding),
+        root_of=root_of,
+        subgame_of=jax.device_put(entry.root_of().astype(np.int32)),
+    )
+
+
+def fixed_entry(num_subgames: int) -> sequence.Treeplex:
+    """The entry of a player without a choice above its roots: a root a subgame."""
+    empty = np.zeros(0, np.int64)
+    return sequence.Treeplex(
+        num_roots=num_subgames,
+        levels=(),
+        parent=empty,
+        infoset=empty,
+        num_actions=empty,
+        first_sequence=empty,
+    )
+
+
+def whole_game(
+    form: SequenceForm,
+    *,
+    num_lanes: int,
+    dtype: DTypeLike,
+    payoff: PayoffForm = "auto",
+) -> Problem:
+    """The game itself: nothing above its roots. Player 0 updates first, as in OpenSpiel.
+
+    Args:
+      form: the game.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+      payoff: the form of the payoff.
+    """
+    matrix = build_payoff(form.payoff, dtype, form=payoff)
+    return with_zero_regret(evaluation_game(form, matrix, num_lanes, dtype), matrix.absolute())
+
+
+def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+    """The game itself, to evaluate strategies: regrets that count as none (`zero`) are 0.
+
+    Args:
+      form: both players' decisions.
+      payoff: between them.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+    """
+    sides = [
+        build_side(treeplex, fixed_entry(1), np.zeros(treeplex.num_roots, np.int64), dtype)
+        for treeplex in form.treeplex
+    ]
+    terms = [
+        Terms(
+            scale=jnp.ones((side.body.num_roots, num_lanes), dtype),
+            constant=jnp.zeros((1, num_lanes), dtype),
+        )
+        for side in sides
+    ]
+    return Problem(
+        order=(0, 1),
+        sides=(sides[0], sides[1]),
+        terms=(terms[0], terms[1]),
+        payoff=payoff,
+        zero=no_zero(sides, num_lanes, dtype),
+    )
+
+
+def no_zero(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
+    """No sum of positive regrets counts as none, but 0."""
+    parts = [
+        Parts(
+            jnp.zeros((side.entry.num_infosets, lanes), dtype),
+            jnp.zeros((side.body.num_infosets, lanes), dtype),
+        )
+        for side in sides
+    ]
+    return parts[0], parts[1]
+
+
+@jax.jit
+def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
+    """Fills in `zero`: the payoff range of every infoset times a multiple of machine epsilon.
+
+    Args:
+      problem: everything but `zero`.
+      magnitude: the payoff operator with absolute values and player 1's sign turned.
+    """
+    bound = tuple(
+        take_rows(_least_scale(side, terms), side.root_of)
+        for side, terms in zip(problem.sides, problem.terms, strict=True)
+    )
+    tolerance = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
+    zero: list[Parts] = []
+    for player in (0, 1):
+        side, terms = problem.sides[player], problem.terms[player]
+        most = jnp.abs(magnitude.maps[player](bound[1 - player]))
+        free = dataclasses.replace(terms, constant=jnp.abs(terms.constant), entry=Bounds(), body=Bounds())
+        values = values_up(side, free, most, best=True)
+        zero.append(Parts(tolerance * values.infosets.entry, tolerance * values.infosets.body))
+    return dataclasses.replace(problem, zero=(zero[0], zero[1]))
+
+
+def _most_reach(treeplex: Treeplex, bounds: Bounds) -> jax.Array:
+    """`[E, lanes or 1]` the highest reach that the floors allow each of an entry's sequences."""
+    lanes = 1 if bounds.floor is None else bounds.floor.shape[-1]
+    whole = jnp.ones((treeplex.num_actions, lanes), treeplex.share.dtype)
+    return reach(
+        treeplex, bounds.floored(treeplex, whole), jnp.ones((treeplex.num_roots, lanes), whole.dtype)
+    )
+
+
+def _least_scale(side: Side, terms: Terms) -> jax.Array:
+    """`[R, lanes]` the least positive reach, at its highest, of the roots of a root's subgame.
+
+    Scales of one subgame may differ by many orders (1 / N in max-margin), and a root that is
+    hardly ever entered must not make the regrets of all others look like rounding.
+    """
+    subgame = take_rows(side.subgame_of, side.link)
+    most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
+    some = jnp.where(most > 0, most, jnp.inf)
+    least = jax.ops.segment_min(some, subgame, num_segments=side.entry.num_roots)
+    least = jnp.where(jnp.isfinite(least), least, 0)
+    return take_rows(least, subgame)
+
+
+def follow(side: Side, terms: Terms, strategy: Parts) -> Parts:
+    """The player's plan: how likely it plays every sequence, entry `[E, lanes]` and body `[S, lanes]`.
+
+    A fixed entry does not count in the plan (its roots carry 1), so that an average of
+    plans is the counterfactual strategy also where the entry never goes.
+    """
+    lanes = terms.scale.shape[-1]
+    entry = reach(side.entry, strategy.entry, jnp.ones((side.entry.num_roots, lanes), terms.scale.dtype))
+    if side.fixed:
+        root = jnp.ones_like(terms.scale)
+    else:
+        root = terms.scale * take_rows(entry, side.link)
+    return Parts(entry, reach(side.body, strategy.body, root))
+
+
+def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
+    """`[S, lanes]` the reach that the payoff sees: a fixed entry counts here."""
+    if not side.fixed:
+        return plan.body
+    scale = take_rows(terms.scale, side.root_of)
+    # Without the barrier XLA repeats the product in every gather that reads it.
+    return jax.lax.optimization_barrier(plan.body * scale)
+
+
+class Values(NamedTuple):
+    """What everything of one player is worth, in its own utility."""
+
+    actions: Parts
+    infosets: Parts
+    roots: jax.Array
+    """`[R, lanes]` below every root, before the root's scale."""
+    subgames: jax.Array
+    """`[num_subgames, lanes]` at the entry's roots."""
+
+
+def values_up(
+    side: Side, terms: Terms, gradient: jax.Array, *, strategy: Parts | None = None, best: bool = False
+) -> Values:
+    """Values of a strategy, or the best that the bounds allow.
+
+    Args:
+      side: the player's structure.
+      terms: the player's numbers.
+      gradient: `[S, lanes]` what each sequence of the body earns.
+      strategy: whose values; not needed for the best.
+      best: whether the player plays its best response instead.
+    """
+
+    def reducer(bounds: Bounds, played: jax.Array | None):
+        def reduce(level: Level, q: jax.Array) -> jax.Array:
+            if best or played is None:
+                return bounds.best(level, q)
+            return level.sums(played[level.actions] * q)
+
+        return reduce
+
+    body = sweep_up(side.body, gradient, reducer(terms.body, None if strategy is None else strategy.body))
+    top = terms.constant + side.linked(terms.scale * body[2])
+    entry = sweep_up(side.entry, top, reducer(terms.entry, None if strategy is None else strategy.entry))
+    return Values(Parts(entry[0], body[0]), Parts(entry[1], body[1]), body[2], entry[2])

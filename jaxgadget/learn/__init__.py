@@ -1,0 +1,1 @@
+"""Networks, examples, training."""

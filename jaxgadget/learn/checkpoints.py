@@ -1,0 +1,276 @@
+"""Folders with a value network: orbax checkpoints, what they are for, and the log of the training."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import operator
+import os
+import pathlib
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import chex
+import jax
+
+from jaxgadget.learn.encoding import Encoding, decision_histories
+from jaxgadget.learn.learner import Progress
+from jaxgadget.learn.network import Architecture, NetworkValues, abstract_weights
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.machine import describe_device, find_versions
+
+if TYPE_CHECKING:
+    import orbax.checkpoint as ocp
+
+FORMAT = "jaxgadget value network"
+FORMAT_VERSION = 1
+DESCRIPTION = "network.json"
+LOG = "log.json"
+CHECKPOINTS = "checkpoints"
+MACHINE = "machine"
+"""What the weights' last bits depend on besides; another one is told, not refused."""
+
+Row = dict[str, float]
+"""A row of the log."""
+
+
+def _orbax() -> Any:
+    try:
+        import orbax.checkpoint as ocp
+    except ImportError as error:
+        raise ImportError(
+            "checkpoints of value networks need orbax, which is not installed: pip install 'jaxgadget[train]'"
+        ) from error
+    return ocp
+
+
+def _open(folder: pathlib.Path, *, only_read: bool = False) -> ocp.CheckpointManager:
+    """Orbax's checkpoints in a folder, of which it keeps the newest two; to be closed."""
+    ocp = _orbax()
+    options = ocp.CheckpointManagerOptions(
+        max_to_keep=None if only_read else 2,
+        enable_async_checkpointing=False,
+        cleanup_tmp_directories=not only_read,
+        create=not only_read,
+    )
+    return ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options)
+
+
+class TrainingFolder:
+    """Where a training keeps its checkpoints and its log.
+
+    Args:
+      folder: made if it is not there.
+      values: the network.
+      training: everything else that the weights depend on.
+
+    Raises:
+      ValueError: if the folder cannot be used, or holds another training.
+      ImportError: if orbax is not installed.
+
+    Warns:
+      UserWarning: if the training there was begun with other versions of JAX or on another device or number
+        of cores.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], values: NetworkValues, training: dict[str, Any]):
+        _orbax()
+        self.path = pathlib.Path(folder)
+        make_folder(self.path)
+        ours: dict[str, Any] = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "game": values.game,
+            "architecture": dataclasses.asdict(values.shape),
+            "encoding": dataclasses.asdict(values.encoding),
+            "scale": values.scale,
+            "blueprint": values.blueprint,
+            "training": training,
+        }
+        machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
+        found = _read_description(self.path)
+        if found is None:
+            with atomic_writer(self.path / DESCRIPTION) as file:
+                file.write(json.dumps(ours | {MACHINE: machine}, indent=1).encode())
+            return
+        begun = found.pop(MACHINE, machine)
+        wanted, kept = _flat(json.loads(json.dumps(ours))), _flat(found)
+        for name in wanted | kept:
+            if wanted.get(name) != kept.get(name):
+                raise ValueError(
+                    f"folder={str(self.path)!r} holds another training: "
+                    f"{_differs(name, kept.get(name), wanted.get(name))}; choose another folder or delete it"
+                )
+        if begun != machine:
+            warnings.warn(
+                f"the training in folder={str(self.path)!r} was begun with {begun} and goes on with "
+                f"{machine}: its weights will not be bit for bit those of one that was not cut off",
+                stacklevel=4,
+            )
+
+    def load(self, begin: Progress) -> tuple[Progress, list[Row]]:
+        """The newest checkpoint and the log so far; `begin` and no log if there is none.
+
+        Raises:
+          ValueError: if one of them cannot be read.
+        """
+        with _open(self.path) as manager:
+            step = manager.latest_step()
+            if step is None:
+                return begin, []
+            parts = {"weights": begin.weights, "moments": begin.moments}
+            found = _restore(manager, step, parts, f"folder={str(self.path)!r}")
+        try:
+            kept: list[dict[str, float | None]] = json.loads((self.path / LOG).read_bytes())
+            named = [{k: math.nan if x is None else x for k, x in row.items()} for row in kept]
+            rows: list[Row] = [row for row in named if row["step"] <= step]
+        except Exception as error:
+            raise ValueError(
+                f"{str(self.path / LOG)!r} cannot be read ({type(error).__name__}); delete the folder to "
+                "start again"
+            ) from error
+        return dataclasses.replace(begin, **found, step=jax.numpy.int32(step)), rows
+
+    def save(self, progress: Progress, log: list[Row]) -> None:
+        """Writes the log, then a checkpoint; each is whole or not there."""
+        with atomic_writer(self.path / LOG) as file:
+            rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
+            file.write(json.dumps(rows, allow_nan=False).encode())
+        args = _orbax().args
+        parts = {name: args.StandardSave(getattr(progress, name)) for name in ("weights", "moments")}
+        with _open(self.path) as manager:
+            manager.save(int(progress.step), args=args.Composite(**parts))
+
+    def last_step(self) -> int | None:
+        """The newest checkpoint's step."""
+        with _open(self.path) as manager:
+            return manager.latest_step()
+
+
+def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkValues:
+    """The network that `train_value` left in a folder, with the newest checkpoint's weights.
+
+    Args:
+      folder: where it is.
+      tree: the game's histories, possibly to a depth limit.
+
+    Returns:
+      The network. It is for the one blueprint that is entry 0 of its portfolio; `blueprint` stands for that.
+
+    Raises:
+      ValueError: if there is none, it cannot be read, or it is for another game.
+      ImportError: if orbax is not installed.
+    """
+    check_tree(tree)
+    path, where = pathlib.Path(folder), f"value network {os.fspath(folder)!r}"
+    found = _read_description(path)
+    if found is None:
+        wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
+        raise ValueError(
+            f"{where} {wrong}; expected a folder that train_value (`jaxgadget train-value`) wrote"
+        )
+    try:
+        values = _parse(found, os.fspath(folder))
+    except Exception as error:
+        raise _unreadable(path / DESCRIPTION, error) from error
+    if values.game != tree.game.name:
+        raise ValueError(
+            f"{where} is for {values.game!r}, not for {tree.game.name!r}; train one for this game"
+        )
+    try:
+        values.encoding(tree, decision_histories(tree)[:1])
+    except Exception as error:
+        raise _unreadable(path / DESCRIPTION, error) from error
+    step = None
+    if (path / CHECKPOINTS).is_dir():
+        with _open(path, only_read=True) as manager:
+            step = manager.latest_step()
+            if step is not None:
+                values.weights = _restore(manager, step, {"weights": values.weights}, where)["weights"]
+    if step is None:
+        raise ValueError(f"{where} has no checkpoint yet; train it longer")
+    return values
+
+
+def _parse(found: dict[str, Any], name: str) -> NetworkValues:
+    """The network that is described, with no weights yet but their shapes; any error if it is not."""
+    told: Any = found["encoding"]
+    sizes = tuple((int(first), int(second), int(chance)) for first, second, chance in told["sizes"])
+    encoding = Encoding(**(told | {"sizes": sizes}))
+    shape = Architecture(**{name: operator.index(count) for name, count in found["architecture"].items()})
+    if min(shape.num_entries, shape.width, shape.depth + 1) < 1 or shape.inputs != encoding.width:
+        raise ValueError(f"architecture {found['architecture']}")
+    scale = float(found["scale"])
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale {scale}")
+    if not isinstance(found["blueprint"], str | None):
+        raise ValueError(f"blueprint {found['blueprint']}")
+    return NetworkValues(
+        game=str(found["game"]),
+        shape=shape,
+        encoding=encoding,
+        scale=scale,
+        weights=abstract_weights(shape),
+        blueprint=found["blueprint"],
+        name=name,
+    )
+
+
+def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
+    what = f"{type(error).__name__}: {error}"
+    return ValueError(f"{str(path)!r} cannot be read ({what}); expected what train_value wrote")
+
+
+def _read_description(folder: pathlib.Path) -> dict[str, Any] | None:
+    """What a folder's network is for; None if it holds none; ValueError if the file is not ours."""
+    path = folder / DESCRIPTION
+    if not path.exists():
+        return None
+    try:
+        found: Any = json.loads(path.read_bytes())
+        kind = (found["format"], found["version"])
+    except Exception as error:
+        raise _unreadable(path, error) from error
+    if kind != (FORMAT, FORMAT_VERSION):
+        raise ValueError(
+            f"{str(path)!r} is {kind[0]!r} version {kind[1]!r}; expected {FORMAT!r} version {FORMAT_VERSION}"
+        )
+    return found
+
+
+def _restore(manager: ocp.CheckpointManager, step: int, parts: dict[str, Any], where: str) -> dict[str, Any]:
+    """Parts of a checkpoint, of the structure, shapes and dtypes given."""
+    args = _orbax().args
+    try:
+        wanted = {
+            name: args.StandardRestore(jax.eval_shape(lambda part=part: part)) for name, part in parts.items()
+        }
+        read: Any = manager.restore(step, args=args.Composite(**wanted))
+        found = {name: read[name] for name in parts}
+        chex.assert_trees_all_equal_shapes_and_dtypes(found, parts)  # orbax restores other shapes too
+        return found
+    except Exception as error:
+        raise ValueError(
+            f"{where}: the checkpoint of step {step} is of another architecture or damaged "
+            f"({type(error).__name__}); choose another folder or delete it"
+        ) from error
+
+
+def _differs(name: str, kept: object, wanted: object) -> str:
+    """What a folder has and what was asked for; digests would tell nobody anything."""
+    if name == "blueprint":
+        return "it was trained for another blueprint"
+    if name == "training steps":
+        return f"of {kept} steps, not {wanted}, and a training's steps cannot be changed"
+    return f"{name} is {kept!r}, not {wanted!r}"
+
+
+def _flat(nested: dict[str, Any], name: str = "") -> dict[str, Any]:
+    """One level: names joined by blanks."""
+    flat: dict[str, Any] = {}
+    for key, value in nested.items():
+        path = f"{name} {key}".strip()
+        flat |= _flat(value, path) if isinstance(value, dict) else {path: value}
+    return flat

@@ -1,0 +1,1 @@
+"""Models of an opponent, and responses to them."""

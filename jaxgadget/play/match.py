@@ -1,0 +1,323 @@
+"""Matches between players, thousands at once, and the same tables exactly where policies are known.
+
+Head-to-head tables as in Kubíček, Lisý and Sandholm (2026), §8.1 and B.3. Here every match is played in both
+seatings, which share chance. Plain NumPy.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.games.game import FloatArray, IntArray, Move
+from jaxgadget.policy.player import Player, PolicyPlayer, play_games
+from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
+from jaxgadget.tree.history import HistoryTree, check_whole
+
+GAMES_AT_ONCE = 2**19
+"""So many games of one batch of matches at most; what is played does not depend on it."""
+
+TERMINAL_CELLS = 2**22
+"""Terminals × lanes whose expectations are taken at a time."""
+
+NORMAL_QUANTILE = 1.959963984540054
+"""Half of a 95 % confidence interval, in standard errors."""
+
+Pairs = Sequence[Sequence[int | str]]
+"""Rows and columns, by number or name."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Matches:
+    """What was played.
+
+    Attributes:
+      tree: the game's histories.
+      names: the players.
+      pairs: row and column of every pair, places in `names`.
+      seed: where chance and the players' draws came from.
+      ends: `[pairs, 2, matches]` the terminal histories: row first (as player 0), then column first.
+    """
+
+    tree: HistoryTree
+    names: tuple[str, ...]
+    pairs: tuple[tuple[int, int], ...]
+    seed: int
+    ends: IntArray
+
+    def __repr__(self) -> str:
+        size = f"{len(self.pairs)} pair(s), {self.ends.shape[2]} match(es) each, seed {self.seed}"
+        return f"<Matches of {self.tree.game.name}: {size}>"
+
+    def moves(self, row: int | str, column: int | str, match: int) -> tuple[tuple[Move, ...], ...]:
+        """The moves of both seatings of a match: row first, then column first.
+
+        Raises:
+          ValueError: if the pair was not played, or not that often.
+        """
+        ((a, b),) = _check_pairs(self.names, [(row, column)])
+        if (a, b) not in self.pairs:
+            raise ValueError(f"row={row!r}, column={column!r}: not played; expected one of the pairs given")
+        _check_number("match", match, 0, self.ends.shape[2] - 1)
+        ends = self.ends[self.pairs.index((a, b)), :, match]
+        return tuple(self.tree.moves(end) for end in ends.tolist())
+
+    @functools.cached_property
+    def frame(self) -> pd.DataFrame:
+        """One line a pair, everything as the row sees it.
+
+        `win_rate` is wins + ½ draws, `mean_return` what the row gets a seating, in the game's own units
+        (in a constant-sum game a win is more than half of the constant); both are means of the two
+        seatings, and `…_first`, `…_second` are those as player 0 and as player 1. `ci95` and
+        `return_ci95` are half widths of 95 % confidence intervals of `win_rate` and `mean_return`. **The
+        unit of independence is a match, both seatings together**: normal approximation with the standard
+        deviation of the matches' scores, NaN for a single match, 0 if all score alike. Pairs share
+        chance and draws, so two lines are not independent, and (a, b) and (b, a) are the same matches.
+        """
+        tree, (row, column) = self.tree, np.asarray(self.pairs).T
+        sign = np.array([[1], [-1]])
+        score = (1 + sign * _outcomes(tree, self.ends)) / 2
+        returns = sign * tree.payoff[self.ends] + tree.constant / 2
+        names = np.asarray(self.names, object)
+        return pd.DataFrame(
+            {
+                "row": names[row],
+                "column": names[column],
+                "matches": self.ends.shape[2],
+                **_columns(score.mean(axis=2), returns.mean(axis=2)),
+                "ci95": _half_width(score.mean(axis=1)),
+                "return_ci95": _half_width(returns.mean(axis=1)),
+            }
+        )
+
+
+def play_matches(
+    policy: Policy | Sequence[Policy], *, matches: int, seed: int, pairs: Pairs | None = None
+) -> Matches:
+    """A round robin among the lanes of an assembled policy; a lane plays with its half for the seat.
+
+    Every match is played in both seatings with the same chance (`play_players` says how).
+
+    Args:
+      policy: the players, a lane each; several policies of one tree are stacked.
+      matches: how many each pair plays, two games each.
+      seed: the matches' seed, in [0, 2^64).
+      pairs: rows and columns, by lane or label; by default every lane against every other one.
+
+    Raises:
+      ValueError: if `matches` is not positive, the seed is not a whole number in range, a lane is
+        unknown, labels repeat, or policies belong to different games.
+    """
+    policy = _stacked(policy)
+    players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
+    return play_players(policy.tree, players, matches=matches, seed=seed, pairs=pairs)
+
+
+def play_players(
+    tree: HistoryTree,
+    players: Mapping[str, Player],
+    *,
+    matches: int,
+    seed: int,
+    pairs: Pairs | None = None,
+) -> Matches:
+    """A round robin among any players, level by level, all games of a batch in one step.
+
+    In match m chance and either seat each read numbers of their own, one a move: uniform in [0, 1) by
+    (seed, m, who, how many moves so far). Both seatings read the same ones, so that what chance does
+    differs between them only where the players bring it about, and equal players end alike; so do all
+    pairs. A match depends on the seed, its number and its two players, on nothing else: `replay` plays it
+    alone, and the first 100 of 1,000 matches are those of a run of 100. A pair and its mirror are played
+    once.
+
+    Args:
+      tree: the game's histories, to the end.
+      players: by name.
+      matches: how many each pair plays, two games each.
+      seed: the matches' seed, in [0, 2^64).
+      pairs: rows and columns, by place or name; by default everybody against everybody else.
+
+    Raises:
+      ValueError: as `play_matches`; or if a player is none, or its answer is no distribution.
+    """
+    check_whole(tree)
+    _check_players(players)
+    _check_number("matches", matches, 1)
+    _check_number("seed", seed, 0, 2**64 - 1)
+    names = tuple(players)
+    chosen = _check_pairs(names, pairs)
+    seatings = sorted({seating for row, column in chosen for seating in ((row, column), (column, row))})
+    place = {seating: k for k, seating in enumerate(seatings)}
+    size = max(1, GAMES_AT_ONCE // len(seatings))
+    parts = [
+        play_games(tree, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
+        for begin in range(0, matches, size)
+    ]
+    ends = np.concatenate(parts, axis=1)
+    both = [[place[row, column], place[column, row]] for row, column in chosen]
+    return Matches(tree=tree, names=names, pairs=chosen, seed=seed, ends=ends[both])
+
+
+def replay(
+    policy: Policy | Sequence[Policy], row: int | str, column: int | str, match: int, seed: int
+) -> tuple[tuple[Move, ...], ...]:
+    """The moves of both seatings of one match, row first, then column first, as `play_matches` played it.
+
+    Raises:
+      ValueError: as `play_matches`, or if `match` is not a whole number >= 0.
+    """
+    policy = _stacked(policy)
+    players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
+    return replay_players(policy.tree, players, row, column, match, seed)
+
+
+def replay_players(
+    tree: HistoryTree,
+    players: Mapping[str, Player],
+    row: int | str,
+    column: int | str,
+    match: int,
+    seed: int,
+) -> tuple[tuple[Move, ...], ...]:
+    """The moves of both seatings of one match, as `play_players` played it."""
+    check_whole(tree)
+    _check_players(players)
+    _check_number("match", match, 0, 2**64 - 1)
+    _check_number("seed", seed, 0, 2**64 - 1)
+    ((a, b),) = _check_pairs(tuple(players), [(row, column)])
+    ends = play_games(tree, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))[:, 0]
+    return tuple(tree.moves(end) for end in ends.tolist())
+
+
+def expected_matches(policy: Policy | Sequence[Policy], pairs: Pairs | None = None) -> pd.DataFrame:
+    """The table that `play_matches` estimates, exactly: sums over all terminals.
+
+    The columns are those of `Matches.frame` without `matches`, `ci95` and `return_ci95`.
+
+    Args:
+      policy: the players, a lane each; several policies of one tree are stacked.
+      pairs: rows and columns, by lane or label; by default every lane against every other one.
+
+    Raises:
+      ValueError: if a lane is unknown, labels repeat, or policies belong to different games.
+    """
+    policy = _stacked(policy)
+    tree, lanes = policy.tree, policy.num_lanes
+    check_whole(tree)
+    row, column = np.asarray(_check_pairs(policy.labels, pairs)).T
+    reach = [policy.reach(player) for player in (0, 1)]
+    outcome, payoff = np.zeros((lanes, lanes)), np.zeros((lanes, lanes))
+    size = max(1, TERMINAL_CELLS // lanes)
+    for begin in range(0, tree.num_terminals, size):
+        ends = tree.terminals[begin : begin + size]
+        first = reach[0][tree.sequence[0, ends]] * tree.chance[ends, None]
+        second = reach[1][tree.sequence[1, ends]]
+        outcome += (first * _outcomes(tree, ends)[:, None]).T @ second
+        payoff += (first * tree.payoff[ends, None]).T @ second
+    score = (1 + np.stack([outcome[row, column], -outcome[column, row]], axis=1)) / 2
+    returns = np.stack([payoff[row, column], -payoff[column, row]], axis=1) + tree.constant / 2
+    names = np.asarray(policy.labels, object)
+    return pd.DataFrame({"row": names[row], "column": names[column], **_columns(score, returns)})
+
+
+def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
+    """Every row's line against the opponent where its `win_rate` is least, itself left out.
+
+    The paper's Figure 4. From matches it is a minimum of estimates, so below the truth on average.
+
+    Args:
+      frame: from `Matches.frame` or `expected_matches`.
+
+    Raises:
+      ValueError: if nobody has an opponent.
+    """
+    others = frame[frame["row"] != frame["column"]].reset_index(drop=True)
+    if others.empty:
+        raise ValueError("frame has no pair of different players; expected at least one")
+    worst = others.groupby("row", sort=False)["win_rate"].idxmin()
+    return others.loc[worst].reset_index(drop=True)
+
+
+def _check_number(name: str, value: object, low: int, high: int | None = None) -> None:
+    """ValueError unless a whole number in `[low, high]`."""
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        if low <= value and (high is None or value <= high):
+            return
+    most = "" if high is None else f" and <= {high}"
+    raise ValueError(f"{name}={value!r}: expected a whole number >= {low}{most}")
+
+
+def _check_players(players: object) -> None:
+    """ValueError unless players by name."""
+    if not isinstance(players, Mapping):
+        raise ValueError(f"players={players!r}: expected a dictionary of names and players")
+    for name, player in cast("Mapping[object, object]", players).items():
+        if isinstance(player, Policy):  # its `action_probabilities` is another one
+            raise ValueError(f"player {name!r} is {player!r}; expected PolicyPlayer(policy)")
+        if isinstance(player, type) or not hasattr(player, "action_probabilities"):
+            raise ValueError(f"player {name!r} is {player!r}; expected what `Player` says")
+
+
+def _stacked(policy: Policy | Sequence[Policy]) -> Policy:
+    """One policy whose labels differ."""
+    if not isinstance(policy, list | tuple):
+        check_policy(policy)
+    policy = policy if isinstance(policy, Policy) else Policy.stack(policy)
+    twice = [label for label, count in collections.Counter(policy.labels).items() if count > 1]
+    if twice:
+        raise ValueError(f"several lanes are called {', '.join(map(repr, twice))}; give each its own label")
+    return policy
+
+
+def _check_pairs(names: tuple[str, ...], pairs: Pairs | None) -> tuple[tuple[int, int], ...]:
+    """Places of the rows and columns in `names`."""
+    if pairs is None:
+        pairs = list(itertools.permutations(range(len(names)), 2))
+        if not pairs:
+            raise ValueError(f"players {list(names)}: expected at least two, or pairs")
+    known = [*names, *range(len(names))]
+    places: list[tuple[int, int]] = []
+    for pair in pairs:
+        if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(who in known for who in pair):
+            raise ValueError(
+                f"pair {pair!r}: expected (row, column), each one of {list(names)} or a number below "
+                f"{len(names)}"
+            )
+        row, column = (known.index(who) % len(names) for who in pair)
+        places.append((row, column))
+    if not places:
+        raise ValueError("pairs is empty; expected at least one pair (row, column)")
+    return tuple(places)
+
+
+def _outcomes(tree: HistoryTree, ends: IntArray) -> FloatArray:
+    """1 where player 0 wins, -1 where player 1 does, 0 for a draw, in the shape of `ends`."""
+    if "draw" not in tree.cache:
+        largest = max(float(tree.payoff.max()), -float(tree.payoff.min())) + abs(tree.constant) / 2
+        tree.cache["draw"] = CONSTANT_SUM_TOLERANCE * largest
+    payoff = tree.payoff[ends]
+    return np.where(np.abs(payoff) <= tree.cache["draw"], 0.0, np.sign(payoff))
+
+
+def _columns(score: FloatArray, returns: FloatArray) -> dict[str, FloatArray]:
+    """Columns from `[pairs, 2]` the row's win rates and mean returns in either seat."""
+    both: dict[str, FloatArray] = {}
+    for name, values in (("win_rate", score), ("mean_return", returns)):
+        both |= {name: values.mean(axis=1), f"{name}_first": values[:, 0], f"{name}_second": values[:, 1]}
+    return both
+
+
+def _half_width(scores: FloatArray) -> FloatArray:
+    """`[pairs]` half of the 95 % confidence interval of the mean of `[pairs, matches]`."""
+    count = scores.shape[1]
+    if count < 2:
+        return np.full(len(scores), np.nan)
+    return NORMAL_QUANTILE * scores.std(axis=1, ddof=1) / np.sqrt(count)

@@ -1,0 +1,1 @@
+"""Policies: files, blueprints, evaluation, whole games solved."""

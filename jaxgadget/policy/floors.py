@@ -1,0 +1,74 @@
+"""Floors: the least probability of every action, for behaviourally constrained play and trembling hands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import cast
+
+import numpy as np
+
+from jaxgadget.games.game import FloatArray
+from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.tree.history import HistoryTree
+
+Floors = float | Sequence[FloatArray]
+"""ε for ε-uniform floors, or for both players `[num_sequences - 1]`, as `tremble` makes them."""
+
+
+def tremble(tree: HistoryTree, epsilon: float, prior: Policy | None = None) -> tuple[FloatArray, FloatArray]:
+    """Floors ε·p at every infoset: with probability ε the hand trembles, and then p is played.
+
+    Args:
+      tree: the game's histories.
+      epsilon: how likely that is, in [0, 1).
+      prior: what is played then, one lane; by default all legal actions alike.
+
+    Returns:
+      For both players `[num_sequences - 1]`, in the order of `Policy.probabilities`.
+
+    Raises:
+      ValueError: if ε is out of range, or the prior has several lanes or is of another game.
+    """
+    try:
+        good = not isinstance(epsilon, bool | str) and np.ndim(epsilon) == 0 and 0 <= float(epsilon) < 1
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
+    if prior is not None:
+        check_policy(prior, "prior")
+    played = Policy.uniform(tree) if prior is None else prior.on(tree)
+    if played.num_lanes != 1:
+        raise ValueError(f"prior has {played.num_lanes} lanes: expected one; pick it by policy.lane(k)")
+    first, second = (float(epsilon) * rows[:, 0] for rows in played.probabilities)
+    return first, second
+
+
+def check_floors(tree: HistoryTree, floors: Floors) -> tuple[FloatArray, FloatArray]:
+    """Both players' floors.
+
+    Raises:
+      ValueError: if they are not a number in [0, 1), or two arrays of numbers ≥ 0 that fit the
+        tree and sum to less than 1 at every infoset.
+    """
+    if isinstance(floors, str) or not isinstance(floors, Sequence):
+        return tremble(tree, cast("float", floors))
+    if len(floors) != 2:
+        raise ValueError(f"floors: {len(floors)} arrays; expected player 0's and player 1's, or a number")
+    pair: list[FloatArray] = []
+    for player in (0, 1):
+        infosets, given = tree.infosets[player], np.asarray(floors[player], np.float64)
+        size = infosets.num_sequences - 1
+        if given.shape != (size,):
+            raise ValueError(
+                f"floors of player {player} have shape {given.shape}: expected ({size},), the actions of "
+                f"all infosets of {tree.game.name}"
+            )
+        total = np.bincount(infosets.infoset[1:], given, len(infosets))
+        if not (np.isfinite(given).all() and (given >= 0).all() and (total < 1).all()):
+            raise ValueError(
+                f"floors of player {player} lie between {given.min():.3g} and {given.max():.3g} and sum to "
+                f"at most {total.max():.3g} in an infoset: expected numbers >= 0 that sum to less than 1"
+            )
+        pair.append(given)
+    return pair[0], pair[1]

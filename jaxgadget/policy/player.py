@@ -1,0 +1,173 @@
+"""Games between players, all at once: a step of every pending game is one batch.
+
+Chance and both seats draw from counted random numbers, so that a game does not depend on what else is played.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray
+from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, check_policy
+from jaxgadget.tree.history import HistoryTree
+
+
+class Player(Protocol):
+    """Whoever plays matches, in either seat: an assembled policy, or a search at every decision."""
+
+    def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
+        """How the player acts in all its games that wait for it.
+
+        Called once a step and seat for all pending games together, unless they fill several batches
+        (`match.GAMES_AT_ONCE`). The answer may depend on the infoset only.
+
+        Args:
+          tree: the game's histories.
+          player: the seat, 0 or 1.
+          histories: `[H]` distinct histories where that seat acts, ascending; several may share an infoset.
+
+        Returns:
+          `[H, A]` probabilities of the infosets' legal actions in ascending order of their ids, for any A
+          that is large enough; 0 beyond an infoset's number of actions. A row sums to 1 within
+          `policy.ROW_TOLERANCE`, and is normalised.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PolicyPlayer:
+    """A lane of an assembled policy as a `Player`."""
+
+    policy: Policy
+    lane: int = 0
+
+    def __post_init__(self) -> None:
+        check_policy(self.policy)
+        self.policy.lane(self.lane)
+
+    def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
+        """As `Player` says; ValueError if the tree is of another game."""
+        rows = self.policy.on(tree).probabilities[player]
+        infosets, infoset = tree.infosets[player], tree.infoset[player, histories]
+        count = infosets.num_actions[infoset][:, None]
+        place = np.arange(count.max(initial=1))
+        row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(place, count - 1)
+        return np.where(place < count, rows[row, self.lane], 0.0)
+
+
+def play_games(
+    tree: HistoryTree,
+    players: Sequence[tuple[str, Player]],
+    seatings: Sequence[tuple[int, int]],
+    seed: int,
+    matches: range,
+) -> IntArray:
+    """`[seatings, matches]` the terminal histories where the games end, played to the end level by level.
+
+    In match m player 0, player 1 and chance each read numbers of their own, one a move: uniform in
+    [0, 1) by (seed, m, who, how many moves so far), the same in all seatings.
+
+    Args:
+      tree: the game's histories, to the end.
+      players: with their names.
+      seatings: who is player 0 and who player 1, places in `players`.
+      seed: in [0, 2^64).
+      matches: their numbers, ascending one by one.
+
+    Raises:
+      ValueError: if a player's answer is no distribution.
+    """
+    chance = np.full(len(seatings), len(players))  # sits behind the players
+    seat = np.repeat([*np.asarray(seatings).T, chance], len(matches), axis=1)
+    match = np.tile(np.arange(len(matches)), len(seatings))
+    here = np.zeros(len(match), np.int64)
+    drawn = np.zeros((3, len(match)), np.int32)
+    while (pending := np.nonzero(tree.actor[here] != TERMINAL)[0]).size:
+        actor = tree.actor[here]
+        place = np.zeros(len(match), np.int64)  # among the children: player 0's, player 1's, chance's moves
+        for who, bit in enumerate((*ACTOR_BIT, CHANCE)):
+            games = np.nonzero(actor & bit)[0]
+            uniform = _uniforms(seed, who, drawn[who, games], matches, match[games])
+            drawn[who, games] += 1
+            for k in np.unique(seat[who, games]).tolist():
+                rows = seat[who, games] == k
+                histories, index = np.unique(here[games[rows]], return_inverse=True)
+                if who == 2:
+                    weights, count = _chance(tree, histories)
+                else:
+                    weights, count = _ask(tree, players[k], who, histories)
+                chosen = _draw(weights, index, uniform[rows])
+                place[games[rows]] = place[games[rows]] * count[index] + chosen
+        here[pending] = _first_child(tree, here[pending]) + place[pending]
+    return here.reshape(len(seatings), len(matches))
+
+
+def _uniforms(seed: int, who: int, number: IntArray, matches: range, match: IntArray) -> FloatArray:
+    """`[games]` numbers in [0, 1): the `number`-th of player `who` (2 is chance) in `matches[match]`.
+
+    Philox keyed by the seed, who and which number, and counted by the match, four matches a step.
+    """
+    uniform = np.empty(len(number))
+    skipped = matches.start % 4
+    for k in np.unique(number).tolist():
+        generator = np.random.Philox(key=np.array([seed, (who << 32) + k], np.uint64))
+        generator.advance(matches.start // 4)
+        raw = np.asarray(generator.random_raw(skipped + len(matches)), np.uint64)
+        rows = number == k
+        uniform[rows] = (raw[skipped + match[rows]] >> np.uint64(11)) * 2.0**-53
+    return uniform
+
+
+def _ask(
+    tree: HistoryTree, asked: tuple[str, Player], player: int, histories: IntArray
+) -> tuple[FloatArray, IntArray]:
+    """`[H, A]` a player's probabilities, checked, and `[H]` how many actions there are."""
+    found = np.asarray(asked[1].action_probabilities(tree, player, histories), np.float64)
+    count = tree.infosets[player].num_actions[tree.infoset[player, histories]]
+    who = f"player {asked[0]!r} in seat {player}"
+    if found.ndim != 2 or len(found) != len(histories) or found.shape[1] < count.max():
+        raise ValueError(
+            f"{who} gave probabilities of shape {found.shape}; expected ({len(histories)}, {count.max()}), "
+            "histories and at least the most actions of an infoset"
+        )
+    beyond = np.where(np.arange(found.shape[1]) < count[:, None], 0.0, found)
+    wrong = ~((found >= 0).all(axis=1) & (np.abs(found.sum(axis=1) - 1) <= ROW_TOLERANCE))
+    wrong |= (beyond != 0).any(axis=1)
+    if wrong.any():
+        k = int(np.argmax(wrong))
+        raise ValueError(
+            f"{who} gave {found[k].tolist()} after history {tree.moves(int(histories[k]))}; expected "
+            f"{count[k]} numbers >= 0 that sum to 1 within {ROW_TOLERANCE}, and 0 beyond"
+        )
+    return found, count
+
+
+def _chance(tree: HistoryTree, histories: IntArray) -> tuple[FloatArray, IntArray]:
+    """`[H, A]` weights of chance's outcomes, 0 beyond, and `[H]` how many there are."""
+    first = _first_child(tree, histories)
+    count = _first_child(tree, histories + 1) - first
+    place = np.arange(count.max(initial=1))
+    child = np.minimum(first[:, None] + place, tree.num_histories - 1)
+    return np.where(place < count[:, None], tree.chance[child], 0.0), count
+
+
+def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
+    """`[games]` the first place where the running sum of `weights[row]` exceeds that share of it."""
+    total = np.cumsum(weights, axis=1)
+    share = uniform * total[row, -1]  # below the total, as no number is above 1 - 2⁻⁵³
+    low = np.zeros(len(row), np.int64)
+    high = np.full(len(row), weights.shape[1] - 1)
+    for _ in range((weights.shape[1] - 1).bit_length()):
+        middle = (low + high) // 2
+        passed = total[row, middle] <= share
+        low, high = np.where(passed, middle + 1, low), np.where(passed, high, middle)
+    return low
+
+
+def _first_child(tree: HistoryTree, histories: IntArray) -> IntArray:
+    """`[H]` the first history below each; where there is none, the first below a later one."""
+    return 1 + np.searchsorted(tree.parent[1:], histories.astype(tree.parent.dtype))

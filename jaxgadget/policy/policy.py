@@ -1,0 +1,400 @@
+"""Policies of both players for a whole game, with lanes: blueprints and what became of them.
+
+Plain NumPy in float64. Rows follow the tree's infosets; files and OpenSpiel tables go by
+infostate string.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.policy.openspiel import read_row, write_table
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.truncated import places_in
+from jaxgadget.util.files import atomic_writer
+
+if TYPE_CHECKING:
+    from open_spiel.python.policy import TabularPolicy
+
+FORMAT = "jaxgadget policy"
+FORMAT_VERSION = 1
+NOT_OURS = "is not a policy file of jaxgadget; expected one that Policy.save wrote"
+
+ROW_TOLERANCE = 1e-5
+"""How far the probabilities of an infoset may be from summing to 1."""
+
+
+def check_policy(policy: object, name: str = "policy") -> None:
+    """ValueError unless it is a `Policy`."""
+    if not isinstance(policy, Policy):
+        what = repr(policy) if isinstance(policy, str | None) else f"a {type(policy).__name__}"
+        raise ValueError(
+            f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
+            "Policy.from_openspiel(tree, table)"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Policy:
+    """A profile for every lane.
+
+    Attributes:
+      tree: the game's histories; `tree.infosets[p]` names the rows.
+      probabilities: for both players `[Q, lanes]`, Q = `num_sequences - 1`: the probability of
+        sequence `1 + q` at its infoset. Rows of an infoset sum to 1.
+      labels: a name for every lane.
+    """
+
+    tree: HistoryTree
+    probabilities: tuple[FloatArray, FloatArray]
+    labels: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(map(repr, self.labels[:3])) + (", …" if len(self.labels) > 3 else "")
+        return f"<Policy of {self.tree.game.name}: {self.num_lanes} lane(s) {shown}>"
+
+    def __post_init__(self) -> None:
+        check_tree(self.tree)
+        for player, rows in enumerate(self.probabilities):
+            expected = (self.tree.infosets[player].num_sequences - 1, len(self.labels))
+            if rows.shape != expected:
+                raise ValueError(
+                    f"policy of player {player} has shape {rows.shape}, expected {expected} (actions of all "
+                    f"infosets of {self.tree.game.name}, lanes)"
+                )
+            _check_rows(self.tree, player, rows, self.labels)
+
+    @property
+    def num_lanes(self) -> int:
+        """Profiles side by side."""
+        return len(self.labels)
+
+    # --- where policies come from -----------------------------------------------------
+
+    @staticmethod
+    def from_function(
+        tree: HistoryTree, row: Callable[[int, int, int], Sequence[float] | FloatArray], label: str
+    ) -> Policy:
+        """One lane from `row(player, infoset, num_actions)`; infosets are in the order of `infoset_names`."""
+        check_tree(tree)
+        parts: list[FloatArray] = []
+        for player in (0, 1):
+            counts = tree.infosets[player].num_actions.tolist()
+            rows = [np.asarray(row(player, i, k), np.float64) for i, k in enumerate(counts)]
+            for i, count in enumerate(counts):
+                if rows[i].shape != (count,):
+                    where = (
+                        f"player {player} in infoset {tree.infoset_names[player][i]!r} of {tree.game.name}"
+                    )
+                    raise ValueError(f"policy of {where} has shape {rows[i].shape}, expected ({count},)")
+            parts.append(np.concatenate([*rows, np.zeros(0)])[:, None])
+        return Policy(tree, (parts[0], parts[1]), (label,))
+
+    @staticmethod
+    def uniform(tree: HistoryTree) -> Policy:
+        """All legal actions alike."""
+        return Policy.from_function(tree, lambda p, i, k: np.full(k, 1 / k), "uniform")
+
+    @staticmethod
+    def geometric(tree: HistoryTree, ratio: float) -> Policy:
+        """The k-th legal action has probability ∝ ratio^k.
+
+        Raises:
+          ValueError: if the ratio is not a positive finite number.
+        """
+        if not (_is_number(ratio) and np.isfinite(ratio) and ratio > 0):
+            raise ValueError(f"geometric ratio {ratio!r}: expected a positive number, such as 0.5")
+
+        def row(player: int, infoset: int, k: int) -> FloatArray:
+            weight = np.exp(np.log(ratio) * (np.arange(k) - (k - 1 if ratio > 1 else 0)))
+            return weight / weight.sum()
+
+        return Policy.from_function(tree, row, f"geometric:{ratio:g}")
+
+    @staticmethod
+    def dirichlet(tree: HistoryTree, seed: int, alpha: float = 1.0) -> Policy:
+        """Independent Dirichlet(alpha) rows, reproducible from the seed.
+
+        Drawn with NumPy's PCG64, player 0 then 1, infosets sorted by infostate string.
+
+        Raises:
+          ValueError: if alpha is not positive or the seed negative.
+        """
+        check_tree(tree)
+        if not (_is_number(alpha) and np.isfinite(alpha) and alpha > 0):
+            raise ValueError(f"dirichlet alpha {alpha!r}: expected a positive number, such as 1")
+        if not (_is_number(seed) and seed == int(seed) and seed >= 0):
+            raise ValueError(f"dirichlet seed {seed!r}: expected a whole number >= 0")
+        rng = np.random.Generator(np.random.PCG64(seed))
+        drawn: dict[tuple[int, int], FloatArray] = {}
+        for player in (0, 1):
+            names = tree.infoset_names[player]
+            counts = tree.infosets[player].num_actions
+            for infoset in sorted(range(len(names)), key=names.__getitem__):
+                drawn[player, infoset] = rng.dirichlet(np.full(int(counts[infoset]), alpha))
+        label = f"dirichlet:{seed}" if alpha == 1 else f"dirichlet:{seed}:{alpha:g}"
+        return Policy.from_function(tree, lambda p, i, k: drawn[p, i], label)
+
+    @staticmethod
+    def from_openspiel(tree: HistoryTree, policy: TabularPolicy, label: str = "openspiel") -> Policy:
+        """Reads an OpenSpiel `TabularPolicy` of the same game.
+
+        Infosets that share an infostate string in OpenSpiel get the same row.
+
+        Raises:
+          ValueError: if an infoset of this game is missing there.
+        """
+        return Policy.from_function(tree, lambda p, i, k: read_row(tree, policy, p, i, k), label)
+
+    @staticmethod
+    def stack(policies: Policy | Sequence[Policy]) -> Policy:
+        """Lays the lanes of several policies of one tree side by side.
+
+        Raises:
+          ValueError: if there are none, or they belong to different trees.
+        """
+        if isinstance(policies, Policy):
+            return policies
+        for policy in policies:
+            check_policy(policy)
+        if not policies:
+            raise ValueError("no policies to stack; expected at least one")
+        tree = policies[0].tree
+        policies = [policy.on(tree) for policy in policies]
+        first, second = (np.concatenate([p.probabilities[i] for p in policies], axis=1) for i in (0, 1))
+        return Policy(tree, (first, second), tuple(label for p in policies for label in p.labels))
+
+    def on(self, tree: HistoryTree) -> Policy:
+        """The same policy for another enumeration of the same game, which may be truncated.
+
+        Raises:
+          ValueError: if the tree is of another game, or goes deeper than the policy's.
+        """
+        check_tree(tree)
+        if tree is self.tree:
+            return self
+        place = places_in(self.tree, tree, "policy " + ", ".join(map(repr, self.labels[:1])))
+        pair: list[FloatArray] = []
+        for player, rows in enumerate(self.probabilities):
+            infosets, mine = tree.infosets[player], self.tree.infosets[player]
+            same = self.tree.infoset[player, place[infosets.history]]
+            shift = mine.first_sequence[same] - infosets.first_sequence
+            taken = np.arange(infosets.num_sequences - 1) + shift[infosets.infoset[1:]]
+            is_all = np.array_equal(taken, np.arange(len(rows)))
+            pair.append(rows if is_all else rows[taken])
+        return Policy(tree, (pair[0], pair[1]), self.labels)
+
+    # --- what they say ----------------------------------------------------------------
+
+    def lane(self, lane: int | str) -> Policy:
+        """One lane, by number or label.
+
+        Raises:
+          ValueError: if there is no such lane, or several have the label.
+        """
+        if isinstance(lane, str):
+            places = [k for k, label in enumerate(self.labels) if label == lane]
+        else:
+            places = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
+        if len(places) != 1:
+            what = "is unknown" if not places else f"stands for lanes {places}"
+            raise ValueError(
+                f"lane={lane!r} {what}; expected a number below {self.num_lanes} or one of the labels "
+                f"{list(self.labels)}"
+            )
+        (index,) = places
+        first, second = (rows[:, [index]] for rows in self.probabilities)
+        return Policy(self.tree, (first, second), (self.labels[index],))
+
+    def action_probabilities(self, infostate: str, lane: int = 0) -> dict[int, float]:
+        """Action id → probability at an infostate string."""
+        player, infoset = self.tree.find_infoset(infostate)
+        infosets = self.tree.infosets[player]
+        first = int(infosets.first_sequence[infoset])
+        ids = range(first, first + int(infosets.num_actions[infoset]))
+        return {int(infosets.action[q]): float(self.probabilities[player][q - 1, lane]) for q in ids}
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row for every lane, player, infostate and action."""
+        frames: list[pd.DataFrame] = []
+        for player in (0, 1):
+            infosets = self.tree.infosets[player]
+            names = np.asarray(self.tree.infoset_names[player], object)
+            actions = infosets.action[1:]
+            for lane, label in enumerate(self.labels):
+                frames.append(
+                    pd.DataFrame(
+                        {
+                            "lane": label,
+                            "player": player,
+                            "infostate": names[infosets.infoset[1:]],
+                            "action": actions,
+                            "action_name": [
+                                self.tree.game.action_string(player, a) for a in actions.tolist()
+                            ],
+                            "probability": self.probabilities[player][:, lane],
+                        }
+                    )
+                )
+        return pd.concat(frames, ignore_index=True)
+
+    def reach(self, player: int) -> FloatArray:
+        """`[num_sequences, lanes]` how likely the player itself plays every sequence of the tree."""
+        infosets = self.tree.infosets[player]
+        reach = np.ones((infosets.num_sequences, self.num_lanes))
+        depth = infosets.depth[infosets.infoset[1:]]
+        for level in range(int(depth.max(initial=-1)) + 1):
+            rows = 1 + np.nonzero(depth == level)[0]
+            above = infosets.parent[infosets.infoset[rows]]
+            reach[rows] = reach[above] * self.probabilities[player][rows - 1]
+        return reach
+
+    def splice(self, player: int, infosets: IntArray, other: Policy) -> Policy:
+        """This policy with some infosets of a player taken from another one, lane by lane."""
+        replaced = np.isin(self.tree.infosets[player].infoset[1:], infosets)
+        rows = np.where(replaced[:, None], other.probabilities[player], self.probabilities[player])
+        pair = (rows, self.probabilities[1]) if player == 0 else (self.probabilities[0], rows)
+        return Policy(self.tree, pair, other.labels)
+
+    def to_openspiel(self, lane: int = 0) -> TabularPolicy:
+        """The lane as an OpenSpiel `TabularPolicy` of the OpenSpiel game of the same name.
+
+        Raises:
+          ImportError: if OpenSpiel is not installed.
+          ValueError: if there is no such lane, OpenSpiel has no such game, or one string of it stands for
+            several infosets.
+        """
+        return write_table(self.tree, self.lane(lane).probabilities, 0)
+
+    # --- files ------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes a `.npz` file, atomically.
+
+        It holds `header` (JSON: format, version, game, labels) and for each player p
+        `infostates_p` (strings, sorted), `num_actions_p`, `actions_p` (ids, ascending in an
+        infoset) and `probabilities_p` `[actions, lanes]`, all in the order of the strings.
+        """
+        header = {
+            "format": FORMAT,
+            "version": FORMAT_VERSION,
+            "game": self.tree.game.name,
+            "labels": list(self.labels),
+        }
+        arrays: dict[str, Any] = {"header": np.asarray(json.dumps(header))}
+        for player in (0, 1):
+            order, rows = _file_order(self.tree, player)
+            infosets = self.tree.infosets[player]
+            arrays[f"infostates_{player}"] = np.asarray(self.tree.infoset_names[player])[order]
+            arrays[f"num_actions_{player}"] = infosets.num_actions[order]
+            arrays[f"actions_{player}"] = infosets.action[1:][rows]
+            arrays[f"probabilities_{player}"] = self.probabilities[player][rows]
+        with atomic_writer(path) as file:
+            np.savez_compressed(file, **arrays)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str], tree: HistoryTree) -> Policy:
+        """Reads a policy written by `save`.
+
+        Raises:
+          ValueError: if the file is not a policy, of another version, or of another game.
+        """
+        where = f"policy file {os.fspath(path)!r}"
+        header, arrays = _read(path, where)
+        probabilities: list[FloatArray] = []
+        for player in (0, 1):
+            order, rows = _file_order(tree, player)
+            same = (
+                header["game"] == tree.game.name
+                and np.array_equal(
+                    arrays[f"infostates_{player}"], np.asarray(tree.infoset_names[player])[order]
+                )
+                and np.array_equal(arrays[f"actions_{player}"], tree.infosets[player].action[1:][rows])
+            )
+            if not same:
+                raise ValueError(
+                    f"{where} is a policy of {header['game']!r}, not of {tree.game.name!r}; "
+                    "load it with the game that it was made for"
+                )
+            stored = arrays[f"probabilities_{player}"]
+            if stored.shape != (len(rows), len(header["labels"])):
+                raise ValueError(
+                    f"{where} is damaged: probabilities of player {player} have shape {stored.shape}, "
+                    f"expected {(len(rows), len(header['labels']))}; write it again"
+                )
+            values = np.empty(stored.shape)
+            values[rows] = stored
+            probabilities.append(values)
+        return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
+
+
+def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Header and arrays of a policy file, checked as far as no game is needed."""
+    try:
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            header: Any = json.loads(str(archive["header"]))
+            arrays = {name: archive[name] for name in archive.files}
+    except FileNotFoundError:
+        raise ValueError(f"{where} does not exist") from None
+    except OSError as error:
+        raise ValueError(f"{where} cannot be read: {error.strerror or error}") from error
+    except Exception as error:
+        raise ValueError(f"{where} {NOT_OURS}") from error
+    if not isinstance(header, dict):
+        raise ValueError(f"{where} {NOT_OURS}")
+    found: dict[str, Any] = {str(key): value for key, value in header.items()}
+    if found.get("format") != FORMAT or found.get("version") != FORMAT_VERSION:
+        raise ValueError(
+            f"{where} is {found.get('format')!r} version {found.get('version')!r}; expected {FORMAT!r} "
+            f"version {FORMAT_VERSION}"
+        )
+    labels = found.get("labels")
+    parts = [f"{name}_{player}" for name in ("infostates", "actions", "probabilities") for player in (0, 1)]
+    missing = [part for part in parts if part not in arrays]
+    if not isinstance(found.get("game"), str) or not isinstance(labels, list) or missing:
+        raise ValueError(f"{where} is damaged: it lacks {missing or 'game or labels'}; write it again")
+    return found, arrays
+
+
+def _file_order(tree: HistoryTree, player: int) -> tuple[IntArray, IntArray]:
+    """Infosets sorted by infostate string, and their rows in `probabilities`."""
+    names = tree.infoset_names[player]
+    order = np.asarray(sorted(range(len(names)), key=names.__getitem__), np.int64)
+    infosets = tree.infosets[player]
+    counts = infosets.num_actions[order]
+    starts = np.repeat(infosets.first_sequence[order] - 1 - (np.cumsum(counts) - counts), counts)
+    return order, starts + np.arange(int(counts.sum()))
+
+
+def _check_rows(tree: HistoryTree, player: int, rows: FloatArray, labels: tuple[str, ...]) -> None:
+    infosets = tree.infosets[player]
+    if len(infosets) == 0:
+        return
+    total = np.add.reduceat(rows, infosets.first_sequence - 1, axis=0)
+    bad = ~(np.abs(total - 1) <= ROW_TOLERANCE)
+    negative = ~(rows >= 0)
+    if negative.any():
+        row, lane = np.argwhere(negative)[0].tolist()
+        bad = np.zeros_like(bad)
+        bad[infosets.infoset[1 + row], lane] = True
+    if bad.any():
+        infoset, lane = np.argwhere(bad)[0].tolist()
+        first = int(infosets.first_sequence[infoset]) - 1
+        values = rows[first : first + int(infosets.num_actions[infoset]), lane]
+        raise ValueError(
+            f"policy {labels[lane]!r} of player {player} at {tree.infoset_names[player][infoset]!r}: "
+            f"{values.tolist()} is not a distribution; expected numbers >= 0 that sum to 1 within "
+            f"{ROW_TOLERANCE}"
+        )

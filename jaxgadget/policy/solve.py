@@ -1,0 +1,230 @@
+"""Solving whole games: equilibria and blueprints, by CFR or exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels.cfr import State, average
+from jaxgadget.kernels.problem import Problem
+from jaxgadget.kernels.regret import Bounds, Rule, find_rule
+from jaxgadget.kernels.response import evaluate
+from jaxgadget.policy.evaluate import evaluate_policy, to_parts, to_policy, whole_problem
+from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.policy.floors import Floors, check_floors
+from jaxgadget.policy.policy import Policy
+from jaxgadget.solving.drive import check_dtype, check_iterations, check_time, drive, precision
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.progress import progress_bar
+
+LP = "lp"
+"""The algorithm that is none of CFR's."""
+
+_evaluate = jax.jit(evaluate)
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Solution:
+    """A solved game, with its certificate in float64.
+
+    Attributes:
+      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
+      value: what player 0 gets when both play them.
+      best_response_values: what player 1 gets at best against player 0's, and player 0
+        against player 1's.
+      nash_conv: their sum; OpenSpiel's `exploitability` is half of it.
+      gap: what both could gain by best responses that keep to the floors; without floors, NashConv.
+      algorithm: the rule's name, or `lp`.
+      iterations: how many were done; of the simplex method for `lp`.
+      target_gap: what was aimed at, if anything.
+      seconds: `build`, `compile` and `run`, the evaluation included.
+    """
+
+    policy: Policy
+    value: float
+    best_response_values: tuple[float, float]
+    nash_conv: float
+    gap: float
+    algorithm: str
+    iterations: int
+    target_gap: float | None
+    seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.policy.tree.game.name}: value {self.value:.9g}, {self.message}>"
+
+    @property
+    def message(self) -> str:
+        """How far the solve got, and what to do about it, in a sentence."""
+        share = self.gap / self.policy.tree.payoff_range
+        advice = "" if share <= 1e-3 else "; increase iterations to lower it"
+        if self.target_gap is not None and self.gap > self.target_gap:
+            advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
+        within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
+        iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
+        return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
+
+
+def solve(
+    tree: HistoryTree,
+    *,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 1000,
+    target_gap: float | None = None,
+    check_every: int = 100,
+    dtype: DTypeLike = "float64",
+    floors: Floors | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
+    progress: bool | None = None,
+) -> Solution:
+    """Solves a whole game, by CFR or by linear programs.
+
+    CFR's updates alternate, player 0 first; the average is OpenSpiel's, to the last digits.
+
+    Args:
+      tree: the game's histories.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact, which
+        needs no iterations or `dtype` and takes no `target_gap` or `checkpoint`.
+      iterations: at most that many; an iteration updates both players.
+      target_gap: stop when the gap, NashConv within the floors, is no larger; in units of payoff.
+      check_every: iterations between two looks at NashConv.
+      dtype: `float32` or `float64`; JAX's global flag need not be set.
+      floors: keep to these, so that the result is an equilibrium of constrained behaviour or a
+        trembling-hand approximation (Farina, Kroer and Sandholm 2017): a number ε, each action
+        then gets ε ÷ the number of legal ones at least, or arrays as `tremble` makes them.
+      checkpoint: a file to resume from and to save to.
+      time_limit: for `lp`, in seconds; by default none.
+      progress: show a bar; by default if it takes over two seconds and somebody watches.
+
+    Raises:
+      ValueError: if an argument is out of range or the checkpoint is of another solve.
+    """
+    check_tree(tree)
+    watch = Stopwatch()
+    least = None if floors is None else check_floors(tree, floors)
+    if algorithm == LP:
+        return _solve_exactly(tree, least, (target_gap, checkpoint), check_time(time_limit), watch)
+    rule, precise = find_rule(algorithm, besides=(LP,)), check_dtype(dtype)
+    check_iterations(iterations)
+    with watch.phase("build"):
+        problem = _floored(tree, whole_problem(tree, 1, precise), least)
+    with watch.phase("run"), precision(precise), progress_bar("solving", iterations, progress) as report:
+        state = drive(
+            problem,
+            rule,
+            iterations=iterations,
+            target_gap=target_gap,
+            check_every=check_every,
+            checkpoint=checkpoint,
+            report=report,
+        )
+        policy = _policy(tree, problem, state, rule)
+    return _certified(policy, least, rule.name, int(state.iteration), watch, target_gap)
+
+
+def _solve_exactly(
+    tree: HistoryTree,
+    floors: tuple[FloatArray, FloatArray] | None,
+    refused: tuple[object, object],
+    time_limit: float | None,
+    watch: Stopwatch,
+) -> Solution:
+    for name, value in zip(("target_gap", "checkpoint"), refused, strict=True):
+        if value is not None:
+            raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
+    with watch.phase("run"):
+        found = solve_exactly(tree, floors=floors, time_limit=time_limit)
+    return _certified(found.policy, floors, LP, found.iterations, watch)
+
+
+def _certified(
+    policy: Policy,
+    floors: tuple[FloatArray, FloatArray] | None,
+    algorithm: str,
+    iterations: int,
+    watch: Stopwatch,
+    target_gap: float | None = None,
+) -> Solution:
+    """Evaluates a policy in the full game, and within the floors."""
+    with watch.phase("run"):
+        values = evaluate_policy(policy)
+        first, second = values.best_response_values[:, 0].tolist()
+        gap = first + second
+        if floors is not None:
+            tree = policy.tree
+            problem = _floored(tree, whole_problem(tree, 1, np.float64), floors)
+            with precision(np.float64):
+                found = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
+            gap = float(found.gap[0, 0])
+    return Solution(
+        policy=policy,
+        value=float(values.value[0]),
+        best_response_values=(first, second),
+        nash_conv=first + second,
+        gap=gap,
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        seconds=watch.seconds,
+    )
+
+
+def _floored(tree: HistoryTree, problem: Problem, floors: tuple[FloatArray, FloatArray] | None) -> Problem:
+    """The same problem with floors at all infosets."""
+    if floors is None:
+        return problem
+    form = sequence_form(tree)
+    with precision(problem.dtype):
+        first, second = (
+            dataclasses.replace(
+                terms,
+                body=Bounds(
+                    floor=jax.device_put(floors[p][form.action_sequences(p) - 1, None].astype(problem.dtype))
+                ),
+            )
+            for p, terms in enumerate(problem.terms)
+        )
+    return dataclasses.replace(problem, terms=(first, second))
+
+
+def cfr_checkpoints(
+    tree: HistoryTree, counts: Sequence[int], *, algorithm: str | Rule = "cfr", progress: bool | None = None
+) -> Policy:
+    """Average policies after several numbers of iterations of one run in float64, a lane each.
+
+    Args:
+      tree: the game's histories.
+      counts: numbers of iterations, in any order; lanes follow it.
+      algorithm: as in `solve`.
+      progress: as in `solve`.
+    """
+    check_tree(tree)
+    rule = find_rule(algorithm)
+    if not hasattr(counts, "__iter__"):
+        raise ValueError(f"counts={counts!r}: expected numbers of iterations, such as (10, 100)")
+    problem = whole_problem(tree, 1, np.float64)
+    found: dict[int, Policy] = {}
+    state = None
+    goals = sorted({check_iterations(count) for count in counts})
+    if not goals:
+        raise ValueError("counts=() is empty: expected at least one number of iterations")
+    with precision(np.float64), progress_bar("blueprints", goals[-1], progress) as report:
+        for goal in goals:
+            state = drive(problem, rule, iterations=goal, state=state, report=report)
+            found[goal] = _policy(tree, problem, state, rule)
+    return Policy.stack([found[count] for count in counts])
+
+
+def _policy(tree: HistoryTree, problem: Problem, state: State, rule: Rule) -> Policy:
+    first, second = (part.body for part in average(problem, state))
+    label = f"{rule.name}:{int(state.iteration)}"
+    return to_policy(tree, sequence_form(tree), (first, second), (label,))

@@ -1,0 +1,1 @@
+"""The main job: every subgame below a cut re-solved."""

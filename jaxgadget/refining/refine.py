@@ -1,0 +1,391 @@
+"""The main job: every subgame below a cut, re-solved for many blueprints and gadgets at once.
+
+Cut → forest → gadget games → CFR → strategies spliced back, with exact exploitabilities
+before and after and a certificate for every one. All certificates are in float64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from jax.typing import DTypeLike
+
+from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget
+from jaxgadget.gadgets.kinds import MaxMargin, Resolving, Unsafe
+from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
+from jaxgadget.games.game import BoolArray, FloatArray
+from jaxgadget.kernels.regret import Rule, find_rule
+from jaxgadget.policy.evaluate import (
+    check_player,
+    check_value,
+    exploitability,
+    game_value,
+    nash_conv,
+)
+from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.solve import LP
+from jaxgadget.refining.batch import Batch, Settings, prior_name
+from jaxgadget.solving.devices import Device, find_place
+from jaxgadget.solving.drive import check_dtype, check_limits, check_time
+from jaxgadget.solving.memory import Plan, check_memory
+from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.clock import Stopwatch
+
+EXACT_INFOSETS = 30_000
+"""In games of up to so many infosets the value comes from a linear program, if subgames do: seconds."""
+
+
+def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
+    """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
+    priors = (NoPrior(), UniformPrior(), BlueprintPrior())
+    kinds = (Resolving, MaxMargin)
+    return (Unsafe(), *(kind(prior, epsilon) for kind in kinds for prior in priors))
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Refinement:
+    """Blueprints with all subgames of one player re-solved.
+
+    Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`.
+    S subgames; everything is in the resolving player's utility, in units of the game's payoff.
+
+    Attributes:
+      forest: the subgames.
+      player: who re-solved.
+      blueprint: the blueprints.
+      gadgets: what was solved.
+      policy: the refined policies, a lane each.
+      blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
+      refined_exploitability: `[lanes]` the same after refinement.
+      exploitability_bound: `[lanes]` what the certificate guarantees, NaN where nothing is.
+      gadget_value: `[S, lanes]` what the refined strategy guarantees in each gadget game. An optimal
+        continuation is one game for all subgames: row 0, the others are NaN.
+      gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
+      live: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
+      epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
+      game_value: bracket of player 0's value of the game.
+      algorithm: the rule's name.
+      iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
+      target_gap: what was aimed at, if anything.
+      seconds: `build`, `compile` and `run`.
+      plans: how lanes were split, for each group of gadgets that share them; none for linear programs.
+    """
+
+    forest: Forest
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    policy: Policy
+    blueprint_exploitability: FloatArray
+    refined_exploitability: FloatArray
+    exploitability_bound: FloatArray
+    gadget_value: FloatArray
+    gap: FloatArray
+    live: BoolArray
+    epsilon: FloatArray
+    game_value: tuple[float, float]
+    algorithm: str
+    iterations: npt.NDArray[np.int64]
+    target_gap: float | None
+    seconds: dict[str, float]
+    plans: tuple[Plan, ...] = ()
+
+    def __repr__(self) -> str:
+        lanes = f"{self.policy.num_lanes} lane(s), player {self.player}"
+        return f"<Refinement of {self.forest.tree.game.name}, {lanes}: {self.message}>"
+
+    @property
+    def num_subgames(self) -> int:
+        """Subgames below the cut."""
+        return self.forest.num_subgames
+
+    @property
+    def message(self) -> str:
+        """How far the solve got, and what to do about it, in a sentence."""
+        worst = float(np.nanmax(self.gap, initial=0.0))
+        share = worst / self.forest.tree.payoff_range
+        left = int((~self.live).sum())
+        skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
+        advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
+        if self.target_gap is not None and worst > self.target_gap:
+            advice = (
+                f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"
+            )
+        if len(self.forest.infosets(self.player)) == 0:
+            advice = f"; player {self.player} has no decision below the cut, so nothing could change"
+        steps = "simplex iterations" if self.algorithm == LP else "iterations"
+        return f"largest gap {worst:.3g} after {int(self.iterations.max())} {steps}{advice}{skipped}"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget and blueprint; NaN where a number is not defined."""
+        count = self.blueprint.num_lanes
+        rows: list[dict[str, Any]] = []
+        for lane in range(self.policy.num_lanes):
+            gadget = self.gadgets[lane // count]
+            value, gap = self.gadget_value[:, lane], self.gap[:, lane]
+            rows.append(
+                {
+                    "player": self.player,
+                    "blueprint": self.blueprint.labels[lane % count],
+                    "gadget": gadget.name,
+                    "prior": prior_name(gadget),
+                    "epsilon": self.epsilon[lane],
+                    "blueprint_exploitability": self.blueprint_exploitability[lane],
+                    "refined_exploitability": self.refined_exploitability[lane],
+                    "exploitability_bound": self.exploitability_bound[lane],
+                    "gadget_value_sum": np.nansum(value),
+                    "gadget_value_min": np.nanmin(value),
+                    "gadget_value_max": np.nanmax(value),
+                    "gap_sum": np.nansum(gap),
+                    "gap_max": np.nanmax(gap),
+                    "alternative": gadget.settings.get("alternative"),
+                    "gifts": gadget.settings.get("gifts"),
+                    "auto": gadget.epsilon == AUTO,
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def refine(
+    tree: HistoryTree,
+    where: CutSpec,
+    blueprint: Policy | Sequence[Policy],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    player: int = 0,
+    infostate: str | None = None,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 2000,
+    target_gap: float | None = None,
+    check_every: int = 100,
+    dtype: DTypeLike = "float32",
+    value: tuple[float, float] | None = None,
+    padded: bool = True,
+    checkpoint: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    devices: Sequence[Device] | None = None,
+    progress: bool | None = None,
+) -> Refinement:
+    """Re-solves every subgame below a cut, for every blueprint and gadget (Kubíček et al. 2026, §7).
+
+    Args:
+      tree: the game's histories.
+      where: the cut; see `jaxgadget.cut`.
+      blueprint: profiles, a lane each; the opponent's half gives its prior and unsafe range.
+      gadgets: by default unsafe, and resolving and max-margin with every prior.
+      player: who re-solves, 0 or 1.
+      infostate: re-solve only the subgame in which this infostate lies.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact linear
+        programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
+      iterations: at most that many; an iteration updates both players.
+      target_gap: stop when no gadget game in a chunk of lanes has a larger gap.
+      check_every: iterations between two looks at the gap.
+      dtype: of the solve, `float32` or `float64`; certificates are always in float64.
+      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      padded: round sizes up, so that similar forests share programs.
+      checkpoint: a folder to resume from and to save to, a file a chunk of lanes.
+      time_limit: for `lp`, in seconds for every gadget and blueprint; by default none.
+      memory_limit: bytes that a solve may take on each device, by default most of what is free there, or
+        half of a CPU's: lanes, and then the forest, are split until that suffices.
+      devices: over which lanes are spread; by default all of `jax.local_devices()`.
+      progress: show a bar; by default if it takes two seconds and somebody watches.
+
+    Raises:
+      ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
+        an infoset, a number out of range, or too little memory for one lane of a subgame.
+    """
+    profiles = stack_blueprints(blueprint).on(tree)
+    check_player(player)
+    check_value(value, tree)
+    limits = (iterations, target_gap, check_every)
+    settings = make_settings(algorithm, limits, dtype, checkpoint, time_limit, memory_limit, devices)
+    asked, watch = list_gadgets(gadgets, settings.rule is None), Stopwatch()
+    with watch.phase("build"):
+        spot = cut(tree, where)
+        forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
+    return solve_batch(Batch(forest, player, profiles, asked, settings, watch), value, progress)
+
+
+def solve_batch(batch: Batch, value: tuple[float, float] | None, progress: bool | None) -> Refinement:
+    """Solves everything and measures it in the full game, whose value is bracketed if it is not given."""
+    batch.solve_all(progress)
+    with batch.watch.phase("run"):
+        tree, exact = batch.forest.tree, batch.settings.rule is None
+        return _collect(batch, find_value(tree, exact, progress) if value is None else value)
+
+
+def _collect(batch: Batch, value: tuple[float, float]) -> Refinement:
+    """Splices the strategies into the blueprints and evaluates them in the full game."""
+    lanes, gadgets, player, blueprint = batch.lanes, batch.gadgets, batch.player, batch.blueprint
+    policy = batch.policy()
+    exploited = np.tile(exploitability(blueprint, player, value=value), len(gadgets))
+    return Refinement(
+        forest=batch.forest,
+        player=player,
+        blueprint=blueprint,
+        gadgets=gadgets,
+        policy=policy,
+        blueprint_exploitability=exploited,
+        refined_exploitability=exploitability(policy, player, value=value),
+        exploitability_bound=exploited + np.concatenate([lane.bound for lane in lanes]),
+        gadget_value=np.concatenate([lane.value for lane in lanes], axis=1),
+        gap=np.concatenate([lane.gap for lane in lanes], axis=1),
+        live=np.concatenate([lane.live for lane in lanes], axis=1),
+        epsilon=np.concatenate([lane.epsilon for lane in lanes]),
+        game_value=value,
+        algorithm=batch.settings.algorithm,
+        iterations=np.concatenate([lane.iterations for lane in lanes]),
+        target_gap=batch.settings.target_gap,
+        seconds=batch.watch.seconds,
+        plans=tuple(batch.plans),
+    )
+
+
+def stack_blueprints(blueprint: Policy | Sequence[Policy]) -> Policy:
+    """All blueprints side by side."""
+    if isinstance(blueprint, str) or not isinstance(blueprint, Sequence):
+        check_policy(blueprint, "blueprint")
+    return Policy.stack(blueprint)
+
+
+def find_value(tree: HistoryTree, exact: bool, progress: bool | None) -> tuple[float, float]:
+    """The bracket of player 0's value; by a linear program if that is asked for and the game is small."""
+    if exact and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
+        found = solve_exactly(tree)
+        return found.value, found.value + found.gap
+    return game_value(tree, progress=progress)
+
+
+def make_settings(
+    algorithm: str | Rule,
+    limits: tuple[int, float | None, int],
+    dtype: DTypeLike,
+    checkpoint: str | os.PathLike[str] | None,
+    time_limit: float | None,
+    memory_limit: int | None,
+    devices: Sequence[Device] | None,
+) -> Settings:
+    """Checks what does not depend on the game; see `refine`."""
+    check_limits(*limits)
+    return Settings(
+        _find_rule(algorithm, limits[1], checkpoint),
+        check_dtype(dtype),
+        *limits,
+        checkpoint,
+        check_time(time_limit),
+        check_memory(memory_limit),
+        find_place(devices),
+    )
+
+
+def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) -> Rule | None:
+    """The rule, or None for linear programs, which neither stop early nor keep checkpoints."""
+    if algorithm != LP:
+        return find_rule(algorithm, besides=(LP,))
+    for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
+        if value is not None:
+            raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
+    return None
+
+
+def list_gadgets(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
+    """Gadgets as `refine` takes them, checked; `exact`: linear programs solve them."""
+    if gadgets is None:
+        return default_gadgets()
+    if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):
+        several = tuple(gadgets)
+    else:
+        several: tuple[Any, ...] = (gadgets,)
+    for gadget in several:
+        if isinstance(gadget, type) or not hasattr(gadget, "layout"):
+            raise ValueError(
+                f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
+            )
+        if gadget.epsilon == AUTO and not exact:
+            raise ValueError(f"epsilon='auto' for {gadget.name}: CFR takes a number; expected algorithm='lp'")
+    if not several:
+        raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
+    return several
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class BothRefined:
+    """Blueprints with all subgames of both players re-solved, each against the blueprint.
+
+    Attributes:
+      players: player 0's refinement and player 1's, lanes alike.
+      policy: both players' refined halves together, a lane each.
+      blueprint_nash_conv: `[lanes]` NashConv of the blueprints.
+      nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities.
+    """
+
+    players: tuple[Refinement, Refinement]
+    policy: Policy
+    blueprint_nash_conv: FloatArray
+    nash_conv: FloatArray
+
+    def __repr__(self) -> str:
+        return f"<BothRefined: {self.players[0]!r}, {self.players[1]!r}>"
+
+    @property
+    def message(self) -> str:
+        """How far both solves got, in a sentence each."""
+        return "; ".join(f"player {one.player}: {one.message}" for one in self.players)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """Player 0's rows, then player 1's; those of a lane say the same NashConv."""
+        tables = [refinement.table for refinement in self.players]
+        for table in tables:
+            table["blueprint_nash_conv"] = self.blueprint_nash_conv
+            table["nash_conv"] = self.nash_conv
+        return pd.concat(tables, ignore_index=True)
+
+
+def refine_both(
+    tree: HistoryTree,
+    where: CutSpec,
+    blueprint: Policy | Sequence[Policy],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    checkpoint: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> BothRefined:
+    """Re-solves every subgame below a cut for both players, one after the other.
+
+    Args:
+      tree: the game's histories.
+      where: the cut.
+      blueprint: profiles, a lane each.
+      gadgets: as in `refine`.
+      checkpoint: a folder with a folder for each player.
+      **options: of `refine`, all but `player`.
+
+    Raises:
+      ValueError: as `refine` does.
+    """
+    if "player" in options:
+        raise ValueError("player: both players re-solve; use refine for one of them")
+    found: list[Refinement] = []
+    for player in (0, 1):
+        folder = None if checkpoint is None else pathlib.Path(checkpoint) / f"player{player}"
+        one = refine(tree, where, blueprint, gadgets, player=player, checkpoint=folder, **options)
+        options["value"] = one.game_value
+        found.append(one)
+    first, second = found
+    halves = first.policy.probabilities[0], second.policy.probabilities[1]
+    policy = Policy(tree, halves, first.policy.labels)
+    before = np.tile(nash_conv(first.blueprint), len(first.gadgets))
+    return BothRefined((first, second), policy, before, nash_conv(policy))

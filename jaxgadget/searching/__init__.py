@@ -1,0 +1,1 @@
+"""Depth-limited search: lookaheads, value functions over multi-valued states, nested search."""

@@ -1,0 +1,291 @@
+"""Depth-limited solving: every subgame below a cut, down to a limit, with a value function below it.
+
+`search` is to a lookahead what `jaxgadget.refine` is to whole subgames. Its gaps hold for the depth-limited
+games; what its policies do below the limit is the blueprint's, so no bound of exploitability is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from jax.typing import DTypeLike
+
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.game import BoolArray, FloatArray
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.policy.evaluate import check_player
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.batch import Settings, describe, prior_name
+from jaxgadget.refining.refine import list_gadgets, make_settings, stack_blueprints
+from jaxgadget.searching.lookahead import Lookahead, build_lookahead, limit_by_depth
+from jaxgadget.searching.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
+from jaxgadget.searching.value import ValueFunction, blueprint_digest, check_entries, leaf_values
+from jaxgadget.solving.devices import Device
+from jaxgadget.solving.drive import Report
+from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.progress import progress_bar
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Search:
+    """Depth-limited subgames of one player, solved.
+
+    Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`. S subgames;
+    everything is in the searching player's utility, in units of the game's payoff.
+
+    Attributes:
+      lookahead: the subgames down to the limit.
+      values: for each blueprint `[H, K, K]` what the leaves are worth to player 0.
+      player: who searched.
+      blueprint: the blueprints.
+      gadgets: what was solved.
+      profiles: for each blueprint both players' average strategies, a lane a gadget.
+      gadget_value: `[S, lanes]` what the strategy guarantees in each depth-limited gadget game.
+      gap: `[S, lanes]` NashConv of each of them; its optimum lies in [value, value + gap].
+      live: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
+      iterations: done.
+    """
+
+    lookahead: Lookahead
+    values: tuple[FloatArray, ...]
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    profiles: tuple[Profile, ...]
+    gadget_value: FloatArray
+    gap: FloatArray
+    live: BoolArray
+    iterations: int
+
+    def __repr__(self) -> str:
+        worst = float(np.max(self.gap, initial=0.0))
+        return f"<Search {self.lookahead!r}, player {self.player}: largest gap {worst:.3g}>"
+
+    @property
+    def message(self) -> str:
+        """What the numbers mean, in a sentence."""
+        worst = float(np.max(self.gap, initial=0.0))
+        return (
+            f"Largest gap of a depth-limited game {worst:.3g} after {self.iterations} iterations: its "
+            "NashConv for the values at the limit. What is lost in the whole game has no bound here"
+        )
+
+    @property
+    def policy(self) -> Policy:
+        """The blueprints with the player's strategies between roots and limit, a lane each."""
+        count, player = self.blueprint.num_lanes, self.player
+        found = [self.profiles[b].policy.lane(g) for g in range(len(self.gadgets)) for b in range(count)]
+        searched = Policy.stack(found)
+        kept = Policy.stack([self.blueprint] * len(self.gadgets)).probabilities
+        rows = [searched.probabilities[p] if p == player else kept[p] for p in (0, 1)]
+        return Policy(self.blueprint.tree, (rows[0], rows[1]), searched.labels)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget and blueprint; nothing bounds exploitability."""
+        count, rows = self.blueprint.num_lanes, list[dict[str, Any]]()
+        for lane in range(self.gap.shape[1]):
+            gadget, value, gap = self.gadgets[lane // count], self.gadget_value[:, lane], self.gap[:, lane]
+            rows.append(
+                {
+                    "player": self.player,
+                    "blueprint": self.blueprint.labels[lane % count],
+                    "gadget": gadget.name,
+                    "prior": prior_name(gadget),
+                    "epsilon": gadget.epsilon,
+                    "exploitability_bound": np.nan,
+                    "gadget_value_sum": value.sum(),
+                    "gadget_value_min": value.min(),
+                    "gadget_value_max": value.max(),
+                    "gap_sum": gap.sum(),
+                    "gap_max": gap.max(),
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def search(
+    tree: HistoryTree,
+    where: CutSpec,
+    blueprint: Policy | Sequence[Policy],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    values: ValueFunction | Sequence[ValueFunction],
+    depth: int = 1,
+    player: int = 0,
+    infostate: str | None = None,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 2000,
+    target_gap: float | None = None,
+    dtype: DTypeLike = "float32",
+    memory_limit: int | None = None,
+    devices: Sequence[Device] | None = None,
+    progress: bool | None = None,
+) -> Search:
+    """Re-solves every subgame below a cut down to a limit (Brown, Sandholm and Amos 2018).
+
+    The limit is `depth` moves of the players below each root, as in cuts: the first decisions there are
+    leaves. Alternative values are the opponent's best responses, down to the limit, to the blueprint
+    continued by entry 0. A depth beyond the end solves the subgames as `jaxgadget.refine` does.
+
+    The tree holds all from the game's root down to the limit: to search a public state deep in the game, even
+    one alone (`infostate`), its whole trunk is enumerated. `enumerate_game(game, depth=…)` can stop at the
+    limit; a blueprint and values for the whole game serve there too.
+
+    Args:
+      tree: the game's histories, at least to the limit.
+      where: the cut; see `jaxgadget.cut`.
+      blueprint: profiles.
+      gadgets: by default those of `refine`.
+      values: at the leaves; one value function, or one for each blueprint. Alternative values take for
+        granted that entry 0 is that blueprint; only a network knows, and a warning tells if it is not.
+      depth: D >= 1.
+      player: who searches, 0 or 1.
+      infostate: search only the subgame in which this infostate lies.
+      algorithm: a regret-matching rule, as in `refine`.
+      iterations: at most that many.
+      target_gap: stop when no gadget game in a chunk of lanes has a larger gap.
+      dtype: of the solves; certificates are in float64.
+      memory_limit: bytes that a solve may take on each device.
+      devices: over which lanes are spread.
+      progress: show a bar; by default if it takes two seconds and somebody watches.
+
+    Raises:
+      ValueError: for bad arguments, an infoset on both sides of the limit, a value function that
+        returns no numbers or too large ones for `dtype`, or gadgets that look at the trunk.
+    """
+    check_tree(tree)
+    check_player(player)
+    profiles = stack_blueprints(blueprint).on(tree)
+    settings = search_settings(algorithm, (iterations, target_gap, 100), dtype, memory_limit, devices)
+    asked, leaf = list_gadgets(gadgets, exact=False), values_for(values, profiles)
+    spot = cut(tree, where)
+    spot = spot if infostate is None else spot.only(infostate)
+    look = build_lookahead(spot, limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries)
+    with progress_bar("search", len(leaf) * iterations, progress) as report:
+        return _solve(look, profiles, asked, leaf, player, settings, report)
+
+
+def _solve(
+    look: Lookahead,
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    values: Sequence[ValueFunction],
+    player: int,
+    settings: Settings,
+    report: Report,
+) -> Search:
+    """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
+    distinct = {id(one): one for one in values}
+    known = {key: leaf_values(one, look.tree, look.leaves, settings.dtype) for key, one in distinct.items()}
+    plans, found = list[Profile](), list[Searched]()
+    for number, one in enumerate(values):
+        mine = spread(profiles.lane(number), gadgets)
+        here, before = prepare(look, known[id(one)], player), Profile.of_blueprint(look, mine)
+        ranges = find_ranges(here, before, root_reach(look, mine))
+
+        def told(done: int, number: int = number) -> None:
+            report(number * settings.iterations + done)
+
+        found.append(solve_lookahead(here, ranges, before, gadgets, settings, told))
+        plans.append(before.with_bodies(look, found[-1].strategy))
+
+    def by_gadget(arrays: Sequence[Any]) -> Any:
+        return np.stack(arrays, axis=-1).reshape(len(arrays[0]), -1)
+
+    return Search(
+        lookahead=look,
+        values=tuple(known[id(one)] for one in values),
+        player=player,
+        blueprint=profiles,
+        gadgets=gadgets,
+        profiles=tuple(plans),
+        gadget_value=by_gadget([one.value for one in found]),
+        gap=by_gadget([one.gap for one in found]),
+        live=by_gadget([one.live for one in found]),
+        iterations=settings.iterations,
+    )
+
+
+def spread(blueprint: Policy, gadgets: Sequence[Gadget]) -> Policy:
+    """One blueprint as lanes, one for each gadget."""
+    first, second = (np.repeat(rows, len(gadgets), axis=1) for rows in blueprint.probabilities)
+    labels = tuple(f"{blueprint.labels[0]} | {describe(gadget)}" for gadget in gadgets)
+    return Policy(blueprint.tree, (first, second), labels)
+
+
+def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> list[ValueFunction]:
+    """A value function for each of `count` blueprints.
+
+    Raises:
+      ValueError: if there are neither one nor as many, or they have different numbers of entries.
+    """
+    if isinstance(values, str):
+        raise ValueError(f"values={values!r}: expected a value function, such as ExactValues(portfolio)")
+    several = list(values) if isinstance(values, Sequence) else [values] * count
+    if len(several) != count:
+        raise ValueError(
+            f"values: {len(several)} value functions for {count} blueprints; expected one, or one for each"
+        )
+    for one in several:
+        if isinstance(one, type) or not callable(one) or not hasattr(one, "num_entries"):
+            raise ValueError(
+                f"values={one!r}: expected a value function, such as ExactValues(portfolio), or "
+                "OwnValues(function, num_entries) for a plain function"
+            )
+        check_entries(one.num_entries, "values.num_entries")
+    if len({one.num_entries for one in several}) > 1:
+        raise ValueError("values: value functions of different numbers of entries; expected one K for all")
+    return several
+
+
+def values_for(values: ValueFunction | Sequence[ValueFunction], profiles: Policy) -> list[ValueFunction]:
+    """A value function for each blueprint.
+
+    Raises:
+      ValueError: as `one_each`.
+
+    Warns:
+      UserWarning: if a network (`NetworkValues.blueprint`) was trained for another blueprint.
+    """
+    several = one_each(values, profiles.num_lanes)
+    for lane, one in enumerate(several):
+        known = getattr(one, "blueprint", None)
+        if isinstance(known, str) and known != blueprint_digest(profiles.lane(lane)):
+            warnings.warn(
+                f"{one!r} was trained for another blueprint than {profiles.labels[lane]!r}: entry 0 is not "
+                "the blueprint, which alternative values take for granted",
+                stacklevel=3,
+            )
+    return several
+
+
+def search_settings(
+    algorithm: str | Rule,
+    limits: tuple[int, float | None, int],
+    dtype: DTypeLike,
+    memory_limit: int | None,
+    devices: Sequence[Device] | None,
+) -> Settings:
+    """As `refine` takes them, without what searches do not do.
+
+    Raises:
+      ValueError: as there, and for linear programs.
+    """
+    settings = make_settings(algorithm, limits, dtype, None, None, memory_limit, devices)
+    if settings.rule is None:
+        raise ValueError("algorithm='lp': search runs regret matching; expected 'cfr+', for example")
+    return settings
+
+
+def check_depth(depth: object) -> int:
+    """A whole number of moves, at least 1; ValueError otherwise."""
+    if isinstance(depth, bool) or not isinstance(depth, int | np.integer) or depth < 1:
+        raise ValueError(f"depth={depth!r}: expected a whole number of moves >= 1")
+    return int(depth)

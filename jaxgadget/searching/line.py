@@ -1,0 +1,344 @@
+"""One line of nested searches: a player's decisions searched again one after the other, in parts that fit.
+
+A search needs what the search above it found: reach, range and values at its limit. Its subgames lie inside
+of the subgames above, so parts of a level go on by themselves, and what lies above two parts is never joined.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxgadget.gadgets.entries import Unsafe
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.batch import Settings
+from jaxgadget.searching.limited import spread
+from jaxgadget.searching.lookahead import (
+    Lookahead,
+    build_lookahead,
+    leaf_above,
+    limit_at_decisions,
+    most_payoffs,
+)
+from jaxgadget.searching.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
+from jaxgadget.searching.value import ValueFunction, leaf_values
+from jaxgadget.solving.drive import Report
+from jaxgadget.tree.cut import Cut, cut_at, kept_subgames
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.compilation import drop_programs
+
+PART_CELLS = 1 << 24
+"""Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""
+
+PROGRAM_CELLS = 1 << 23
+"""After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
+keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
+
+OWN_DECISION = "own decision"
+"""What cuts at a player's decisions are called."""
+
+
+class Decisions(NamedTuple):
+    """Where a player decides for the n-th time: H histories in S subgames.
+
+    Attributes:
+      roots: `[H]` these histories, ascending.
+      subgame: `[H]` their subgames, numbered by first root.
+    """
+
+    roots: IntArray
+    subgame: IntArray
+
+    @property
+    def num_subgames(self) -> int:
+        """S."""
+        return int(self.subgame.max()) + 1
+
+    def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
+        """The cut at these decisions, or at those in some subgames."""
+        roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
+        return kept_subgames(tree, OWN_DECISION, roots)
+
+
+def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
+    """A player's first, second, … decisions on every line of play.
+
+    Raises:
+      ValueError: if an infoset of the opponent lies on both sides of one.
+    """
+    acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
+    found: list[Decisions] = []
+    for level in range(int(number.max(initial=-1)) + 1):
+        roots = acts[number == level]
+        found.append(Decisions(roots, cut_at(tree, OWN_DECISION, roots).subgame))
+    return found
+
+
+def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
+    """How often a player has decided before each history where it decides; all of them by default."""
+    infoset = tree.infoset[player]
+    infoset = infoset[infoset >= 0] if histories is None else infoset[histories]
+    return tree.infosets[player].depth[infoset]
+
+
+def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:
+    """`[H]` the player's last decision before each history; every history must have one."""
+    above = tree.parent[histories]
+    while len(late := np.nonzero((tree.actor[above] & ACTOR_BIT[player]) == 0)[0]):
+        above[late] = tree.parent[above[late]]
+    return above.astype(np.int64)
+
+
+class Visits(NamedTuple):
+    """Where searches end.
+
+    Attributes:
+      histories: `[H]` leaves of lookaheads.
+      weights: `[H, K, K]` the probability that play under the average strategies gets to each of them and
+        chooses each pair of entries there.
+    """
+
+    histories: IntArray
+    weights: FloatArray
+
+
+def inside(look: Lookahead, player: int) -> BoolArray:
+    """`[Q]` which of a player's actions in the game lie between the roots and the limit."""
+    infosets, found = look.tree.infosets[player], look.treeplex[player].infoset
+    here = np.zeros(len(infosets), np.bool_)
+    here[found[found >= 0]] = True
+    return here[infosets.infoset[1:]]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AtLimit:
+    """What searches of one level found down to their limits; L lanes.
+
+    Attributes:
+      plan: both players' averages.
+      leaves: `[H]` where lookaheads end.
+      values: `[H, K, K]` there.
+    """
+
+    plan: Profile
+    leaves: IntArray
+    values: FloatArray
+
+    def joined(self, leaves: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
+        """These leaves and others, ascending, with their values."""
+        both = np.concatenate([self.leaves, leaves])
+        order = np.argsort(both, kind="stable")
+        return both[order], np.concatenate([self.values, values])[order]
+
+
+class Line:
+    """Nested search after one blueprint, all gadgets side by side: L lanes.
+
+    Attributes:
+      assembled: the blueprint with the decisions that were searched so far, and what the opponent was
+        found to do between them.
+      gap_max: `[L]` the largest NashConv of a search's game.
+      searches: `[L]` subgames that were searched.
+      value_seconds: spent in the value function.
+      visits: where searches ended, a batch each; None if nobody asks.
+    """
+
+    def __init__(
+        self,
+        tree: HistoryTree,
+        blueprint: Policy,
+        gadgets: Sequence[Gadget],
+        values: ValueFunction,
+        player: int,
+        depth: int,
+        settings: Settings,
+        *,
+        visits: bool,
+    ):
+        self.tree, self.player, self.depth, self.settings = tree, player, depth, settings
+        self.gadgets, self.values = tuple(gadgets), values
+        self.blueprint = spread(blueprint, gadgets)
+        self.assembled = self.blueprint
+        self.gap_max = np.zeros(len(gadgets))
+        self.searches = np.zeros(len(gadgets), np.int64)
+        self.seconds = self.value_seconds = 0.0
+        self.visits: list[Visits] | None = [] if visits else None
+        self._payoffs = 0  # searched since programs were dropped
+
+    def run(self, levels: Sequence[Decisions], report: Report) -> None:
+        """Searches at all decisions, part by part, and below a part before the next one.
+
+        Args:
+          levels: the player's decisions.
+          report: is told the number of subgames × iterations done.
+        """
+        begin, done = time.perf_counter(), 0
+
+        def told(subgames: int, iterations: int) -> None:
+            report(done + subgames * iterations)
+
+        def descend(number: int, subgames: IntArray, above: AtLimit | None) -> None:
+            nonlocal done
+            for part in self.parts(levels[number], subgames, first=number == 0):
+                where = levels[number].cut(self.tree, part)
+                found = self.search(where, above, functools.partial(told, len(part)))
+                done += len(part) * self.settings.iterations
+                below = subgames[:0]
+                if number + 1 < len(levels):
+                    below = self._below(levels[number + 1], where)
+                del where  # as long as the tree; what is searched below must not wait for it
+                if len(below):
+                    descend(number + 1, below, found)
+
+        if levels:
+            descend(0, np.arange(levels[0].num_subgames), None)
+        self.seconds = time.perf_counter() - begin
+
+    def _below(self, level: Decisions, where: Cut) -> IntArray:
+        """The subgames of the next decisions that lie below some of this one's."""
+        inside = where.root[level.roots] >= 0
+        found = np.unique(level.subgame[inside])
+        across = found[np.isin(found, level.subgame[~inside])]
+        if len(across):
+            root = int(level.roots[level.subgame == across[0]][0])
+            raise ValueError(
+                f"{self.tree.game.name}: the subgame at {self.tree.moves(root)} lies below two subgames of "
+                f"the decision before, which do not fit together ({self._most_payoffs()} payoffs); "
+                "expected a larger memory_limit"
+            )
+        return found
+
+    def parts(self, level: Decisions, subgames: IntArray, *, first: bool) -> list[IntArray]:
+        """Subgames that are searched together: as many as fit, and under the same gadgets.
+
+        Args:
+          level: the decisions.
+          subgames: some of theirs, ascending.
+          first: whether these are the first ones, which are unsafe where the opponent has not acted.
+        """
+        where = level.cut(self.tree, subgames)
+        acted = np.ones(where.num_subgames, np.bool_)
+        if first:
+            acted[:] = False
+            np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
+        size, most = self._count_payoffs(where).tolist(), self._most_payoffs()
+        found: list[IntArray] = []
+        for group in (np.nonzero(~acted)[0].tolist(), np.nonzero(acted)[0].tolist()):
+            part, total = list[int](), 0
+            for subgame in group:
+                if part and total + size[subgame] > most:
+                    found.append(subgames[part])
+                    part, total = [], 0
+                part.append(subgame)
+                total += size[subgame]
+            if part:
+                found.append(subgames[part])
+        return found
+
+    def _count_payoffs(self, where: Cut) -> IntArray:
+        """`[S]` payoffs of the subgames' lookaheads."""
+        tree = self.tree
+        leaves = limit_at_decisions(tree, where, self.depth, self.player)
+        ends = tree.terminals[where.root[tree.terminals] >= 0]
+        ends = ends[leaf_above(where, leaves)[ends] < 0]
+        count = np.zeros(where.num_subgames, np.int64)
+        for histories, payoffs in ((leaves, self.values.num_entries**2), (ends, 1)):
+            subgame = where.subgame[np.searchsorted(where.roots, where.root[histories])]
+            count += payoffs * np.bincount(subgame, minlength=len(count))
+        return count
+
+    def _drop_programs(self) -> None:
+        """Makes room once many payoffs were searched."""
+        if self._payoffs > PROGRAM_CELLS:
+            drop_programs()
+            self._payoffs = 0
+
+    def _most_payoffs(self) -> int:
+        return max(1, min(PART_CELLS, most_payoffs(self.settings.memory_limit)))
+
+    def search(
+        self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
+    ) -> AtLimit:
+        """Searches some subgames of one level, all at once.
+
+        Args:
+          where: at decisions of one level.
+          above: what the level above found, None at the first one.
+          report: is told the number of iterations done in each group of gadgets.
+          beside: what other searches of this level found; the result is theirs too.
+        """
+        leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
+        look = build_lookahead(where, leaves, self.values.num_entries)
+        values = self._values(leaves)
+        self._payoffs += values.size + len(look.terminals.value)
+        plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
+        here = prepare(look, values, self.player)
+        ranges = self.find_ranges(here, above, plan)
+        gadgets, acted = self.gadgets, self.tree.sequence[1 - self.player, where.roots] > 0
+        if above is None and not acted.any():
+            gadgets = (Unsafe(),) * len(gadgets)
+        found = solve_lookahead(here, ranges, plan, gadgets, self.settings, report)
+        plan = plan.with_bodies(look, found.strategy)
+        if self.visits is not None:
+            self.visits.append(self._count_visits(look, plan))
+        self.gap_max = np.maximum(self.gap_max, np.where(found.live, found.gap, 0).max(axis=0, initial=0))
+        self.searches += found.live.sum(axis=0)
+        self._assemble(look, plan.policy, found.live)
+        if beside is not None:
+            leaves, values = beside.joined(leaves, values)
+        self._drop_programs()
+        return AtLimit(plan, leaves, values)
+
+    def _values(self, leaves: IntArray) -> FloatArray:
+        begin = time.perf_counter()
+        values = leaf_values(self.values, self.tree, leaves, self.settings.dtype)
+        self.value_seconds += time.perf_counter() - begin
+        return values
+
+    def find_ranges(self, here: Prepared, above: AtLimit | None, fallback: Profile) -> Ranges:
+        """What the search above brings to the roots, or the blueprint if there was none."""
+        reach = root_reach(here.look, self.assembled)
+        if above is None:
+            return find_ranges(here, fallback, reach)
+        reached = here.look.cut.root[above.leaves] >= 0
+        inner = build_lookahead(here.look.cut, above.leaves[reached], here.look.num_entries)
+        return find_ranges(prepare(inner, above.values[reached], self.player), above.plan, reach)
+
+    def _count_visits(self, look: Lookahead, plan: Profile) -> Visits:
+        """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
+        rows = [
+            np.where(inside(look, p)[:, None], plan.policy.probabilities[p], self.assembled.probabilities[p])
+            for p in (0, 1)
+        ]
+        policy = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
+        chosen: list[FloatArray] = []
+        for player in (0, 1):
+            reach = policy.reach(player)[self.tree.sequence[player, look.leaves]]
+            state = np.searchsorted(plan.states[player], self.tree.infostate[player, look.leaves])
+            chosen.append(reach[:, None] * plan.choice[player][state])
+        lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
+        return Visits(look.leaves, self.tree.chance[look.leaves, None, None] * lanes)
+
+    def _assemble(self, look: Lookahead, plan: Policy, live: BoolArray) -> None:
+        """Takes over the decisions at the roots, and what the opponent was found to do below them."""
+        player, other = self.player, 1 - self.player
+        rows = [rows.copy() for rows in self.assembled.probabilities]
+        infosets = self.tree.infosets[player]
+        roots = look.roots[player]
+        infoset = np.unique(self.tree.infoset[player, look.cut.roots])
+        first = np.searchsorted(roots.infostate, self.tree.infostate[player, infosets.history[infoset]])
+        own = self.assembled.reach(player)[infosets.parent[infoset]] > 0
+        taken = own & live[roots.subgame[first]]
+        mask = np.zeros((len(infosets), taken.shape[1]), np.bool_)
+        mask[infoset] = taken
+        rows[player] = np.where(mask[infosets.infoset[1:]], plan.probabilities[player], rows[player])
+        rows[other] = np.where(inside(look, other)[:, None], plan.probabilities[other], rows[other])
+        self.assembled = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)

@@ -1,0 +1,212 @@
+"""Nested depth-limited search: at each own decision a player searches again in the current subgame.
+
+Kubíček, Lisý and Sandholm (2026), §8.1. A search is a function of the public history alone: it runs a
+fixed number of iterations from nothing. So it can be run wherever the player's own play leads, for all
+that the opponent may do, decision by decision, each of them a batch; and what comes out is a policy of the
+whole game whose exploitability is known.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from jax.typing import DTypeLike
+
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.batch import prior_name
+from jaxgadget.refining.refine import list_gadgets, stack_blueprints
+from jaxgadget.searching.limited import check_depth, search_settings, values_for
+from jaxgadget.searching.line import Line, Visits, decisions
+from jaxgadget.searching.value import ValueFunction
+from jaxgadget.solving.devices import Device
+from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.progress import progress_bar
+
+ITERATIONS = 3000
+"""As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
+
+EPSILON = 2e-2
+"""Likewise."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Nested:
+    """Blueprints with one player's decisions replaced by nested search.
+
+    Lanes run over gadgets, then blueprints. Values are in the searching player's utility.
+
+    Attributes:
+      player: who searches.
+      blueprint: the blueprints.
+      gadgets: at every search but the first, and there too where the opponent has acted before.
+      depth: moves of the players down to the limit.
+      num_entries: K, strategies of each player to choose from at the limit.
+      leaf: what the values at the limit come from.
+      policy: the assembled policies, a lane each.
+      blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
+      nested_exploitability: `[lanes]` the same for the assembled policy.
+      gap_max: `[lanes]` the largest NashConv of a search's game.
+      searches: `[lanes]` subgames that were searched.
+      game_value: bracket of player 0's value of the game.
+      iterations: of each search.
+      seconds: `[lanes]` a lane's share of the time.
+      value_seconds: of them, spent in the value function, all lanes together.
+      visits: for each blueprint, where its searches ended; nothing if that was not asked for.
+    """
+
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    depth: int
+    num_entries: int
+    leaf: str
+    policy: Policy
+    blueprint_exploitability: FloatArray
+    nested_exploitability: FloatArray
+    gap_max: FloatArray
+    searches: npt.NDArray[np.int64]
+    game_value: tuple[float, float]
+    iterations: int
+    seconds: FloatArray
+    value_seconds: float
+    visits: tuple[Visits, ...]
+
+    def __repr__(self) -> str:
+        return f"<Nested of {self.policy.tree.game.name}: {self.policy.num_lanes} lane(s)>"
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row for every gadget and blueprint."""
+        count, rows = self.blueprint.num_lanes, list[dict[str, Any]]()
+        for lane in range(self.policy.num_lanes):
+            gadget = self.gadgets[lane // count]
+            rows.append(
+                {
+                    "player": self.player,
+                    "blueprint": self.blueprint.labels[lane % count],
+                    "gadget": gadget.name,
+                    "prior": prior_name(gadget),
+                    "epsilon": gadget.epsilon,
+                    "depth": self.depth,
+                    "k": self.num_entries,
+                    "leaf": self.leaf,
+                    "blueprint_exploitability": self.blueprint_exploitability[lane],
+                    "nested_exploitability": self.nested_exploitability[lane],
+                    "gap_max": self.gap_max[lane],
+                    "searches": int(self.searches[lane]),
+                    "seconds": self.seconds[lane],
+                }
+            )
+        return pd.DataFrame(rows)
+
+
+def nested_search(
+    tree: HistoryTree,
+    blueprint: Policy | Sequence[Policy],
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    values: ValueFunction | Sequence[ValueFunction],
+    player: int = 0,
+    depth: int = 1,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = ITERATIONS,
+    dtype: DTypeLike = "float32",
+    value: tuple[float, float] | None = None,
+    memory_limit: int | None = None,
+    devices: Sequence[Device] | None = None,
+    visits: bool = True,
+    progress: bool | None = None,
+) -> Nested:
+    """Searches at every decision that a player's own play reaches, and evaluates what comes out.
+
+    The first search of a line of play is unsafe where the opponent has not acted (exact: its reach is 1);
+    else it has the blueprint's range, and alternative values from best responses, down to the limit, to the
+    blueprint continued by entry 0. Later ones take reach, range and values from the search before. Lookaheads
+    end at the first decisions of the player at least `depth` moves down. Large games call `jax.clear_caches`.
+
+    Args:
+      tree: the game's histories.
+      blueprint: profiles; what search does not reach stays theirs.
+      gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2).
+      values: at the limit; one value function, or one for each blueprint.
+      player: who searches, 0 or 1.
+      depth: D, at least that many moves of the players down to the limit.
+      algorithm: a regret-matching rule, as in `refine`.
+      iterations: of every search.
+      dtype: of the solves.
+      value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
+      memory_limit: bytes a solve may take on each device: subgames go part by part.
+      devices: over which lanes are spread.
+      visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
+      progress: show a bar; by default if it takes two seconds and somebody watches.
+
+    Raises:
+      ValueError: for bad arguments, a value function that returns no numbers, gadgets that look at the
+        trunk, or a game in which an infoset of the opponent lies on both sides of a decision.
+    """
+    check_whole(tree)
+    check_player(player)
+    check_value(value, tree)
+    profiles = stack_blueprints(blueprint).on(tree)
+    settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, devices)
+    asked = list_gadgets(gadgets, exact=False)
+    leaf, depth = values_for(values, profiles), check_depth(depth)
+    levels = decisions(tree, player)
+    found: list[Line] = []
+    work = sum(level.num_subgames for level in levels) * iterations
+    with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
+        for number, one in enumerate(leaf):
+            line = Line(tree, profiles.lane(number), asked, one, player, depth, settings, visits=visits)
+            line.run(levels, lambda done, before=number * work: report(before + done))
+            found.append(line)
+    return _collect(found, profiles, game_value(tree, progress=progress) if value is None else value)
+
+
+def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]) -> Nested:
+    """All blueprints' lanes in order, evaluated in the full game."""
+    first, blueprints, gadgets = lines[0], profiles.num_lanes, len(lines[0].gadgets)
+    player, other = first.player, 1 - first.player
+
+    def by_gadget(arrays: Sequence[Any]) -> Any:
+        """Arrays `[…, gadgets]`, one a blueprint → `[…, gadgets × blueprints]`."""
+        stacked = np.stack(arrays, axis=-1)
+        return stacked.reshape(*stacked.shape[:-2], gadgets * blueprints)
+
+    searched = by_gadget([line.assembled.probabilities[player] for line in lines])
+    kept = np.tile(profiles.probabilities[other], (1, gadgets))
+    labels = tuple(lines[b].assembled.labels[g] for g in range(gadgets) for b in range(blueprints))
+    policy = Policy(profiles.tree, (searched, kept) if player == 0 else (kept, searched), labels)
+    return Nested(
+        player=player,
+        blueprint=profiles,
+        gadgets=first.gadgets,
+        depth=first.depth,
+        num_entries=first.values.num_entries,
+        leaf=getattr(first.values, "name", type(first.values).__name__),
+        policy=policy,
+        blueprint_exploitability=np.tile(exploitability(profiles, player, value=value), gadgets),
+        nested_exploitability=exploitability(policy, player, value=value),
+        gap_max=by_gadget([line.gap_max for line in lines]),
+        searches=by_gadget([line.searches for line in lines]),
+        game_value=value,
+        iterations=first.settings.iterations,
+        seconds=by_gadget([np.full(gadgets, line.seconds / gadgets) for line in lines]),
+        value_seconds=sum(line.value_seconds for line in lines),
+        visits=tuple(_join_visits(line) for line in lines),
+    )
+
+
+def _join_visits(line: Line) -> Visits:
+    """Of all searches of a line; none of a player who never acts."""
+    size = line.values.num_entries
+    none = Visits(np.zeros(0, np.int64), np.zeros((0, size, size)))
+    return Visits(*map(np.concatenate, zip(none, *(line.visits or ()), strict=True)))

@@ -1,0 +1,345 @@
+"""Portfolios: K strategies for the rest of the game, from which a player chooses at a depth limit.
+
+A portfolio is a `Policy` with K lanes: player p's entry k is lane k of `probabilities[p]`, entry 0 the
+blueprint. The two players' entries are independent of each other, so a lane is no profile to be played.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from jaxgadget.games.game import BoolArray, FloatArray
+from jaxgadget.policy.blueprints import make_blueprints
+from jaxgadget.policy.evaluate import best_response, normalise_rows
+from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.solve import cfr_checkpoints
+from jaxgadget.searching.value import check_entries
+from jaxgadget.solving.drive import MOST_ITERATIONS
+from jaxgadget.tree.history import HistoryTree, check_whole
+
+SIZE = 10
+"""K if nothing is said; the refinement paper's."""
+FACTOR = 10.0
+"""By how much an action class is favoured; Brown, Sandholm and Amos's."""
+CHECKPOINT_ITERATIONS = 1000
+"""Length of the run of CFR+ whose averages are `checkpoints`."""
+
+FORMS = "blueprint, biased[:FACTOR], checkpoints[:ITERATIONS], draws[:ALPHA] or best-responses"
+"""Every form of an entry."""
+DEFAULT_ENTRIES = ("blueprint", "biased", "best-responses")
+"""What only the blueprint and the rules decide."""
+
+Entry: TypeAlias = tuple[str, FloatArray]
+"""A player's continuation strategy: what it is, and `[Q]` its probabilities."""
+
+
+class _Kind(NamedTuple):
+    """An entry spec taken apart: what stands before the colon, and the number (0 if it takes none)."""
+
+    name: str
+    number: float
+
+
+NUMBERS = {
+    "blueprint": None,
+    "biased": FACTOR,
+    "checkpoints": float(CHECKPOINT_ITERATIONS),
+    "draws": 1.0,
+    "best-responses": None,
+}
+"""What may stand before the colon, and the number if there is none."""
+
+
+def make_portfolio(
+    blueprint: Policy,
+    entries: Sequence[str] = DEFAULT_ENTRIES,
+    *,
+    size: int = SIZE,
+    seed: int = 0,
+    progress: bool | None = None,
+) -> Policy:
+    """A portfolio of exactly `size` entries a player, made from a blueprint.
+
+    The kinds share the places after the blueprint's fairly: one each in turn, until all places are taken;
+    a kind that has no more to give is passed over. Entries stand in the order of `entries`:
+
+    - `blueprint`: always first.
+    - `biased[:FACTOR]`: for every action class the blueprint with the class's probabilities times FACTOR, by
+      default 10, renormalised (Brown, Sandholm and Amos 2018). A class is an action id of the game; of more
+      ids than places, neighbouring ones are grouped evenly into as many classes as places, two at least.
+      Ids that a player never has beside others are left out, for that player.
+    - `checkpoints[:ITERATIONS]`: averages of one run of CFR+ on the whole game, by default of 1,000
+      iterations, after numbers of iterations that grow by a constant factor up to the last.
+    - `draws[:ALPHA]`: Dirichlet(ALPHA) rows, by default uniform on the simplex.
+    - `best-responses`: one after the other, each a pure best response in the whole game to the mix of all
+      entries that the other player has so far, one drawn evenly before play.
+
+    The default is what the blueprint and the rules alone decide. Best responses matter most: nested
+    search with exact leaves on Goofspiel 4 and Liar's Dice 1×4 was nearly always more exploitable with draws
+    in their place. Checkpoints are left out as late ones are almost an equilibrium, which search then finds
+    however poor the blueprint is; add them where the game can be solved and that is welcome.
+
+    Args:
+      blueprint: one lane.
+      entries: specs as above, each at most once.
+      size: K; 1 is the blueprint alone.
+      seed: of the draws, a whole number ≥ 0.
+      progress: as in `solve`.
+
+    Returns:
+      A policy with `size` lanes; a label names both players' entries if they differ.
+
+    Raises:
+      ValueError: if an argument is out of range, the blueprint has several lanes, a spec is unknown, or
+        the kinds cannot fill all places.
+    """
+    check_policy(blueprint, "blueprint")
+    check_whole(blueprint.tree)
+    if blueprint.num_lanes != 1:
+        raise ValueError(
+            f"blueprint has {blueprint.num_lanes} lanes {list(blueprint.labels[:3])}: expected one, such as "
+            "blueprint.lane(0)"
+        )
+    size = check_entries(size, "size")
+    return _fill(blueprint, _parse(entries), size, _check_seed(seed), progress)
+
+
+def _fill(blueprint: Policy, kinds: Sequence[_Kind], size: int, seed: int, progress: bool | None) -> Policy:
+    """The portfolio of so many entries, the blueprint and some of each kind."""
+    shares = [_shares(blueprint.tree, player, kinds, size - 1) for player in (0, 1)]
+    made: tuple[list[Entry], list[Entry]] = ([], [])
+    for player in (0, 1):
+        made[player].append((f"blueprint {blueprint.labels[0]}", blueprint.probabilities[player][:, 0]))
+    for place, kind in enumerate(kinds):
+        counts = (shares[0][place], shares[1][place])
+        new = _make(blueprint, kind, counts, made, seed, progress)
+        for player in (0, 1):
+            made[player].extend(new[player])
+    first, second = (np.stack([rows for _, rows in made[player]], axis=1) for player in (0, 1))
+    names = zip(*([name for name, _ in made[player]] for player in (0, 1)), strict=True)
+    return Policy(blueprint.tree, (first, second), tuple(a if a == b else f"{a} | {b}" for a, b in names))
+
+
+def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Policy:
+    """A policy with the probabilities of some actions multiplied and rows renormalised, in all lanes.
+
+    Args:
+      policy: what is biased, both players alike.
+      actions: action ids; infosets with none of them, or with nothing else, stay as they are.
+      factor: positive; below 1 it is against the actions.
+
+    Raises:
+      ValueError: if the factor is not a positive number.
+    """
+    check_policy(policy)
+    factor = _check_factor(factor)
+    pair: list[FloatArray] = []
+    for player, rows in enumerate(policy.probabilities):
+        infosets = policy.tree.infosets[player]
+        weight = np.where(np.isin(infosets.action[1:], np.asarray(actions, int)), factor, 1.0)
+        changed = normalise_rows(rows * weight[:, None], infosets.infoset[1:])
+        pair.append(np.where(_tilts(policy.tree, player, actions)[:, None], changed, rows))
+    labels = tuple(f"{label} biased to {_ids(actions)}" for label in policy.labels)
+    return Policy(policy.tree, (pair[0], pair[1]), labels)
+
+
+def _check_seed(seed: object) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise ValueError(f"seed={seed!r}: expected a whole number >= 0")
+    return int(seed)
+
+
+def _check_factor(factor: Any) -> float:
+    number = isinstance(factor, float | int | np.floating | np.integer) and not isinstance(factor, bool)
+    value = float(factor) if number else math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
+    return value
+
+
+def _parse(entries: object) -> list[_Kind]:
+    """Entry specs taken apart, all but `blueprint`, which comes first."""
+    if isinstance(entries, str) or not isinstance(entries, Sequence):
+        raise ValueError(f"entries={entries!r}: expected a list of {FORMS}")
+    kinds: list[_Kind] = []
+    for text in entries:
+        name, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
+        if name not in NUMBERS:
+            own = isinstance(text, Policy)
+            more = (
+                "; put your own policies behind it by Policy.stack([make_portfolio(…), policy])"
+                if own
+                else ""
+            )
+            raise ValueError(f"entries: {text!r} is unknown; expected {FORMS}{more}")
+        usual = NUMBERS[name]
+        if colon and usual is None:
+            raise ValueError(f"entries: {text!r} takes no number; expected {name!r}")
+        kinds.append(_Kind(name, _number(text, rest) if colon else usual or 0.0))
+    repeated = next((kind.name for i, kind in enumerate(kinds) if kind in kinds[:i]), None)
+    if repeated is not None:
+        raise ValueError(f"entries={entries!r}: {repeated!r} stands there twice; expected it once")
+    if not kinds or kinds[0].name != "blueprint":
+        raise ValueError(f"entries={entries!r}: expected 'blueprint' first")
+    return kinds[1:]
+
+
+def _number(text: str, rest: str) -> float:
+    """What follows the colon of an entry spec."""
+    try:
+        value = float(rest)
+    except ValueError:
+        value = math.nan
+    if not (math.isfinite(value) and value > 0):
+        raise ValueError(f"entries: {text!r} has {rest!r}, expected a positive number, such as {FACTOR:g}")
+    if text.startswith("checkpoints") and (value != int(value) or value > MOST_ITERATIONS):
+        raise ValueError(
+            f"entries: {text!r} has {rest!r}, expected a whole number of iterations up to {MOST_ITERATIONS}"
+        )
+    return value
+
+
+def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], places: int) -> list[int]:
+    """How many entries of each kind a player gets: one each in turn, while it has more to give."""
+    shares = [0] * len(kinds)
+    full = [False] * len(kinds)
+    while sum(shares) < places:
+        if all(full):
+            raise ValueError(
+                f"size={places + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
+                f"{sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
+                "'best-responses', or lower the size"
+            )
+        for place, kind in enumerate(kinds):
+            full[place] = _can_give(tree, player, kind, shares[place] + 1) < shares[place] + 1
+            if not full[place] and sum(shares) < places:
+                shares[place] += 1
+    return shares
+
+
+def _can_give(tree: HistoryTree, player: int, kind: _Kind, count: int) -> int:
+    """How many of `count` entries of a kind there are for a player."""
+    if kind.name == "biased":
+        return min(count, len(_own_ids(tree, player)))
+    return min(count, int(kind.number)) if kind.name == "checkpoints" else count
+
+
+def _make(
+    blueprint: Policy,
+    kind: _Kind,
+    counts: tuple[int, int],
+    made: tuple[list[Entry], list[Entry]],
+    seed: int,
+    progress: bool | None,
+) -> tuple[list[Entry], list[Entry]]:
+    """Both players' entries of a kind, so many each, after those made so far."""
+    tree = blueprint.tree
+    if kind.name == "best-responses":
+        return _best_responses(blueprint, counts, made)
+    if kind.name == "biased":
+        first, second = (_biased(blueprint, player, counts[player], kind.number) for player in (0, 1))
+        return first, second
+    if kind.name == "draws":
+        policies = [
+            make_blueprints(tree, f"draws:{count}:{kind.number!r}", seed=seed) if count else None
+            for count in counts
+        ]
+    else:
+        # One run for both players; the last lanes of each are its own.
+        iterations = [_spread(int(kind.number), count) for count in counts]
+        together = sorted({n for numbers in iterations for n in numbers})
+        run = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress) if together else None
+        policies = [
+            Policy.stack([run.lane(together.index(n)) for n in numbers]) if run and numbers else None
+            for numbers in iterations
+        ]
+    first, second = (
+        [] if policy is None else list(zip(policy.labels, policy.probabilities[player].T, strict=True))
+        for player, policy in enumerate(policies)
+    )
+    return first, second
+
+
+def _biased(blueprint: Policy, player: int, count: int, factor: float) -> list[Entry]:
+    found: list[Entry] = []
+    for ids in _classes(blueprint.tree, player, count):
+        rows = biased(blueprint, ids, factor).probabilities[player][:, 0]
+        found.append((f"biased:{factor:g} to {_ids(ids)}", rows))
+    return found
+
+
+def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]]:
+    """So many action classes of a player, each of which some infoset has beside other actions."""
+    ids = _own_ids(tree, player)
+    if count >= len(ids):
+        return [(action,) for action in ids]
+    groups = [tuple(part.tolist()) for part in np.array_split(np.asarray(ids), max(count, 2))][:count]
+    if all(_tilts(tree, player, group).any() for group in groups):
+        return groups
+    return [(ids[place],) for place in np.linspace(0, len(ids) - 1, count).round().astype(int)]
+
+
+def _own_ids(tree: HistoryTree, player: int) -> list[int]:
+    """The action ids that a player has somewhere beside others, ascending."""
+    infosets = tree.infosets[player]
+    chosen = infosets.num_actions[infosets.infoset[1:]] > 1
+    return np.unique(infosets.action[1:][chosen]).tolist()
+
+
+def _tilts(tree: HistoryTree, player: int, actions: Sequence[int]) -> BoolArray:
+    """`[Q]` whether the infoset of a row has some of the actions beside others."""
+    infosets = tree.infosets[player]
+    inside = np.isin(infosets.action[1:], np.asarray(actions, int))
+    count = np.bincount(infosets.infoset[1:], weights=inside, minlength=len(infosets))
+    return ((count > 0) & (count < infosets.num_actions))[infosets.infoset[1:]]
+
+
+def _ids(actions: Sequence[int]) -> str:
+    """Action ids in a label: `3`, `2-4` or `0,3`."""
+    ids = [int(action) for action in actions]
+    if len(ids) > 1 and ids == list(range(ids[0], ids[-1] + 1)):
+        return f"{ids[0]}-{ids[-1]}"
+    return ",".join(map(str, ids))
+
+
+def _spread(last: int, count: int) -> list[int]:
+    """So many different numbers of iterations up to the last one, each as many times the one before."""
+    found: list[int] = []
+    for nth in range(1, count + 1):
+        least = found[-1] + 1 if found else 1
+        found.append(min(max(round(last ** (nth / count)), least), last - (count - nth)))
+    return found
+
+
+def _best_responses(
+    blueprint: Policy, counts: tuple[int, int], made: tuple[list[Entry], list[Entry]]
+) -> tuple[list[Entry], list[Entry]]:
+    """So many responses to the mixes of what was made before, each answering the earlier ones too."""
+    tree, new = blueprint.tree, (list[Entry](), list[Entry]())
+    for nth in range(1, max(counts) + 1):
+        first, second = (_even_mix(blueprint, player, made[player] + new[player]) for player in (0, 1))
+        mixes = Policy(tree, (first[:, None], second[:, None]), ("even mix",))
+        for player in (0, 1):
+            if nth <= counts[player]:
+                rows = best_response(mixes, player).policy.probabilities[player][:, 0]
+                new[player].append((f"best response {nth}", rows))
+    return new
+
+
+def _even_mix(blueprint: Policy, player: int, entries: Sequence[Entry]) -> FloatArray:
+    """`[Q]` the policy of a player that draws an entry evenly before play and keeps to it.
+
+    At an infoset an entry counts by its own reach; where none gets there, all count alike.
+    """
+    rows = np.stack([rows for _, rows in entries], axis=1)
+    others = np.repeat(blueprint.probabilities[1 - player], len(entries), axis=1)
+    pair = (rows, others) if player == 0 else (others, rows)
+    reach = Policy(blueprint.tree, pair, tuple(name for name, _ in entries)).reach(player)
+    infosets = blueprint.tree.infosets[player]
+    reached = (reach[infosets.parent].sum(axis=1) > 0)[infosets.infoset[1:]]
+    weight = np.where(reached[:, None], reach[1:], rows)
+    return normalise_rows(weight.sum(axis=1), infosets.infoset[1:])

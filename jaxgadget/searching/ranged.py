@@ -1,0 +1,309 @@
+"""Values at a depth limit that depend on the ranges, as a payoff operator.
+
+As in DeepStack (Moravčík et al. 2017) and ReBeL (Brown et al. 2020): both players' ranges at the limit go
+in, counterfactual values of all infostates there come out, in every update of CFR. `solve_trunk` runs it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, Protocol, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial, all_leaves
+
+from jaxgadget.games.game import FloatArray, IntArray, dense_ids
+from jaxgadget.kernels.cfr import State, averages, start, step
+from jaxgadget.kernels.payoff import MatrixPayoff, build_payoff
+from jaxgadget.kernels.regret import Rule, find_rule
+from jaxgadget.kernels.rows import Sums, build_sums, take_rows
+from jaxgadget.searching.limited import one_each
+from jaxgadget.searching.lookahead import Lookahead
+from jaxgadget.searching.value import ValueFunction, leaf_values
+from jaxgadget.solving.decomposition import (
+    ForestPayoff,
+    RootSums,
+    forest_payoff,
+    played_values,
+    trunk_problem,
+)
+from jaxgadget.solving.drive import check_iterations
+from jaxgadget.tree.cut import Cut
+from jaxgadget.tree.forest import Roots, build_forest, find_roots
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.sequence import Entries
+from jaxgadget.tree.trunk import build_trunk
+
+Pair: TypeAlias = tuple[jax.Array, jax.Array]
+"""Arrays of player 0 and player 1."""
+
+RangeFunction: TypeAlias = Callable[[Pair], Pair]
+"""Both players' ranges → both players' values; see `RangeValues`."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Limit:
+    """A depth limit, as a value function must know it: H leaf histories, R_p leaf infostates of player p.
+
+    Attributes:
+      cut: `cut.roots` are the leaf histories `[H]`, `cut.subgame` `[H]` their public states: which of them
+        belong together by common knowledge.
+      roots: both players' leaf infostates `[R_p]`: ids, public states, and the tree's sequences above.
+      row: for both players `[H]`, which leaf infostate each leaf history is in.
+      dtype: of ranges and values.
+    """
+
+    cut: Cut
+    roots: tuple[Roots, Roots]
+    row: tuple[IntArray, IntArray]
+    dtype: np.dtype[Any]
+
+    @staticmethod
+    def of(where: Cut, dtype: np.dtype[Any]) -> Limit:
+        """The limit whose leaf histories are the roots of a cut."""
+        (first, row), (second, column) = (find_roots(where, player) for player in (0, 1))
+        here = where.roots
+        return Limit(cut=where, roots=(first, second), row=(row[here], column[here]), dtype=dtype)
+
+    @property
+    def tree(self) -> HistoryTree:
+        """The game's histories, perhaps only down to the limit."""
+        return self.cut.tree
+
+    def infostate(self, player: int, row: int) -> str:
+        """The game's name of a leaf infostate."""
+        history = int(self.cut.roots[np.argmax(self.row[player] == row)])
+        return self.tree.game.infostate_string(player, self.tree.moves(history))
+
+    def matrix(self, weight: FloatArray | None = None) -> Entries:
+        """`[R_0, R_1]` between leaf infostates: the sum of chance's reach × weight over their histories.
+
+        Args:
+          weight: `[H]` or `[H, L]`; by default 1, which gives chance's reach.
+
+        Returns:
+          A sparse matrix: `row`, `column` and `value` `[m]` (or `[m, L]`) of its cells, and its `shape`.
+        """
+        chance = self.tree.chance[self.cut.roots]
+        weighted = chance if weight is None else (chance * weight.T).T
+        shape = (len(self.roots[0]), len(self.roots[1]))
+        pair, count = dense_ids(self.row[0] * shape[1] + self.row[1])
+        row, column = np.empty(count, np.int64), np.empty(count, np.int64)
+        row[pair], column[pair] = self.row
+        value = np.zeros((count, *weighted.shape[1:]))
+        np.add.at(value, pair, weighted)
+        return Entries(row=row, column=column, value=value, shape=shape)
+
+
+class RangeValues(Protocol):
+    """A value function that depends on the ranges: called once with a limit, it gives a `RangeFunction`.
+
+    That function is traced by JAX inside CFR's loop, so it computes with `jax.numpy`. It takes one argument,
+    the pair of ranges `(r_0 [R_0, L], r_1 [R_1, L])`, and gives the pair `(v_0 [R_0, L], v_1 [R_1, L])`, rows
+    in the order of `limit.roots`, L lanes that share nothing, of any floating type.
+
+    - `r_p[s]` is player p's own reach of its infostate s: the product of the probabilities of its own
+      actions. A range is no distribution, and may be 0 everywhere in a public state.
+    - `v_p[s]` is the counterfactual value of s in p's own utility: the sum over the histories h in s of
+      chance's reach of h × the other player's range there × what p gets from h on, in units of the payoff
+      (less half of the game's constant). Own reach is not counted, and matters only for how play goes on.
+      In a zero-sum game `Σ r_0·v_0 + Σ r_1·v_1 = 0`; nothing here demands it.
+
+    The arrays of a function that is a pytree, such as `jax.tree_util.Partial(apply, weights)`, are arguments
+    of the compiled loop, and functions that differ in nothing else share it. Those of a closure are constants
+    in it, and every closure compiles its own.
+
+    An object may say `num_lanes` = L, else it is 1; and `linear` = True, if each player's values are a fixed
+    matrix times the other's range: then the depth-limited game is a matrix game and has a certified gap.
+    That is taken at its word: said of other values, the gap certifies nothing.
+    """
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        """The function for a limit; JAX computes in `limit.dtype` meanwhile."""
+        ...
+
+
+def check_unary(name: str, function: Callable[..., Any], argument: str) -> None:
+    """ValueError if a function cannot be called with one argument alone; one without a signature passes."""
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return
+    try:
+        signature.bind(None)
+    except TypeError:
+        raise ValueError(f"{name} has arguments {signature}: expected one, {argument}") from None
+
+
+def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunction:
+    """What values say at a limit, as a pytree, its shapes checked; call inside `precision(limit.dtype)`.
+
+    Raises:
+      ValueError: if it is no function, or gives something else than both players' values.
+    """
+    found = values(limit)
+    if not callable(found):
+        raise ValueError(f"values={values!r} gave {found!r}: expected a function of both players' ranges")
+    check_unary(f"what values={values!r} gave", found, "the pair of ranges")
+    function = Partial(found) if all_leaves([found]) else found
+    first, second = (jax.ShapeDtypeStruct((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
+    answer: Any = jax.eval_shape(function, (first, second))
+    parts = list(answer) if isinstance(answer, tuple | list) else [answer]
+    if [part.shape for part in parts] != [first.shape, second.shape]:
+        raise ValueError(
+            f"values={values!r} gave shapes {[part.shape for part in parts]}: expected {first.shape} and "
+            f"{second.shape}, [leaf infostates, lanes] of both players"
+        )
+    for part in parts:
+        if not jnp.issubdtype(part.dtype, jnp.floating):
+            raise ValueError(f"values={values!r} gave {part.dtype}: expected floating-point numbers")
+    return function
+
+
+# --- the operator -------------------------------------------------------------------------
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RangedPayoff:
+    """The payoff of a lookahead with K = 1, with values for the ranges at its limit.
+
+    Attributes:
+      weighting: the solve's rule, whose weights the sums of values have.
+      outside: the payoff of terminals before the limit.
+      function: a `RangeFunction`, as a pytree.
+      sequence: for both players `[R]` the sequence of each leaf infostate.
+      linked: for both players, sums over leaf infostates into sequences.
+    """
+
+    weighting: Rule = dataclasses.field(metadata={"static": True})
+    outside: MatrixPayoff
+    function: Any
+    sequence: Pair
+    linked: tuple[Sums, Sums]
+
+    def gradient(self, player: int, reach: Pair, state: RootSums) -> tuple[jax.Array, RootSums]:
+        """See `Payoff`; `state` gains the player's values, until one is not finite: then it stays so."""
+        ranges = take_rows(reach[0], self.sequence[0]), take_rows(reach[1], self.sequence[1])
+        values = self.function(ranges)[player].astype(reach[player].dtype)
+        outside, _ = self.outside.gradient(player, reach, None)
+        after = state.add(player, values, self.weighting)
+        fine = jnp.isfinite(state.total[0]).all() & jnp.isfinite(state.total[1]).all()
+        kept = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
+        return outside + self.linked[player](values), kept
+
+
+def ranged_payoff(look: Lookahead, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
+    """Puts a lookahead's payoff on the device; call inside `precision(limit.dtype)`.
+
+    Args:
+      look: with K = 1, so that nobody chooses at the limit.
+      limit: its leaves.
+      function: see `function_at`.
+      weighting: the rule that it will be solved with.
+    """
+    sequence: list[jax.Array] = []
+    linked: list[Sums] = []
+    for player in (0, 1):
+        place = np.empty(len(limit.roots[player]), np.int64)
+        place[limit.row[player]] = look.below[player][:, 0]
+        total = look.treeplex[player].num_sequences
+        sequence.append(jax.device_put(place.astype(np.int32)))
+        linked.append(build_sums(place, np.ones(len(place), np.bool_), total, limit.dtype))
+    return RangedPayoff(
+        weighting=weighting,
+        outside=build_payoff(look.terminals, limit.dtype),
+        function=function,
+        sequence=(sequence[0], sequence[1]),
+        linked=(linked[0], linked[1]),
+    )
+
+
+def no_sums(limit: Limit, num_lanes: int) -> RootSums:
+    """The state of a `RangedPayoff` before the first update."""
+    first, second = (jnp.zeros((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
+    none, zero = jnp.zeros((), jnp.int32), jnp.zeros((), limit.dtype)
+    return RootSums(updates=(none, none), weight=(zero, zero), total=(first, second))
+
+
+# --- values -------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FixedValues:
+    """Values of histories that do not depend on the ranges: K = 1 of multi-valued states.
+
+    Attributes:
+      values: with a single entry, such as `ExactValues(blueprint)`; several make a lane each.
+    """
+
+    values: ValueFunction | Sequence[ValueFunction]
+    linear: ClassVar[bool] = True
+
+    @property
+    def num_lanes(self) -> int:
+        """L."""
+        return len(self.values) if isinstance(self.values, Sequence) else 1
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        """See `RangeValues`.
+
+        Raises:
+          ValueError: for value functions of several entries, of another game, or that give no numbers.
+        """
+        several = one_each(self.values, self.num_lanes)
+        if several[0].num_entries != 1:
+            raise ValueError(
+                f"values={several[0]!r} has {several[0].num_entries} entries: expected one, as in "
+                "ExactValues(blueprint), since nobody chooses at the limit"
+            )
+        found = [leaf_values(one, limit.tree, limit.cut.roots)[:, 0, 0] for one in several]
+        weight = found[0] if len(found) == 1 else np.stack(found, axis=1)
+        return Partial(_multiplied, build_payoff(limit.matrix(weight), limit.dtype))
+
+
+def _multiplied(matrix: MatrixPayoff, ranges: Pair) -> Pair:
+    return matrix.gradient(0, ranges, None)[0], matrix.gradient(1, ranges, None)[0]
+
+
+@dataclasses.dataclass(frozen=True)
+class ResolvedValues:
+    """Values of an equilibrium below the limit, solved anew for all ranges: CFR-D (`jaxgadget.cfr_d`).
+
+    Attributes:
+      iterations: of CFR below the limit, each time.
+      algorithm: its name, or a `Rule`.
+    """
+
+    iterations: int
+    algorithm: str | Rule = "cfr+"
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        """See `RangeValues`.
+
+        Raises:
+          ValueError: for a truncated tree, an unknown algorithm, or a number out of range.
+        """
+        counts, rule = (check_iterations(self.iterations),), find_rule(self.algorithm)
+        forest = build_forest(limit.tree, limit.cut, padded=False)
+        problem = trunk_problem(
+            forest, build_trunk(forest), iterations=counts, rule=rule, weighting=rule, dtype=limit.dtype
+        )
+        first, second = (jax.device_put(np.arange(len(roots), dtype=np.int32)) for roots in limit.roots)
+        return Partial(_resolved, dataclasses.replace(forest_payoff(problem), link=(first, second)))
+
+
+def _resolved(payoff: ForestPayoff, ranges: Pair) -> Pair:
+    """As `ForestPayoff.root_values`, of both players at once."""
+    problem = payoff.subgames(ranges)
+
+    def advance(_: jax.Array, state: State) -> State:
+        return step(problem, payoff.rule, state)
+
+    solved = jax.lax.fori_loop(0, payoff.iterations[0], advance, start(problem))
+    strategy = averages(problem, solved.strategy_sum)
+    return played_values(problem, strategy, 0), played_values(problem, strategy, 1)

@@ -1,0 +1,135 @@
+"""A player that searches at every decision of its matches, for games too large to search everywhere."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.policy.player import PolicyPlayer
+from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.refining.refine import list_gadgets
+from jaxgadget.searching.limited import check_depth, search_settings, values_for
+from jaxgadget.searching.line import AtLimit, Decisions, Line, decision_above, decisions, own_moves
+from jaxgadget.searching.nested import ITERATIONS
+from jaxgadget.searching.value import ValueFunction
+from jaxgadget.tree.history import HistoryTree, check_whole
+
+
+class _Seat(NamedTuple):
+    """What was searched in one seat so far.
+
+    Attributes:
+      line: the search.
+      levels: its decisions.
+      searched: for each level `[S]` which subgames were.
+      found: for each level what their searches found.
+    """
+
+    line: Line
+    levels: list[Decisions]
+    searched: list[BoolArray]
+    found: list[AtLimit | None]
+
+
+class SearchPlayer:
+    """Nested search as a `Player`: what all pending games of a step ask for is searched in one batch.
+
+    Searches are those of `nested_search` and are kept, so that a subgame is searched once however many
+    matches come there; what the search above a subgame has to bring is searched first. A search is a
+    function of the public history, but for the last bits of numbers: these depend on what else is in the
+    batch, and iterations can enlarge that. One object plays the same way for its whole life. As in
+    `nested_search`, compiled programs are dropped now and then in large games.
+    """
+
+    def __init__(
+        self,
+        blueprint: Policy,
+        gadget: Gadget,
+        *,
+        values: ValueFunction,
+        depth: int = 1,
+        algorithm: str | Rule = "cfr+",
+        iterations: int = ITERATIONS,
+        dtype: DTypeLike = "float32",
+        memory_limit: int | None = None,
+    ):
+        """Takes what every search needs; nothing is searched before a match asks for it.
+
+        Args:
+          blueprint: one lane: both players', and what is played where search says nothing.
+          gadget: at every search but the first, as in `nested_search`.
+          values: at the limit.
+          depth: D, at least that many moves of the players down to the limit.
+          algorithm: a regret-matching rule.
+          iterations: of every search.
+          dtype: of the solves.
+          memory_limit: bytes that a solve may take.
+
+        Raises:
+          ValueError: for bad arguments.
+        """
+        check_policy(blueprint)
+        if blueprint.num_lanes != 1:
+            raise ValueError(f"blueprint: {blueprint.num_lanes} lanes; expected one, such as policy.lane(0)")
+        self.blueprint, self.depth = blueprint, check_depth(depth)
+        self.gadgets = list_gadgets(gadget, exact=False)
+        if len(self.gadgets) != 1:
+            raise ValueError(f"gadget: {len(self.gadgets)} gadgets; expected one")
+        (self.values,) = values_for(values, blueprint)
+        self._settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, None)
+        self._seats: dict[int, _Seat] = {}
+
+    def __repr__(self) -> str:
+        count = {player: self.searches(player) for player in sorted(self._seats)}
+        return f"<SearchPlayer of {self.blueprint.tree.game.name}: subgames searched by seat {count}>"
+
+    def searches(self, player: int) -> int:
+        """How many subgames were searched in one seat so far."""
+        seat = self._seats.get(player)
+        return 0 if seat is None else sum(int(level.sum()) for level in seat.searched)
+
+    def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:
+        """As `Player` says.
+
+        Raises:
+          ValueError: if the tree is of another game, truncated or not the one of the first call, or as
+            `nested_search` does.
+        """
+        check_whole(tree)
+        blueprint = self.blueprint.on(tree)
+        if player not in self._seats:
+            levels = decisions(tree, player)
+            how = (self.values, player, self.depth, self._settings)
+            line = Line(tree, blueprint, self.gadgets, *how, visits=False)
+            missing = [np.zeros(level.num_subgames, np.bool_) for level in levels]
+            self._seats[player] = _Seat(line, levels, missing, [None] * len(levels))
+        seat = self._seats[player]
+        if seat.line.tree is not tree:
+            raise ValueError("tree: this SearchPlayer plays in another tree of the game; make one for each")
+        number = own_moves(tree, player, histories)
+        for level in np.unique(number).tolist():
+            _search(seat, level, histories[number == level])
+        return PolicyPlayer(seat.line.assembled).action_probabilities(tree, player, histories)
+
+
+def _search(seat: _Seat, level: int, histories: IntArray) -> None:
+    """Searches the subgames of decisions of one level, unless they were, after those above them."""
+    line, where = seat.line, seat.levels[level]
+    subgames = np.unique(where.subgame[np.searchsorted(where.roots, histories)])
+    missing = subgames[~seat.searched[level][subgames]]
+    if len(missing) == 0:
+        return
+    if level > 0:
+        roots = where.roots[np.isin(where.subgame, missing)]
+        _search(seat, level - 1, np.unique(decision_above(line.tree, line.player, roots)))
+    above = seat.found[level - 1] if level > 0 else None
+    for part in line.parts(where, missing, first=level == 0):
+        seat.found[level] = line.search(
+            where.cut(line.tree, part), above, lambda done: None, seat.found[level]
+        )
+    seat.searched[level][missing] = True

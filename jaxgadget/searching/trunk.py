@@ -1,0 +1,242 @@
+"""A game solved from its root down to a depth limit, with values there that depend on the ranges."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.tree_util import Partial
+from jax.typing import DTypeLike
+
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.kernels.cfr import State, averages, start
+from jaxgadget.kernels.problem import Problem, whole_game
+from jaxgadget.kernels.regret import Rule, find_rule
+from jaxgadget.kernels.response import evaluate
+from jaxgadget.policy.evaluate import normalise_rows
+from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.searching.lookahead import Lookahead, build_lookahead, first_below
+from jaxgadget.searching.ranged import (
+    Limit,
+    Pair,
+    RangedPayoff,
+    RangeValues,
+    check_unary,
+    function_at,
+    no_sums,
+    ranged_payoff,
+)
+from jaxgadget.searching.value import check_entries
+from jaxgadget.solving.decomposition import RootSums
+from jaxgadget.solving.drive import check_dtype, check_iterations, drive, precision
+from jaxgadget.tree.cut import Cut, CutSpec, cut
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.progress import progress_bar
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class LimitedTrunk:
+    """What was found above a depth limit; L lanes. Nothing bounds how exploitable the policy is.
+
+    Attributes:
+      limit: where the solve stopped; player p has R_p leaf infostates there.
+      policy: both players' average policies above the limit, the blueprint's rows below it.
+      values: for both players `[R_p, L]`, the average counterfactual values of its leaf infostates, as the
+        solve saw them: chance's and the other player's reach included, its own not. Minus the
+        opponent's are alternative values (`ArrayValues`) to re-solve with below the limit.
+      best_response_values: `[2, L]` what player 1 gets at most above the limit against player 0's average
+        if leaf infostates are worth these values, then player 0 against player 1's.
+      gap: `[L]` NashConv of the depth-limited game, in the precision of the solve, if its values are linear
+        in the ranges; else NaN, as nothing is certified.
+      iterations: done.
+      algorithm: the rule's name.
+      seconds: `build`, `compile` and `run`.
+    """
+
+    limit: Limit
+    policy: Policy
+    values: tuple[FloatArray, FloatArray]
+    best_response_values: FloatArray
+    gap: FloatArray
+    iterations: int
+    algorithm: str
+    seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"<LimitedTrunk above {self.limit.cut!r}: {self.message}>"
+
+    @property
+    def trunk_gap(self) -> FloatArray:
+        """`[L]` what both players could gain above the limit if leaf infostates kept their average values.
+
+        For zero-sum values it tells how far the solve got; it is no certificate, whatever the values.
+        """
+        return self.best_response_values.sum(axis=0)
+
+    @property
+    def message(self) -> str:
+        """How far the solve got, in a sentence."""
+        known = np.isfinite(self.gap).all()
+        what, worst = ("gap", self.gap) if known else ("gap of the trunk", self.trunk_gap)
+        return f"{what} {float(worst.max()):.3g} after {self.iterations} iterations of {self.algorithm}"
+
+
+def solve_trunk(
+    tree: HistoryTree,
+    limit: CutSpec,
+    values: RangeValues,
+    *,
+    blueprint: Policy | None = None,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 1000,
+    dtype: DTypeLike = "float64",
+    progress: bool | None = None,
+) -> LimitedTrunk:
+    """Solves a game down to a limit by CFR, which asks for values at its ranges in every update.
+
+    Nothing below the limit is looked at, but by `values`.
+
+    Args:
+      tree: the game's histories, at least to the limit.
+      limit: a cut, whose roots are the leaf histories: `depth:D` is D moves of the players. Play that
+        does not come through it goes on to the end.
+      values: see `RangeValues`.
+      blueprint: what both players do below the limit, 1 or L lanes; uniform by default.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
+      iterations: one updates both players, player 0 first.
+      dtype: `float32` or `float64`.
+      progress: show a bar; by default if it takes over two seconds and somebody watches.
+
+    Raises:
+      ValueError: for an argument out of range, a limit or blueprint of another game, a limit that
+        crosses an infoset, or values of another shape or that are not finite.
+    """
+    check_tree(tree)
+    rule, precise = find_rule(algorithm), check_dtype(dtype)
+    check_iterations(iterations)
+    num_lanes = _check_values(values)
+    below = _spread(blueprint, tree, num_lanes)
+    watch = Stopwatch()
+    with watch.phase("build"), precision(precise):
+        here = Limit.of(cut(tree, limit), precise)
+        look = _above(here.cut)
+        problem = _problem(look, here, values, rule, num_lanes)
+    with watch.phase("run"), precision(precise), progress_bar("trunk", iterations, progress) as report:
+        state = start(problem, no_sums(here, num_lanes))
+        state = drive(problem, rule, iterations=iterations, state=state, report=report)
+        _check_finite(values, here, state.payoff)
+        solved = _conclude(problem, state, linear=bool(getattr(values, "linear", False)))
+        first, second = (np.asarray(part, np.float64) for part in solved.values)
+    return LimitedTrunk(
+        limit=here,
+        policy=_policy(look, below, solved.strategy, f"{rule.name}:{iterations} to {here.cut.name}"),
+        values=(first, second),
+        best_response_values=np.stack([np.asarray(best, np.float64) for best in solved.best]),
+        gap=np.asarray(solved.gap, np.float64),
+        iterations=iterations,
+        algorithm=rule.name,
+        seconds=watch.seconds,
+    )
+
+
+def _check_values(values: object) -> int:
+    """How many lanes range-dependent values have; ValueError if they are none."""
+    if isinstance(values, type) or not callable(values):
+        raise ValueError(
+            f"values={values!r}: expected range-dependent values, such as ResolvedValues(100) or "
+            "FixedValues(ExactValues(blueprint))"
+        )
+    if hasattr(values, "num_entries"):
+        raise ValueError(f"values={values!r} are values of histories; wrap them: FixedValues(values)")
+    check_unary("values", values, "the limit")
+    return check_entries(getattr(values, "num_lanes", 1), "values.num_lanes")
+
+
+def _spread(blueprint: Policy | None, tree: HistoryTree, num_lanes: int) -> Policy:
+    """A blueprint, uniform by default, with so many lanes."""
+    if blueprint is not None:
+        check_policy(blueprint, "blueprint")
+    rows = Policy.uniform(tree) if blueprint is None else blueprint.on(tree)
+    if rows.num_lanes not in (1, num_lanes):
+        raise ValueError(
+            f"blueprint has {rows.num_lanes} lanes, values have {num_lanes}: expected as many, or 1"
+        )
+    return rows if rows.num_lanes == num_lanes else Policy.stack([rows] * num_lanes)
+
+
+def _above(where: Cut) -> Lookahead:
+    """The game from its root down to a cut, with K = 1."""
+
+    def root(_: HistoryTree) -> IntArray:
+        return np.zeros(1, np.int64)
+
+    top = cut(where.tree, root)
+    marked = np.zeros(where.tree.num_histories, np.bool_)
+    marked[where.roots] = True
+    return build_lookahead(top, first_below(where.tree, top, marked), 1, padded=False)
+
+
+def _problem(look: Lookahead, limit: Limit, values: RangeValues, rule: Rule, num_lanes: int) -> Problem:
+    """The depth-limited game; what counts as rounding follows from the largest payoff at every leaf."""
+    most = float(np.abs(look.tree.payoff).max())
+    bounded = look.forest(np.full((len(look.leaves), 1, 1), most)).form
+    problem = whole_game(bounded, num_lanes=num_lanes, dtype=limit.dtype)
+    function = function_at(values, limit, num_lanes)
+    return dataclasses.replace(problem, payoff=ranged_payoff(look, limit, function, rule))
+
+
+def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
+    """ValueError if a value was not finite: the sums stopped with the first such answer."""
+    for player in (0, 1):
+        total = np.asarray(sums.total[player])
+        bad = np.argwhere(~np.isfinite(total))
+        if len(bad):
+            row, lane = bad[0].tolist()
+            raise ValueError(
+                f"values={values!r} gave {total[row, lane]} in iteration {int(sums.updates[player])}, lane "
+                f"{lane}, for infostate {limit.infostate(player, row)!r} of player {player} (row {row}); "
+                "expected finite numbers, also for ranges that are 0 everywhere"
+            )
+
+
+class _Concluded(NamedTuple):
+    strategy: Pair
+    values: Pair
+    best: Pair
+    gap: jax.Array
+
+
+@functools.partial(jax.jit, static_argnames=("linear",))
+def _conclude(problem: Problem, state: State, *, linear: bool) -> _Concluded:
+    """Both players' averages, and what best responses to them get."""
+    payoff, strategy = problem.payoff, averages(problem, state.strategy_sum)
+    assert isinstance(payoff, RangedPayoff)
+    values = state.payoff.averages()
+    held = dataclasses.replace(payoff, function=Partial(_held, values))
+    found = evaluate(dataclasses.replace(problem, payoff=held), strategy, state.payoff)
+    best = -found.guaranteed[0][0], -found.guaranteed[1][0]
+    gap = evaluate(problem, strategy, state.payoff).gap[0] if linear else jnp.full_like(best[0], jnp.nan)
+    return _Concluded((strategy[0].body, strategy[1].body), values, best, gap)
+
+
+def _held(values: Pair, _: Pair) -> Pair:
+    return values
+
+
+def _policy(look: Lookahead, below: Policy, strategy: Pair, label: str) -> Policy:
+    """The strategies above the limit, normalised in float64, and the blueprint elsewhere."""
+    tree, pair = look.tree, list[FloatArray]()
+    for player in (0, 1):
+        rows, places = below.probabilities[player].copy(), look.places(player)
+        above = (places >= 0) & (places < len(rows))
+        rows[places[above]] = np.asarray(strategy[player], np.float64)[above]
+        rows[places[above]] = normalise_rows(rows, tree.infosets[player].infoset[1:])[places[above]]
+        pair.append(rows)
+    lanes = range(below.num_lanes)
+    labels = tuple(f"{label} #{lane}" for lane in lanes) if len(lanes) > 1 else (label,)
+    return Policy(tree, (pair[0], pair[1]), labels)

@@ -1,1 +1,0 @@
-"""From arrays to strategies, in JAX: sweeps, regrets, best responses, gadgets."""

@@ -1,0 +1,1 @@
+"""The one driver, memory and linear programs."""

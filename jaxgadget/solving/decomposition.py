@@ -1,0 +1,294 @@
+"""CFR-D: a payoff that solves all subgames below a cut whenever it is asked, and forgets them.
+
+The trunk is an ordinary problem of `cfr.py`; only its payoff is special (Burch, Johanson and
+Bowling 2014, "Generating a Trunk Strategy using CFR-D"). Given both players' reaches, it solves
+the subgames from scratch by CFR, adds the counterfactual values of their roots to what ends
+outside of them, and keeps nothing but running sums of these values.
+
+Deviation from the paper: updates alternate, as everywhere here, so the subgames are solved once
+for each player's update, with the newest reaches, and not once an iteration.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.gadgets.structure import build_bodies, forest_rounding, pad_rows
+from jaxgadget.kernels.cfr import State, averages, start, step
+from jaxgadget.kernels.payoff import MatrixPayoff, build_payoff
+from jaxgadget.kernels.problem import (
+    Parts,
+    Problem,
+    Terms,
+    build_side,
+    fixed_entry,
+    follow,
+    no_zero,
+    values_up,
+    with_zero_regret,
+)
+from jaxgadget.kernels.regret import ZERO_REGRET, Rule
+from jaxgadget.kernels.response import payoff_reaches
+from jaxgadget.kernels.rows import RowSums, build_row_sums
+from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.trunk import Trunk
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RootSums:
+    """All that is kept of the subgames: for both players, sums over their updates so far.
+
+    Attributes:
+      updates: how many there were.
+      weight: the sum of their weights.
+      total: `[R, lanes]` the weighted sum of the counterfactual values of the player's roots, in
+        its own utility: chance's and the other player's reach included, its own not.
+    """
+
+    updates: tuple[jax.Array, jax.Array]
+    weight: tuple[jax.Array, jax.Array]
+    total: tuple[jax.Array, jax.Array]
+
+    def add(self, player: int, values: jax.Array, rule: Rule) -> RootSums:
+        """One more update of a player, which saw these values; weighted as in the trunk's average."""
+        updates = self.updates[player] + 1
+        weight = rule.weight(updates.astype(values.dtype))
+        return RootSums(
+            updates=_put(self.updates, player, updates),
+            weight=_put(self.weight, player, self.weight[player] + weight),
+            total=_put(self.total, player, self.total[player] + weight * values),
+        )
+
+    def averages(self) -> tuple[jax.Array, jax.Array]:
+        """`[R, lanes]` both players' average counterfactual values, 0 before the first update."""
+        first, second = (
+            total / jnp.where(weight > 0, weight, 1)
+            for total, weight in zip(self.total, self.weight, strict=True)
+        )
+        return first, second
+
+
+def _put(pair: tuple[jax.Array, jax.Array], player: int, value: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return (value, pair[1]) if player == 0 else (pair[0], value)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForestPayoff:
+    """The payoff above a cut, with equilibrium play below it.
+
+    Attributes:
+      rule: the regret-matching rule below the cut.
+      weighting: the trunk's rule, whose weights the sums of root values have.
+      iterations: `[lanes]` of CFR in the subgames, each time anew.
+      outside: the payoff of what ends outside all subgames.
+      below: the subgames, both entries fixed; the roots' scales are set for each solve.
+      magnitude: their payoff without signs.
+      link: for both players `[R]` the trunk's sequence above each root; past the last for padding.
+      linked: for both players, sums over roots into the trunk's sequences.
+    """
+
+    rule: Rule = dataclasses.field(metadata={"static": True})
+    weighting: Rule = dataclasses.field(metadata={"static": True})
+    iterations: jax.Array
+    outside: MatrixPayoff
+    below: Problem
+    magnitude: MatrixPayoff
+    link: tuple[jax.Array, jax.Array]
+    linked: tuple[RowSums, RowSums]
+
+    def gradient(
+        self, player: int, reach: tuple[jax.Array, jax.Array], state: RootSums
+    ) -> tuple[jax.Array, RootSums]:
+        """See `Payoff`; `state` gains the values of the player's roots."""
+        values = self.root_values(player, reach)
+        outside, _ = self.outside.gradient(player, reach, None)
+        return outside + self.linked[player](values), state.add(player, values, self.weighting)
+
+    def root_values(self, player: int, reach: tuple[jax.Array, jax.Array]) -> jax.Array:
+        """`[R, lanes]` a player's counterfactual values when both follow their averages of a solve.
+
+        The averages below every root are taken as if its player came there for certain, so that
+        they are mutual counterfactual best responses up to the error of the solve, also below
+        roots that nobody reaches.
+
+        Args:
+          player: whose roots.
+          reach: `[num_sequences, lanes]` of both players in the trunk.
+        """
+        problem = self.subgames(reach)
+
+        def advance(_: jax.Array, state: State) -> State:
+            after = step(problem, self.rule, state)
+            counts = (after.iteration <= self.iterations)[None, :]
+            sums = jax.tree.map(
+                lambda new, old: jnp.where(counts, new, old), after.strategy_sum, state.strategy_sum
+            )
+            return dataclasses.replace(after, strategy_sum=sums)
+
+        solved = jax.lax.fori_loop(0, self.iterations.max(), advance, start(problem))
+        return played_values(problem, averages(problem, solved.strategy_sum), player)
+
+    def subgames(self, reach: tuple[jax.Array, jax.Array]) -> Problem:
+        """The subgames as the players reach them."""
+        terms = [
+            dataclasses.replace(known, scale=own.at[link].get(mode="fill", fill_value=0))
+            for known, own, link in zip(self.below.terms, reach, self.link, strict=True)
+        ]
+        problem = dataclasses.replace(self.below, terms=(terms[0], terms[1]))
+        # About one more iteration; computed anew because it depends on the reaches.
+        return with_zero_regret(problem, self.magnitude)
+
+
+def played_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> jax.Array:
+    """`[R, lanes]` counterfactual values of a player's roots when both follow these strategies."""
+    plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
+    gradient, _ = problem.payoff.gradient(player, payoff_reaches(problem, (plan[0], plan[1])), None)
+    return values_up(problem.sides[player], problem.terms[player], gradient, strategy=strategy[player]).roots
+
+
+class TrunkSolution(NamedTuple):
+    """A solved trunk.
+
+    Attributes:
+      strategy: both players' average strategies, `[Q, lanes]` in the trunk.
+      values: both players' average counterfactual values of their roots, `[R, lanes]`.
+      best: for both players `[lanes]`, what its best response to the other's average gets in the
+        trunk if its roots are worth their average values.
+    """
+
+    strategy: tuple[jax.Array, jax.Array]
+    values: tuple[jax.Array, jax.Array]
+    best: tuple[jax.Array, jax.Array]
+
+
+@jax.jit
+def conclude_trunk(problem: Problem, state: State) -> TrunkSolution:
+    """What a solve of a `trunk_problem` has found; the subgames are not touched."""
+    payoff, strategy = forest_payoff(problem), averages(problem, state.strategy_sum)
+    values = state.payoff.averages()
+    plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
+    reach = payoff_reaches(problem, (plan[0], plan[1]))
+    best: list[jax.Array] = []
+    for player in (0, 1):
+        outside, _ = payoff.outside.gradient(player, reach, None)
+        gradient = outside + payoff.linked[player](values[player])
+        found = values_up(problem.sides[player], problem.terms[player], gradient, best=True)
+        best.append(found.subgames[0])
+    return TrunkSolution((strategy[0].body, strategy[1].body), values, (best[0], best[1]))
+
+
+def forest_payoff(problem: Problem) -> ForestPayoff:
+    """The payoff of a `trunk_problem`."""
+    if not isinstance(problem.payoff, ForestPayoff):
+        raise TypeError(f"the payoff is a {type(problem.payoff).__name__}; expected a trunk_problem's")
+    return problem.payoff
+
+
+def trunk_problem(
+    forest: Forest,
+    trunk: Trunk,
+    *,
+    iterations: Sequence[int],
+    rule: Rule,
+    weighting: Rule,
+    dtype: DTypeLike,
+) -> Problem:
+    """The trunk above a forest, with the forest inside its payoff; call inside `precision(dtype)`.
+
+    Args:
+      forest: the subgames.
+      trunk: what lies above them.
+      iterations: of CFR in the subgames, in every update of the trunk; a lane each.
+      rule: the regret-matching rule in the subgames.
+      weighting: the rule that the trunk will be solved with.
+      dtype: of the numbers.
+    """
+    num_lanes = len(iterations)
+    sides = [
+        build_side(treeplex, fixed_entry(1), np.zeros(1, np.int64), dtype) for treeplex in trunk.form.treeplex
+    ]
+    sizes = [treeplex.num_sequences for treeplex in trunk.form.treeplex]
+    below = _subgames(forest, num_lanes, dtype)
+    assert isinstance(below.payoff, MatrixPayoff)
+    links = [
+        pad_rows(trunk.link[p], below.sides[p].body.num_roots, size).astype(np.int32)
+        for p, size in enumerate(sizes)
+    ]
+    linked = [
+        build_row_sums(link, np.arange(len(link)), np.ones(len(link)), size, dtype)
+        for link, size in zip(trunk.link, sizes, strict=True)
+    ]
+    payoff = ForestPayoff(
+        rule=rule,
+        weighting=weighting,
+        iterations=jax.device_put(np.asarray(iterations, np.int32)),
+        outside=build_payoff(trunk.form.payoff, dtype),
+        below=below,
+        magnitude=below.payoff.absolute(),
+        link=(jax.device_put(links[0]), jax.device_put(links[1])),
+        linked=(linked[0], linked[1]),
+    )
+    unit = Terms(scale=jnp.ones((1, num_lanes), dtype), constant=jnp.zeros((1, num_lanes), dtype))
+    problem = Problem(
+        order=(0, 1),
+        sides=(sides[0], sides[1]),
+        terms=(unit, unit),
+        payoff=payoff,
+        zero=no_zero(sides, num_lanes, dtype),
+    )
+    return _with_zero_regret(problem, payoff, payoff.outside.absolute())
+
+
+def no_values(problem: Problem) -> RootSums:
+    """The payoff's state before the first update of a `trunk_problem`."""
+    nothing = [jnp.zeros_like(terms.scale) for terms in forest_payoff(problem).below.terms]
+    return RootSums(
+        updates=(jnp.zeros((), jnp.int32), jnp.zeros((), jnp.int32)),
+        weight=(jnp.zeros((), problem.dtype), jnp.zeros((), problem.dtype)),
+        total=(nothing[0], nothing[1]),
+    )
+
+
+def _subgames(forest: Forest, lanes: int, dtype: DTypeLike) -> Problem:
+    """The subgames with every root's scale at 1."""
+    sides = build_bodies(forest, dtype)
+    first, second = (
+        Terms(
+            scale=jnp.ones((side.body.num_roots, lanes), dtype),
+            constant=jnp.zeros((side.entry.num_sequences, lanes), dtype),
+        )
+        for side in sides
+    )
+    return Problem(
+        order=(0, 1),
+        sides=sides,
+        terms=(first, second),
+        payoff=build_payoff(forest.form.payoff, dtype, rounding=forest_rounding(forest)),
+        zero=no_zero(sides, lanes, dtype),
+    )
+
+
+@jax.jit
+def _with_zero_regret(problem: Problem, payoff: ForestPayoff, outside: MatrixPayoff) -> Problem:
+    """Fills in the trunk's `zero`, as `with_zero_regret` does; ranges below the cut count too."""
+    tolerance = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
+    zero: list[Parts] = []
+    for player in (0, 1):
+        below, other = payoff.below, 1 - player
+        everywhere = jnp.ones((below.sides[other].body.num_sequences, problem.num_lanes), problem.dtype)
+        most = jnp.abs(payoff.magnitude.maps[player](everywhere))
+        roots = values_up(below.sides[player], below.terms[player], most, best=True).roots
+        above = jnp.ones((problem.sides[other].body.num_sequences, problem.num_lanes), problem.dtype)
+        most = jnp.abs(outside.maps[player](above)) + payoff.linked[player](roots)
+        values = values_up(problem.sides[player], problem.terms[player], most, best=True)
+        zero.append(Parts(tolerance * values.infosets.entry, tolerance * values.infosets.body))
+    return dataclasses.replace(problem, zero=(zero[0], zero[1]))

@@ -1,0 +1,109 @@
+"""Where arrays live: one device, or lanes spread over several of them.
+
+Lanes share nothing, so a solve on several devices is the same program on each with its share of the
+lanes. Computation follows the data: arrays with lanes are split along their last axis over a mesh
+with the one axis `lanes`, all others are copied to every device.
+
+On several hosts (`jax.distributed.initialize()` in each process) every process solves its own share
+of the blueprints on its `jax.local_devices()`; nothing crosses the network.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
+
+from jaxgadget.kernels.cfr import State
+from jaxgadget.kernels.problem import Problem
+
+AXIS = "lanes"
+
+Tree = TypeVar("Tree")
+
+Device: TypeAlias = Any
+"""A `jax.Device`, which type checkers do not know as a type."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """The devices of a solve.
+
+    Attributes:
+      asked: these; none for the default one.
+    """
+
+    asked: tuple[Device, ...] = ()
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """At least one."""
+        return self.asked or (jax.local_devices()[0],)
+
+    @property
+    def on_cpu(self) -> bool:
+        """Whether the devices are the host."""
+        return self.devices[0].platform == "cpu"
+
+    def everywhere(self, tree: Tree) -> Tree:
+        """Copies arrays to every device."""
+        return jax.device_put(tree, self._sharding(PartitionSpec()))
+
+    def by_lane(self, tree: Tree) -> Tree:
+        """Splits arrays `[…, lanes]` over the devices, whose number must divide the lanes."""
+        leaves, structure = jax.tree.flatten(tree)
+        return structure.unflatten([jax.device_put(x, self._sharding(_by_lane(x))) for x in leaves])
+
+    def _sharding(self, spec: PartitionSpec) -> Device | NamedSharding | None:
+        if len(self.asked) > 1:
+            return NamedSharding(Mesh(np.array(self.asked), (AXIS,)), spec)
+        return self.asked[0] if self.asked else None
+
+
+def _by_lane(x: Any) -> PartitionSpec:
+    """How an array with lanes is split; a number is not."""
+    return PartitionSpec(*[None] * (np.ndim(x) - 1), AXIS) if np.ndim(x) else PartitionSpec()
+
+
+HOME = Place()
+"""The default device."""
+
+
+def find_place(devices: Sequence[Device] | None = None) -> Place:
+    """The place that somebody asked for.
+
+    Args:
+      devices: by default all local devices of the default backend.
+
+    Raises:
+      ValueError: if there are none, one occurs twice, or they are of several kinds or another process's.
+    """
+    if devices is None:
+        devices = jax.local_devices()
+    several: tuple[Device, ...] = tuple(devices) if hasattr(devices, "__iter__") else ()
+    if not several or not all(isinstance(device, jax.Device) for device in several):
+        raise ValueError(f"devices={devices!r}: expected some of jax.local_devices()")
+    if len(set(several)) < len(several) or len({device.platform for device in several}) > 1:
+        raise ValueError(f"devices={devices!r}: expected different devices of one kind")
+    if any(device.process_index != jax.process_index() for device in several):
+        raise ValueError(
+            f"devices={devices!r}: expected some of jax.local_devices(); lanes share nothing, "
+            "so every process solves its own blueprints"
+        )
+    return HOME if several == HOME.devices else Place(several)
+
+
+def beside(problem: Problem, state: State) -> State:
+    """Puts a state where its problem is."""
+    there = problem.terms[0].scale
+    return Place(tuple(_devices(there.sharding))).by_lane(state) if there.committed else state
+
+
+def _devices(sharding: Sharding) -> Sequence[Device]:
+    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
+        return sharding.mesh.devices.flatten().tolist()
+    return list(sharding.device_set)

@@ -1,0 +1,400 @@
+"""What a solve takes, known before it starts: bytes, chunks of lanes, workers, devices.
+
+Shapes say how large arguments and states are; what the compiled loop needs besides is a multiple of
+the arrays over sequences, measured once for all games (`LOOP_ARRAYS`). On a CPU a chunk of lanes
+also keeps what an iteration touches in the cache, and cores take a chunk each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.kernels.cfr import start
+from jaxgadget.kernels.payoff import MatrixPayoff, payoff_bytes
+from jaxgadget.kernels.problem import Problem
+from jaxgadget.solving.devices import HOME, Place
+from jaxgadget.solving.drive import precision
+from jaxgadget.solving.forest import KindLanes, games_shape, with_lanes
+from jaxgadget.tree.forest import Forest
+
+LOOP_ARRAYS = 1.8
+"""Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: XLA's memory analysis says 1.3 to 2.6."""
+
+FINAL_ARRAYS = 4.0
+"""What the certificate takes besides the games, in such arrays of float64: 3 to 4."""
+
+CACHE_BYTES = 5 << 20
+"""What an iteration may touch on a CPU, a worker."""
+
+LANE_STEP = 16
+"""Chunks are multiples of that where possible: fewer lanes fill a CPU's vectors badly."""
+
+CHUNK_LANES = 8
+"""What an iteration costs however few its lanes are, on a CPU, in lanes."""
+
+LAUNCH_LANES = 1024
+"""The same on an accelerator, where every operation is a launch."""
+
+HOST_SHARE = 0.5
+"""Share of the physical memory that a solve may take on a CPU."""
+
+DEVICE_SHARE = 0.75
+"""Share of an accelerator's free memory; the rest is for the planner's error and for gaps."""
+
+RANGE_ARRAYS = 2.5
+"""What a blueprint's ranges take while they are computed, in arrays `[S_0 + S_1, lanes]` of float64."""
+
+STRUCTURE_BYTES = 40
+"""What a sequence takes in a forest's index arrays, payoffs aside."""
+
+SOLVE_ARRAYS = 7.0
+"""What an iteration touches, in arrays over the forest's sequences: 6.2 to 7.2 on the games of `bench`."""
+
+GAME_ARRAYS = {4: 6.5, 8: 9.5}
+"""What a lane takes in all, by the bytes of a number, in such arrays of float64: 4.5 to 5.8, 6.7 to 8.4."""
+
+FOREST_BYTES = 250
+"""What a sequence takes besides, payoffs included: 130 to 210."""
+
+MANY_LANES = 1 << 16
+"""Ranges of more blueprints than that are computed one part after the other in any case."""
+
+ADVICE = "expected a larger memory_limit, dtype='float32', or a single subgame, by its infostate"
+
+
+class DoesNotFit(ValueError):
+    """Not even one lane fits."""
+
+
+class Size(NamedTuple):
+    """Bytes on a device.
+
+    Attributes:
+      fixed: however many the lanes are.
+      lane: for every lane on it.
+    """
+
+    fixed: int
+    lane: int
+
+    def total(self, lanes: int) -> int:
+        """Of so many lanes."""
+        return self.fixed + lanes * self.lane
+
+
+@dataclasses.dataclass(frozen=True, repr=False)
+class Plan:
+    """How the lanes of a solve are split.
+
+    Attributes:
+      lanes: how many there are.
+      chunk: lanes that are solved at once; the last chunk is filled up with copies.
+      workers: chunks that are solved at the same time, a thread each.
+      devices: over which the lanes of a chunk are spread.
+      size: bytes of a chunk.
+      shared: bytes that all chunks share, on each device.
+      available: bytes that there are on each device; None if that is unknown.
+    """
+
+    lanes: int
+    chunk: int
+    workers: int
+    devices: int
+    size: Size
+    shared: int
+    available: int | None
+
+    @property
+    def num_chunks(self) -> int:
+        """How many, all of one size."""
+        return -(-self.lanes // self.chunk)
+
+    @property
+    def chunk_bytes(self) -> int:
+        """What a chunk takes on each device, at most."""
+        return self.size.total(self.chunk // self.devices)
+
+    @property
+    def bytes(self) -> int:
+        """What the solve takes on each device, at most."""
+        return self.shared + self.workers * self.chunk_bytes
+
+    def __repr__(self) -> str:
+        several = "" if self.workers == 1 else f", {self.workers} at a time"
+        spread = "" if self.devices == 1 else f" on each of {self.devices} devices"
+        known = "" if self.available is None else f" of {megabytes(self.available)}"
+        return (
+            f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{several}; "
+            f"{megabytes(self.bytes)}{known}{spread}>"
+        )
+
+
+def megabytes(count: int) -> str:
+    """Bytes in words."""
+    unit, name = next(
+        pair for pair in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")) if count >= pair[0] or pair[1] == "kB"
+    )
+    return f"{count / unit:.3g} {name}"
+
+
+def check_memory(memory_limit: object) -> int | None:
+    """None or a positive whole number of bytes; ValueError otherwise."""
+    if memory_limit is None:
+        return None
+    count = int(memory_limit) if isinstance(memory_limit, int | np.integer) else 0
+    if isinstance(memory_limit, bool) or count <= 0:
+        raise ValueError(f"memory_limit={memory_limit!r}: expected a positive whole number of bytes")
+    return count
+
+
+def find_memory(place: Place, ours: int = 0) -> int | None:
+    """Bytes that a solve may take on each device; None if nobody knows.
+
+    Args:
+      place: the devices.
+      ours: bytes of the solve that are on each of them already.
+    """
+    stats = _memory_stats(place)
+    if stats is not None:
+        return int(DEVICE_SHARE * min(s["bytes_limit"] - s.get("bytes_in_use", 0) + ours for s in stats))
+    try:
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):  # not every system says
+        return None
+    return int(HOST_SHARE * physical) // len(place.devices)
+
+
+def whole_memory(place: Place) -> int | None:
+    """The same on accelerators of which nothing is taken yet; None on a CPU, whose memory binds no chunk."""
+    stats = _memory_stats(place)
+    return None if stats is None else int(DEVICE_SHARE * min(s["bytes_limit"] for s in stats))
+
+
+def _memory_stats(place: Place) -> list[dict[str, int]] | None:
+    """What the devices say of their memory; None unless all do."""
+    found: list[dict[str, int]] = [device.memory_stats() or {} for device in place.devices]
+    return found if all("bytes_limit" in stats for stats in found) else None
+
+
+def find_workers(place: Place) -> int:
+    """Chunks to solve at the same time: one for every core that this process may use."""
+    if not place.on_cpu or len(place.devices) > 1:
+        return 1
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not every system says
+        return os.cpu_count() or 1
+
+
+def num_bytes(tree: Any) -> int:
+    """Of arrays, or of their shapes; an array that occurs twice counts once."""
+    leaves = {id(x): x for x in jax.tree.leaves(tree)}.values()
+    return sum(int(np.prod(x.shape)) * np.dtype(x.dtype).itemsize for x in leaves)
+
+
+def loop_size(problem: Problem) -> Size:
+    """What the compiled loop `cfr.run` takes: arguments, results, temporaries.
+
+    Args:
+      problem: the games, or their shapes, in the precision of the solve.
+    """
+    with precision(problem.dtype):
+        state = num_bytes(start.eval_shape(problem))
+    by_lane = num_bytes((problem.terms, problem.zero))
+    if isinstance(problem.payoff, MatrixPayoff) and problem.payoff.by_lane:
+        numbers: list[Any] = []
+        problem.payoff.with_numbers(numbers.append)
+        by_lane += num_bytes(numbers)
+    fixed = num_bytes(problem) - by_lane
+    temporary = LOOP_ARRAYS * _sequences(problem) * np.dtype(problem.dtype).itemsize
+    return Size(fixed, round((by_lane + state) / problem.num_lanes + temporary))
+
+
+def _sequences(problem: Problem) -> int:
+    return sum(part.num_sequences for side in problem.sides for part in (side.entry, side.body))
+
+
+def solve_size(lanes: KindLanes, dtype: DTypeLike) -> tuple[Size, Size]:
+    """What the games of one kind take: their loop, and everything until they are certified."""
+    with precision(np.float64):
+        games = games_shape(lanes, 1)
+    loop = loop_size(jax.tree.map(lambda x: _in_precision(x, dtype), games.problem))
+    numbers: list[Any] = [games.problem.terms, games.problem.zero, games.live, games.mistakes, games.epsilon]
+    with_lanes(games.ranges, numbers.append)
+    payoff = games.problem.payoff
+    if isinstance(payoff, MatrixPayoff) and payoff.by_lane:  # in float64 beside the solve's own
+        payoff.with_numbers(numbers.append)
+    final = round(FINAL_ARRAYS * 8 * _sequences(games.problem))
+    return loop, Size(loop.fixed, num_bytes(numbers) + max(loop.lane, final))
+
+
+def _in_precision(shape: Any, dtype: DTypeLike) -> jax.ShapeDtypeStruct:
+    floating = np.issubdtype(shape.dtype, np.floating)
+    return jax.ShapeDtypeStruct(shape.shape, dtype if floating else shape.dtype)
+
+
+def plan_solve(
+    lanes: KindLanes, dtype: DTypeLike, *, memory_limit: int | None = None, chunk: int | None = None
+) -> Plan:
+    """Splits the lanes of gadgets that share an entry into chunks.
+
+    Args:
+      lanes: all of them.
+      dtype: of the solve.
+      memory_limit: bytes that the solve may take on each device; by default what there is.
+      chunk: lanes of a chunk, if an earlier part of the solve has settled that.
+
+    Raises:
+      DoesNotFit: if there is not enough memory for one lane.
+      ValueError: if there is not enough for a chunk of the size asked for, or the devices do not
+        divide it.
+    """
+    loop, size = solve_size(lanes, dtype)
+    shared = num_bytes((lanes.structure, lanes.sides, lanes.entry, lanes.ranges))
+    what = f"{lanes.kind.name}: {{}} lane(s) of {lanes.layout.num_games} game(s)"
+    needs = Needs(what, size, loop.lane, shared)
+    return plan_lanes(lanes.num_lanes, needs, lanes.place, memory_limit, chunk)
+
+
+def plan_game(problem: Problem, lanes: int) -> Plan:
+    """Splits lanes of a whole game into chunks, on the default device.
+
+    Args:
+      problem: the game with one lane, in the precision of the solve.
+      lanes: how many there will be.
+    """
+    loop = loop_size(problem)
+    return plan_lanes(lanes, Needs("the game: {} lane(s)", loop, loop.lane, 0), HOME, None, None)
+
+
+class Needs(NamedTuple):
+    """What lanes take.
+
+    Attributes:
+      what: they are, with a place for their number.
+      size: bytes of a chunk.
+      loop: bytes that an iteration touches, for every lane.
+      shared: bytes that all chunks share.
+    """
+
+    what: str
+    size: Size
+    loop: int
+    shared: int
+
+
+def plan_lanes(lanes: int, needs: Needs, place: Place, memory_limit: int | None, chunk: int | None) -> Plan:
+    """Splits so many lanes into chunks; see `plan_solve`."""
+    _, size, loop, shared = needs
+    available = find_memory(place, shared) if memory_limit is None else memory_limit
+    devices, cores = len(place.devices), find_workers(place)
+    if chunk is not None and chunk % devices:
+        raise ValueError(
+            f"devices: {devices} of them cannot share chunks of {chunk} lanes, in which this solve began; "
+            "use as many devices as then, or another checkpoint"
+        )
+    most = None
+    if place.on_cpu:
+        most = max(CACHE_BYTES // loop // LANE_STEP, 1) * LANE_STEP
+    overhead = CHUNK_LANES if place.on_cpu else LAUNCH_LANES
+    found: list[tuple[int, int, int]] = []
+    for workers in range(1, cores + 1):
+        room = lanes
+        if available is not None:
+            room = ((available - shared) // workers - size.fixed) // size.lane
+        limit = devices * (room if most is None else min(room, most))
+        size_of = choose_chunk(lanes, limit, devices, workers, overhead) if chunk is None else chunk
+        if devices <= limit and size_of <= devices * room:
+            rounds = -(-lanes // (size_of * workers))
+            found.append((rounds * (size_of + overhead), workers, size_of))
+    if not found:
+        least = 1 if chunk is None else -(-chunk // devices)
+        raise (DoesNotFit if chunk is None else ValueError)(
+            f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
+            f"{megabytes(available or 0)} may be taken; {ADVICE}"
+        )
+    _, workers, size_of = min(found)
+    plan = Plan(lanes, size_of, workers, devices, size, shared, available)
+    return dataclasses.replace(plan, workers=min(workers, plan.num_chunks))
+
+
+def choose_chunk(lanes: int, most: int, devices: int, workers: int, overhead: int) -> int:
+    """How many lanes make a chunk.
+
+    Args:
+      lanes: how many there are in all.
+      most: that fit a chunk.
+      devices: a chunk is a multiple of that.
+      workers: chunks at the same time.
+      overhead: what a chunk costs besides its lanes, in lanes.
+
+    Returns:
+      All lanes, or a multiple of `LANE_STEP` where that many fit; the cheapest of these, 0 if none fit.
+    """
+    whole, step = -(-lanes // devices) * devices, LANE_STEP * devices
+    sizes = [*range(step, min(most, whole) + 1, step), *([whole] if whole <= most else [])]
+    if not sizes:
+        return most // devices * devices
+
+    def cost(size: int) -> tuple[float, int]:
+        padding = -lanes % size  # keeps a core busy for nothing
+        return -(-lanes // (size * workers)) * (size + overhead) + padding / 4, -size
+
+    return min(sizes, key=cost)
+
+
+def suggest_chunk(
+    forest: Forest, lanes: int, dtype: DTypeLike, place: Place = HOME, memory: int | None = None
+) -> int:
+    """Lanes to solve at once, from the forest's size alone: nothing is put on the device.
+
+    Args:
+      forest: the subgames.
+      lanes: how many there are.
+      dtype: of the solve.
+      place: the devices.
+      memory: bytes that the solve may take on each device, if that is settled.
+
+    Returns:
+      A multiple of the number of devices. If not even one lane fits, one a device: the solve then says so.
+    """
+    devices, size = len(place.devices), np.dtype(dtype).itemsize
+    sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
+    most, overhead = -(-lanes // devices), LAUNCH_LANES
+    if place.on_cpu:
+        touched = SOLVE_ARRAYS * sequences * size
+        most, overhead = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP, CHUNK_LANES
+    if memory is not None:
+        most = min(most, int((memory / sequences - FOREST_BYTES) / (GAME_ARRAYS[size] * 8)))
+    return max(choose_chunk(lanes, most * devices, devices, find_workers(place), overhead), devices)
+
+
+def plan_ranges(forest: Forest, place: Place, memory_limit: int | None = None) -> int:
+    """For how many blueprints at a time ranges can be computed.
+
+    Args:
+      forest: the subgames, of which nothing is on the device yet.
+      place: the devices.
+      memory_limit: see `plan_solve`.
+
+    Raises:
+      DoesNotFit: if there is not enough memory for one.
+    """
+    available = find_memory(place) if memory_limit is None else memory_limit
+    sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
+    entries = STRUCTURE_BYTES * sequences + 4 * payoff_bytes(forest.form.payoff, np.float64)
+    lane = round(RANGE_ARRAYS * 8 * sequences)
+    if available is None:
+        return MANY_LANES
+    if available < entries + lane:
+        raise DoesNotFit(
+            f"{forest.num_subgames} subgame(s) of {forest.tree.game.name} take {megabytes(entries + lane)} "
+            f"of memory before they are solved, {megabytes(available)} may be taken; {ADVICE}"
+        )
+    return min((available - entries) // lane, MANY_LANES)

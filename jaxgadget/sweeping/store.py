@@ -1,0 +1,184 @@
+"""The files of a sweep: a manifest, what games bring, and a file of rows for every finished piece."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Generator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import filelock
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from jaxgadget.sweeping.manifest import FORMAT, Piece
+from jaxgadget.util.files import atomic_writer, make_folder
+
+TIMES = ("build_seconds", "compile_seconds", "run_seconds")
+"""Columns that differ from run to run."""
+
+_TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
+SCHEMA = pa.schema(
+    [
+        *((name, _TEXT) for name in ("game", "cut")),
+        ("player", _WHOLE),
+        ("blueprint", _TEXT),
+        ("seed", _WHOLE),
+        *((name, _TEXT) for name in ("gadget", "prior")),
+        ("epsilon", _FLOAT),
+        *((name, _TEXT) for name in ("alternative", "gifts")),
+        ("auto", pa.bool_()),
+        ("algorithm", _TEXT),
+        ("iterations", _WHOLE),
+        ("dtype", _TEXT),
+        *((name, _WHOLE) for name in ("subgames", "subgames_kept")),
+        *((f"{which}_exploitability", _FLOAT) for which in ("blueprint", "refined")),
+        ("exploitability_bound", _FLOAT),
+        *((f"game_value_{which}", _FLOAT) for which in ("low", "high")),
+        *((f"gadget_value_{which}", _FLOAT) for which in ("sum", "min", "max")),
+        *((f"gap_{which}", _FLOAT) for which in ("sum", "max")),
+        ("piece", _TEXT),
+        ("piece_rows", _WHOLE),
+        *((name, _FLOAT) for name in TIMES),
+        *((name, _TEXT) for name in ("jaxgadget", "jax", "python", "device")),
+    ]
+)
+"""Columns of a sweep's rows."""
+
+
+class Manifest(NamedTuple):
+    """What was settled before a sweep began: what was asked for, versions and device, and the pieces."""
+
+    request: dict[str, Any]
+    versions: dict[str, Any]
+    pieces: list[Piece]
+
+
+class Store:
+    """The files of a sweep."""
+
+    def __init__(self, folder: pathlib.Path, *, create: bool = True):
+        self.folder = folder
+        self.path = folder / "manifest.json"
+        self.games, self.pieces = folder / "games", folder / "pieces"
+        if create:
+            for place in (self.games, self.pieces, folder / "locks"):
+                make_folder(place)
+
+    def manifest(self) -> Manifest | None:
+        """What was settled, if anything; ValueError if a person or another program wrote it."""
+        found = read_record(self.path)
+        if found is None:
+            return None
+        if found.get("format") != FORMAT:
+            raise ValueError(f"{str(self.path)!r} is no manifest of this version; choose another folder")
+        try:
+            pieces = [Piece.read(record) for record in found["pieces"]]
+            return Manifest(dict(found["request"]), dict(found["versions"]), pieces)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(
+                f"{str(self.path)!r} is damaged: {error}; delete it and sweep again, which keeps finished "
+                "pieces, or choose another folder"
+            ) from error
+
+    def settle(self, manifest: Manifest) -> None:
+        """Writes the manifest; one that was there is kept beside it. Its lock must be held."""
+        if self.path.exists():
+            number = sum(1 for _ in self.folder.glob("manifest-*.json")) + 1
+            with atomic_writer(self.folder / f"manifest-{number}.json") as file:
+                file.write(self.path.read_bytes())
+        pieces = [dataclasses.asdict(piece) for piece in manifest.pieces]
+        write_record(self.path, {"format": FORMAT, **manifest._asdict(), "pieces": pieces})
+
+    def lock(self, name: str, *, wait: bool) -> contextlib.AbstractContextManager[bool]:
+        """Holds a lock for a block, which the system takes back if the process dies: whether we have it."""
+        return _locked(self.folder / "locks" / f"{name}.lock", wait)
+
+    def clean(self, folder: pathlib.Path, name: str) -> None:
+        """Removes what whoever died left half-written of files that begin so. Their lock must be held."""
+        for entry in os.scandir(folder):
+            if entry.name.startswith(f".{name}"):
+                pathlib.Path(entry.path).unlink(missing_ok=True)
+
+    def file(self, piece: Piece) -> pathlib.Path:
+        """Where a piece's rows are."""
+        return self.pieces / f"{piece.key}.parquet"
+
+    def has(self, piece: Piece) -> bool:
+        """Whether it is finished."""
+        return self.file(piece).exists()
+
+    def finished(self) -> set[str]:
+        """Keys of all pieces that are, of other requests too, in one look."""
+        try:
+            names = os.listdir(self.pieces)
+        except FileNotFoundError:
+            return set()
+        return {name.removesuffix(".parquet") for name in names if not name.startswith(".")}
+
+    def write(self, piece: Piece, rows: pd.DataFrame) -> None:
+        """Keeps a finished piece. Its lock must be held."""
+        self.clean(self.pieces, piece.key)
+        table = pa.Table.from_pandas(rows, schema=SCHEMA, preserve_index=False)
+        with atomic_writer(self.file(piece)) as file:
+            pq.write_table(table, file)
+
+    def collect(self, pieces: Sequence[Piece]) -> pd.DataFrame:
+        """All rows of some pieces, in their order."""
+        tables = [self._read(piece) for piece in pieces]
+        frame = pa.concat_tables([SCHEMA.empty_table(), *tables]).to_pandas()
+        frame["seed"] = frame["seed"].astype("Int64")
+        return frame
+
+    def _read(self, piece: Piece) -> Any:
+        path = self.file(piece)
+        try:
+            with pq.ParquetFile(path) as file:
+                table = file.read()
+        except (OSError, pa.ArrowException) as error:
+            raise ValueError(f"{str(path)!r} cannot be read; delete it and sweep again") from error
+        as_it_should = (
+            table.schema.remove_metadata() == SCHEMA
+            and table.num_rows == piece.num_rows
+            and set(table["piece"].to_pylist()) == {piece.key}
+        )
+        if not as_it_should:
+            raise ValueError(f"{str(path)!r} holds other rows than it should; delete it and sweep again")
+        return table.replace_schema_metadata()
+
+
+def read_record(path: pathlib.Path) -> dict[str, Any] | None:
+    """A JSON object, None if there is no file; ValueError if it holds something else."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{str(path)!r} holds no JSON object; delete it and sweep again")
+    return found
+
+
+def write_record(path: pathlib.Path, record: Mapping[str, Any]) -> None:
+    """Writes a JSON object, atomically."""
+    with atomic_writer(path) as file:
+        file.write((json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
+
+
+@contextlib.contextmanager
+def _locked(path: pathlib.Path, wait: bool) -> Generator[bool]:
+    lock = filelock.FileLock(path)
+    try:
+        lock.acquire(blocking=wait)
+    except filelock.Timeout:
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        lock.release()

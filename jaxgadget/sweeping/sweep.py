@@ -1,0 +1,348 @@
+"""Sweeps: games × cuts × blueprints × gadgets × priors × ε × players × seeds, one row a result.
+
+A sweep lives in a folder. Its manifest lists all pieces of work before the first one starts; every finished
+piece is a Parquet file that appears as a whole. Whoever finds a piece missing, and nobody at it, does it, so
+a killed sweep goes on where it was, and several processes may share one folder.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+import time
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
+from jaxgadget.gadgets.prior import PRIORS, Prior
+from jaxgadget.gadgets.specs import DEFAULT_GADGETS
+from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.batch import Batch
+from jaxgadget.refining.refine import Refinement, find_value, solve_batch
+from jaxgadget.solving.memory import whole_memory
+from jaxgadget.sweeping.manifest import (
+    Cuts,
+    GameSpec,
+    Piece,
+    Request,
+    Setup,
+    cut_pieces,
+    differences,
+    digest,
+    fingerprint,
+    make_request,
+    piece_key,
+)
+from jaxgadget.sweeping.store import SCHEMA, TIMES, Manifest, Store, read_record, write_record
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.machine import describe_device, find_versions, source_digest
+from jaxgadget.util.progress import progress_bar
+
+DEFAULT_BLUEPRINTS = ("cfr-spread:25", "draws:20")
+"""As in Kubíček et al. (2026), §8."""
+
+BLUEPRINTS_AT_ONCE = 64
+"""In a piece, at most."""
+
+PATIENCE = 0.2
+"""Seconds between two looks at what others are doing."""
+
+KEPT_HISTORIES = 1_000_000
+"""Of several games in memory together, at most; those that came first go first."""
+
+
+def sweep(
+    folder: str | os.PathLike[str],
+    games: GameSpec | Sequence[GameSpec] | Mapping[str, Cuts],
+    cuts: Cuts | None = None,
+    *,
+    blueprints: str | Sequence[str] = DEFAULT_BLUEPRINTS,
+    gadgets: str | Gadget | Sequence[str | Gadget] = DEFAULT_GADGETS,
+    priors: str | Prior | Sequence[str | Prior] = tuple(PRIORS),
+    epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
+    players: int | Sequence[int] = (0, 1),
+    seeds: int | Sequence[int] = 0,
+    algorithm: str = "cfr+",
+    iterations: int | Sequence[int] = 5000,
+    dtype: str = "float32",
+    blueprints_at_once: int = BLUEPRINTS_AT_ONCE,
+    memory_limit: int | None = None,
+    max_histories: int = DEFAULT_MAX_HISTORIES,
+    extend: bool = False,
+    progress: bool | None = None,
+) -> pd.DataFrame:
+    """Refines subgames for every combination, piece by piece, and goes on where it was if interrupted.
+
+    A piece is all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets, with all
+    priors and ε), for one game, cut, player, number of iterations and some blueprints. On one machine, rows
+    (times apart) are bit by bit the same however often the sweep was interrupted. Several processes may share
+    a folder, if its file system has locks: each piece is done by one of them.
+
+    Args:
+      folder: of the sweep; made if it is not there.
+      games: as `load` takes them; or a dict from game to its cut or cuts.
+      cuts: names of cuts for all games, unless `games` is a dict.
+      blueprints: SPECs, see `make_blueprints`.
+      gadgets: names, each taken with all `priors` and `epsilons` that it knows, or gadgets as they are. Of
+        your own kinds only names and values are compared: where their code changes, so must these.
+      priors: names or priors.
+      epsilons: numbers in [0, 1); for linear programs also `auto`.
+      players: who re-solves.
+      seeds: of `draws:COUNT`; other blueprints are there once, with an empty seed.
+      algorithm: as in `refine`; `lp`, linear programs, ignores `iterations` and `dtype`.
+      iterations: one number or several, each solved by itself.
+      dtype: as in `refine`.
+      blueprints_at_once: in a piece, at most.
+      memory_limit: bytes that a solve may take on each device: lanes are split until that suffices. By
+        default three quarters of an accelerator's, half of a computer's, free or not.
+      max_histories: as in `enumerate_game`.
+      extend: keep what a folder of other settings or versions has in common; only what is asked is returned.
+      progress: show a bar; by default if it takes two seconds and somebody watches.
+
+    Returns:
+      A row for every result asked for: exploitabilities and certificate in the resolving player's utility (as
+      in `Refinement.table`), the piece's seconds (`TIMES`), versions and device.
+
+    Raises:
+      ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set, or damaged
+        files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces stay.
+    """
+    where, how = (games, cuts), (algorithm, iterations, dtype, memory_limit)
+    asked, limits = (gadgets, priors, epsilons), (blueprints_at_once, max_histories)
+    request = make_request(where, (blueprints, seeds), asked, players, how, limits)
+    return _run(Store(pathlib.Path(folder)), request, extend, progress)
+
+
+def _run(store: Store, request: Request, extend: bool, progress: bool | None) -> pd.DataFrame:
+    workshop = Workshop(store, request, progress)
+    pieces = _settle(store, workshop, extend)
+    _work(store, workshop, pieces, progress)
+    return store.collect(pieces)
+
+
+def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
+    """The rows of a sweep that are finished so far, also while it is running.
+
+    Raises:
+      ValueError: if the folder holds no sweep, or a damaged one.
+    """
+    store = Store(pathlib.Path(folder), create=False)
+    manifest = store.manifest()
+    if manifest is None:
+        raise ValueError(f"{os.fspath(folder)!r} holds no sweep: there is no manifest.json in it")
+    finished = store.finished()
+    return store.collect([piece for piece in manifest.pieces if piece.key in finished])
+
+
+class Workshop:
+    """Makes what pieces need, a game at a time, and solves them."""
+
+    def __init__(self, store: Store, request: Request, progress: bool | None):
+        self.store, self.request, self.progress = store, request, progress
+        packages = ("jaxgadget", "jax", "jaxlib", "numpy", "scipy")
+        self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * request.exact)}
+        self.versions |= {"device": describe_device(), "source": source_digest()}
+        self._setups: dict[str, Setup] = {}
+        self._trees: dict[str, HistoryTree] = {}
+        self._forest: dict[tuple[str, str], Forest] = {}
+
+    def tree(self, name: str) -> HistoryTree:
+        """Enumerates a game, once as long as it is kept."""
+        if name not in self._trees:
+            tree = enumerate_game(self.request.games[name][0], max_histories=self.request.max_histories)
+            self._trees[name] = tree
+            while (
+                len(self._trees) > 1 and sum(t.num_histories for t in self._trees.values()) > KEPT_HISTORIES
+            ):
+                gone = next(iter(self._trees))
+                del self._trees[gone]
+                self._setups.pop(gone, None)
+                self._forest = {place: found for place, found in self._forest.items() if place[0] != gone}
+        return self._trees[name]
+
+    def setup(self, name: str) -> Setup:
+        """A game's blueprints and value, from the folder if they are there; else they are put there."""
+        tree = self.tree(name)
+        if name not in self._setups:
+            key = self.request.game_key(name)
+            record, rows = (self.store.games / f"{key}{end}" for end in (".json", ".npz"))
+            with self.store.lock(key, wait=True):
+                self.store.clean(self.store.games, key)
+                found = read_record(record) or self._make(name, record, rows)
+            if not {"fingerprint", "value", "seeds"} <= found.keys():
+                raise ValueError(f"{str(record)!r} is damaged; delete it and sweep again")
+            if found["fingerprint"] != fingerprint(tree):
+                raise ValueError(
+                    f"game {name!r}: its rules are not those with which the sweep in "
+                    f"{str(self.store.folder)!r} began; choose another folder"
+                )
+            low, high = found["value"]
+            self._setups[name] = Setup(tree, Policy.load(rows, tree), found["seeds"], (low, high))
+        return self._setups[name]
+
+    def _make(self, name: str, record: pathlib.Path, rows: pathlib.Path) -> dict[str, Any]:
+        """Writes the blueprints, then the record: where that is, both are whole."""
+        tree, request = self.tree(name), self.request
+        found: dict[tuple[str, int | None], Policy] = {}
+        drawn = [spec for spec in request.blueprints if parse_blueprint(spec).kind == DRAWS]
+        fixed = [spec for spec in request.blueprints if spec not in drawn]
+        for specs, seed in [(fixed, None), *((drawn, seed) for seed in request.seeds)]:
+            if specs:
+                policy = make_blueprints(tree, specs, seed=seed or 0, progress=self.progress)
+                found |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
+        value = find_value(tree, request.exact, self.progress)
+        Policy.stack(list(found.values())).save(rows)
+        seeds = [seed for _, seed in found]
+        made = {"game": name, "fingerprint": fingerprint(tree), "value": list(value), "seeds": seeds}
+        write_record(record, made)
+        return made
+
+    def forest(self, name: str, cut: str) -> Forest:
+        """The last one that was asked for is kept."""
+        if (name, cut) not in self._forest:
+            self._forest = {(name, cut): build_forest(self.tree(name), cut)}
+        return self._forest[name, cut]
+
+    def pieces(self) -> list[Piece]:
+        """Everything that there is to do."""
+        found: list[Piece] = []
+        for name, (_, cuts) in self.request.games.items():
+            for cut in cuts:
+                found += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
+        gadgets = self.request.record["gadgets"]
+        if len({digest({"gadget": gadget}) for gadget in gadgets}) < len(gadgets):
+            raise ValueError(
+                "gadgets: two kinds have the same module, name and numbers, so a sweep cannot tell them "
+                "apart; expected another name or number for one of them"
+            )
+        return found
+
+    def check(self, piece: Piece) -> None:
+        """ValueError unless game, cut and blueprints are those with which the sweep began."""
+        if piece.cut not in self.request.games.get(piece.game, ((), ()))[1]:
+            raise ValueError(f"{piece!r} is no piece of this sweep")
+        setup = self.setup(piece.game)
+        if piece_key(self.request, setup, self.forest(piece.game, piece.cut), piece) != piece.key:
+            raise ValueError(
+                f"game {piece.game!r}: its cut {piece.cut!r} or its blueprints are not those with which the "
+                f"sweep in {str(self.store.folder)!r} began; choose another folder"
+            )
+
+    def solve(self, piece: Piece) -> pd.DataFrame:
+        """A piece's rows."""
+        watch, lanes = Stopwatch(), range(*piece.blueprints)
+        with watch.phase("build"):
+            self.check(piece)
+            setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
+        settings = self.request.settings[piece.iterations]
+        memory = settings.memory_limit or whole_memory(settings.place)  # what is free must change nothing
+        settings = dataclasses.replace(settings, chunk=piece.chunk, memory_limit=memory)
+        policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
+        gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)
+        try:
+            batch = Batch(forest, piece.player, policy, gadgets, settings, watch)
+            result = solve_batch(batch, setup.value, False)
+        except ValueError as error:
+            names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
+            what = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"
+            raise ValueError(f"sweep, piece {piece.key} ({what}): {error}") from error
+        return self._rows(piece, result, [setup.seeds[lane] for lane in lanes])
+
+    def _rows(self, piece: Piece, result: Refinement, seeds: Sequence[int | None]) -> pd.DataFrame:
+        kept = (~result.live).sum(axis=0)
+        low, high = result.game_value
+        more = {
+            "game": piece.game,
+            "cut": piece.cut,
+            "seed": pd.array(list(seeds) * len(piece.gadgets), dtype="Int64"),
+            "algorithm": result.algorithm,
+            "iterations": result.iterations,
+            "dtype": "float64" if self.request.exact else self.request.record["dtype"],
+            "subgames": result.num_subgames,
+            "subgames_kept": kept.astype(np.int64),
+            "game_value_low": low,
+            "game_value_high": high,
+            "piece": piece.key,
+            "piece_rows": result.policy.num_lanes,
+        }
+        seconds = {name: result.seconds[name.removesuffix("_seconds")] for name in TIMES}
+        return result.table.assign(**more, **seconds, **self.versions)[SCHEMA.names]
+
+
+def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
+    """The pieces that the manifest lists; it is written if there is none, or another one to extend."""
+    request = workshop.request
+    with store.lock("manifest", wait=True):
+        store.clean(store.folder, "manifest")
+        old = store.manifest()
+        if old is None or old.request != request.record:
+            if old is not None and not extend:
+                raise _other(store, differences(old.request, request.record), "has other settings")
+            pieces = workshop.pieces()
+        else:
+            pieces = old.pieces
+            for piece in pieces:
+                if piece.game in request.own:  # only so do we know whether it is the game that it was
+                    workshop.check(piece)
+            changed = differences(old.versions, workshop.versions)
+            complete = store.finished().issuperset(piece.key for piece in pieces)
+            if changed and complete and not extend:
+                warnings.warn(
+                    f"the finished sweep in {str(store.folder)!r} was made by other versions "
+                    f"({'; '.join(changed)}); its rows are returned as they are",
+                    stacklevel=4,
+                )
+            if not changed or complete:
+                return pieces
+            if not extend:
+                raise _other(store, changed, "was made by other versions")
+        store.settle(Manifest(request.record, workshop.versions, pieces))
+        return pieces
+
+
+def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
+    return ValueError(
+        f"the sweep in {str(store.folder)!r} {what} ({'; '.join(changed)}): choose another folder, or "
+        "extend=True (--extend on the command line) to keep what both have in common and add the rest; "
+        "only what is asked for then is returned, so ask for all that you want"
+    )
+
+
+def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: bool | None) -> None:
+    """Does what is missing; what others are doing is waited for, and taken over if they die."""
+    work = {piece.key: piece.work for piece in pieces}
+    with progress_bar("sweep", sum(work.values()), progress, coarse=True) as report:
+
+        def look() -> set[str]:
+            found = store.finished() & work.keys()
+            report(sum(work[key] for key in found))
+            return found
+
+        done = look()
+        while len(done) < len(work):
+            ours = 0
+            for piece in pieces:
+                if piece.key not in done and _try(store, workshop, piece):
+                    ours += 1
+                    done |= look()
+            done |= look()
+            if not ours and len(done) < len(work):
+                time.sleep(PATIENCE)
+
+
+def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
+    """Does a piece unless somebody else is at it, or has done it; whether we did."""
+    with store.lock(piece.key, wait=False) as ours:
+        if not ours or store.has(piece):
+            return False
+        store.write(piece, workshop.solve(piece))
+    return True

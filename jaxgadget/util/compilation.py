@@ -1,0 +1,98 @@
+"""Compiled programs: JAX's cache of them on disk, which one process fills for the next, and dropping them.
+
+The command line switches the cache on. The library does not by itself; see `enable_compilation_cache`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import tempfile
+from collections.abc import Generator
+
+import jax
+import platformdirs
+from jax.experimental.compilation_cache import compilation_cache
+
+from jaxgadget.util.files import make_folder
+
+MIN_COMPILE_SECONDS = 0.1
+"""What took less is not kept: it would be read hardly faster than it is compiled."""
+
+_MIN_SECONDS = "jax_persistent_cache_min_compile_time_secs"
+
+
+def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> pathlib.Path | None:
+    """Keeps compiled programs on disk, for this process and those that come after it.
+
+    JAX's own settings go first: with `JAX_ENABLE_COMPILATION_CACHE=false` in the environment nothing
+    happens, and `JAX_COMPILATION_CACHE_DIR` and `JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS` are kept.
+    Entries are never removed; delete the folder when it has grown too large. What lies in it is
+    run as a program, so nobody whom you do not trust should be able to write there.
+
+    Args:
+      folder: where; by default the folder that JAX has been told, else `jaxgadget` among the user's
+        caches (on Linux `$XDG_CACHE_HOME`, usually `~/.cache`). It is made if need be.
+
+    Returns:
+      The folder; None if the cache stays off, because JAX has it switched off or the default folder
+      cannot be written: a cache only saves time.
+
+    Raises:
+      ValueError: if a folder is named and cannot be written.
+    """
+    if not jax.config.values["jax_enable_compilation_cache"]:
+        return None
+    told: str | None = jax.config.values["jax_compilation_cache_dir"]
+    if folder is not None:
+        place = pathlib.Path(folder)
+        make_folder(place)
+        try:
+            with tempfile.TemporaryFile(dir=place):
+                pass
+        except OSError as error:
+            raise ValueError(
+                f"folder={os.fspath(folder)!r} cannot be written: {error.strerror}; choose another one"
+            ) from error
+    elif told:
+        place = pathlib.Path(told)
+    else:
+        place = platformdirs.user_cache_path("jaxgadget", appauthor=False)
+        if not _can_be_made(place):
+            return None
+    if folder is not None or not told:
+        jax.config.update("jax_compilation_cache_dir", str(place))
+        compilation_cache.reset_cache()  # JAX looks for the folder only once
+    if _MIN_SECONDS.upper() not in os.environ:
+        jax.config.update(_MIN_SECONDS, MIN_COMPILE_SECONDS)
+    return place
+
+
+@contextlib.contextmanager
+def compiled_afresh() -> Generator[None]:
+    """Nothing is read from the cache or written to it inside the block."""
+    before: bool = jax.config.values["jax_enable_compilation_cache"]
+    jax.config.update("jax_enable_compilation_cache", False)
+    compilation_cache.reset_cache()
+    try:
+        yield
+    finally:
+        jax.config.update("jax_enable_compilation_cache", before)
+        compilation_cache.reset_cache()
+
+
+def _can_be_made(folder: pathlib.Path) -> bool:
+    """Whether the folder, or the nearest above it that is there, can be written."""
+    if not folder.is_absolute():  # there is no home
+        return False
+    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def drop_programs() -> None:
+    """Frees all of JAX's compiled programs, and hands memory back that the C library (glibc) would keep."""
+    jax.clear_caches()
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # other systems have no such function
+        ctypes.CDLL(None).malloc_trim(0)

@@ -1,0 +1,67 @@
+"""On what something was measured: the device, and the versions of what was at work."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pathlib
+import platform
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+import jax
+
+PACKAGES = ("jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")
+"""Whose versions matter."""
+
+
+def num_cores() -> int:
+    """Cores that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def describe_device() -> str:
+    """Platform and kind of JAX's devices, and the processor with the number of cores we may use."""
+    devices = jax.local_devices()
+    cores = num_cores()
+    host = f"{_processor()}, {cores} core{'s' if cores > 1 else ''}"
+    if devices[0].platform == "cpu":
+        return f"cpu: {host}"
+    many = f"{len(devices)} × " if len(devices) > 1 else ""
+    return f"{devices[0].platform}: {many}{devices[0].device_kind}; cpu: {host}"
+
+
+def _processor() -> str:
+    """The processor's name, as well as the system tells it."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return next(iter(names), "") or platform.processor() or platform.machine() or os.name
+
+
+def find_versions(packages: Sequence[str] | None = None) -> dict[str, str | None]:
+    """Versions of Python and of packages; None if one is not installed.
+
+    Args:
+      packages: by default those that are timed or timed with.
+    """
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES if packages is None else packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found
+
+
+def source_digest() -> str:
+    """Sixteen letters that stand for this package's source: a version may have many."""
+    found, folder = hashlib.sha256(), pathlib.Path(__file__).parent
+    for path in sorted(folder.rglob("*.py")):
+        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
+    return found.hexdigest()[:16]

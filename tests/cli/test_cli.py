@@ -1,0 +1,546 @@
+"""The command line, as scripts and people meet it."""
+
+import itertools
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import jaxgadget
+from jaxgadget import HistoryTree, Policy, enumerate_game, load
+from jaxgadget.cli import app
+from jaxgadget.cli.options import AlgorithmName
+from jaxgadget.gadgets.alternative import ALTERNATIVES, GIFT_RULES
+from jaxgadget.gadgets.kinds import GADGETS
+from jaxgadget.gadgets.prior import PRIORS
+from jaxgadget.kernels.regret import RULES
+
+SOLVE_KEYS = [
+    "game",
+    "num_histories",
+    "num_terminals",
+    "num_infosets",
+    "algorithm",
+    "iterations",
+    "value",
+    "best_response_values",
+    "nash_conv",
+    "seconds",
+]
+REFINE_KEYS = ["game", "cut", "num_subgames", "algorithm", "iterations", "game_value", "seconds", "rows"]
+ROW_KEYS = [
+    "player",
+    "blueprint",
+    "gadget",
+    "prior",
+    "epsilon",
+    "blueprint_exploitability",
+    "refined_exploitability",
+    "exploitability_bound",
+    "gadget_value_sum",
+    "gadget_value_min",
+    "gadget_value_max",
+    "gap_sum",
+    "gap_max",
+]
+SECONDS = ["build", "compile", "run"]
+CONSTANT_SUM = """EFG 2 R "split a pie" { "a" "b" }
+p "" 1 1 "" { "l" "r" } 0
+p "" 2 1 "" { "l" "r" } 0
+t "" 1 "" { 3, 1 }
+t "" 2 "" { 0, 4 }
+p "" 2 1 "" { "l" "r" } 0
+t "" 3 "" { 1, 3 }
+t "" 4 "" { 2, 2 }
+"""
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "120"}).invoke(
+        app, [str(argument) for argument in arguments], prog_name="jaxgadget"
+    )
+
+
+def strict(text: str) -> dict[str, Any]:
+    """JSON without NaN or Infinity."""
+
+    def refuse(name: str) -> None:
+        raise AssertionError(f"{name} is not JSON")
+
+    return json.loads(text, parse_constant=refuse)
+
+
+def words(text: str) -> str:
+    """Without line breaks and frames."""
+    return re.sub(r"[│╭╮╰╯─\s]+", " ", text)
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> HistoryTree:
+    return enumerate_game(load("kuhn_poker"))
+
+
+def test_names_are_those_of_the_library():
+    assert {str(name) for name in AlgorithmName} == {*RULES, "lp"}
+    text = words(run("refine", "--help").stdout)
+    for name in (*GADGETS, *PRIORS, *ALTERNATIVES, *GIFT_RULES):
+        assert name in text
+
+
+# --- help, games --------------------------------------------------------------------------
+
+
+def test_help_explains_and_gives_examples():
+    main = words(run("--help").stdout)
+    assert all(
+        word in main for word in ("games", "solve", "refine", "blueprint", "jaxgadget refine leduc_poker")
+    )
+    refine = words(run("refine", "--help").stdout)
+    for text in ("--blueprint", "dirichlet:SEED[:ALPHA]", "file:PATH", "max-margin", "depth:D", "Examples:"):
+        assert text in refine
+    assert "Examples:" in words(run("solve", "--help").stdout)
+    bench = words(run("bench", "--help").stdout)
+    for text in (
+        "[GAME]...",
+        "--lanes",
+        "leduc_poker, liars_dice",
+        "jaxgadget, openspiel or liteefg",
+        "Examples:",
+    ):
+        assert text in bench
+
+
+def test_version():
+    assert run("--version").stdout == f"jaxgadget {jaxgadget.__version__}\n"
+
+
+def test_games_are_listed():
+    result = run("games")
+    assert result.exit_code == 0
+    assert all(entry.name in result.stdout for entry in jaxgadget.list_games())
+    assert "num_cards=13" in result.stdout
+    assert "openspiel:" in result.stdout
+
+
+# --- solve --------------------------------------------------------------------------------
+
+
+def test_solve_json(kuhn: HistoryTree):
+    options = ("--algorithm", "cfr", "--iterations", 10, "--dtype", "float64")
+    result = run("solve", "kuhn_poker", *options, "--json", "-")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    record = strict(result.stdout)
+    expected = jaxgadget.solve(kuhn, algorithm="cfr", iterations=10)
+    assert list(record) == SOLVE_KEYS
+    assert list(record["seconds"]) == SECONDS
+    assert (record["game"], record["algorithm"], record["iterations"]) == ("kuhn_poker", "cfr", 10)
+    assert (record["num_histories"], record["num_terminals"], record["num_infosets"]) == (58, 30, [6, 6])
+    assert record["value"] == expected.value
+    assert record["best_response_values"] == list(expected.best_response_values)
+    assert record["nash_conv"] == expected.nash_conv
+
+
+def test_solve_table_and_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    policy, record = tmp_path / "policy.npz", tmp_path / "record.json"
+    result = run("solve", "kuhn_poker", "--target-gap", 0.01, "--save", policy, "--json", record)
+    assert result.exit_code == 0
+    text = words(result.stdout)
+    assert "NashConv" in text
+    assert "OpenSpiel's exploitability, half of NashConv" in text
+    assert str(policy) in result.stdout.replace("\n", "")
+    found = strict(record.read_text())
+    assert found["nash_conv"] <= 0.01
+    assert found["iterations"] < 1000
+    saved = Policy.load(policy, kuhn)
+    assert saved.labels == (f"cfr+:{found['iterations']}",)
+    assert jaxgadget.nash_conv(saved)[0] == pytest.approx(found["nash_conv"], abs=1e-12)
+    assert sorted(os.listdir(tmp_path)) == ["policy.npz", "record.json"]
+
+
+def test_solve_resumes_from_its_checkpoint(tmp_path: pathlib.Path):
+    file = tmp_path / "state.npz"
+    options = ("kuhn_poker", "--algorithm", "cfr", "--checkpoint", file, "--json", "-")
+    run("solve", *options, "--iterations", 5)
+    resumed = strict(run("solve", *options, "--iterations", 10).stdout)
+    straight = strict(
+        run("solve", "kuhn_poker", "--algorithm", "cfr", "--iterations", 10, "--json", "-").stdout
+    )
+    assert file.exists()
+    assert resumed["nash_conv"] == straight["nash_conv"]
+
+
+def test_a_constant_sum_is_reported(tmp_path: pathlib.Path):
+    file = tmp_path / "pie.efg"
+    file.write_text(CONSTANT_SUM)
+    note = "payoffs sum to 4; half of that, 2, is subtracted from each"
+    shown = run("solve", file, "--iterations", 10)
+    assert note in words(shown.stdout)
+    result = run("solve", file, "--iterations", 10, "--json", "-")
+    assert strict(result.stdout)["value"] == pytest.approx(1.5 - 2, abs=0.1)
+    assert note in words(result.stderr)
+
+
+# --- refine -------------------------------------------------------------------------------
+
+EPSILONS = (0.001, 0.1)
+SETTINGS = [("unsafe", "none", 0.0)] + [
+    (gadget, prior, epsilon)
+    for gadget in ("resolving", "max-margin")
+    for prior, epsilon in [("none", 0.0), *itertools.product(("uniform", "blueprint"), EPSILONS)]
+]
+BLUEPRINTS = ("dirichlet:3:0.5", "geometric:0.5")
+
+
+@pytest.fixture(scope="module")
+def refined(tmp_path_factory: pytest.TempPathFactory) -> tuple[Result, pathlib.Path]:
+    """All settings for two blueprints of Kuhn poker, with every kind of output."""
+    folder = tmp_path_factory.mktemp("refine")
+    options = [item for text in BLUEPRINTS for item in ("--blueprint", text)]
+    options += [item for epsilon in EPSILONS for item in ("--epsilon", str(epsilon))]
+    outputs = {"--json": "out.json", "--plot": "out.svg", "--save": "out.npz"}
+    for option, name in outputs.items():
+        options += [option, str(folder / name)]
+    result = run("refine", "kuhn_poker", "--player", 1, "--iterations", 30, *options)
+    assert result.exit_code == 0, result.output
+    assert sorted(os.listdir(folder)) == sorted(outputs.values()), "nothing else is left"
+    return result, folder
+
+
+def test_refine_json(refined: tuple[Result, pathlib.Path]):
+    record = strict((refined[1] / "out.json").read_text())
+    assert list(record) == REFINE_KEYS
+    assert list(record["seconds"]) == SECONDS
+    assert all(isinstance(seconds, float) and seconds >= 0 for seconds in record["seconds"].values())
+    assert (record["game"], record["cut"], record["num_subgames"]) == ("kuhn_poker", "depth:1", 2)
+    assert (record["algorithm"], record["iterations"]) == ("cfr+", 30)
+    low, high = record["game_value"]
+    assert low <= -1 / 18 <= high
+    assert high - low <= 1e-6 * 4
+    assert all(list(row) == ROW_KEYS for row in record["rows"])
+    found = [(row["blueprint"], row["gadget"], row["prior"], row["epsilon"]) for row in record["rows"]]
+    assert found == [(text, *setting) for text in BLUEPRINTS for setting in SETTINGS]
+    for row in record["rows"]:
+        assert row["player"] == 1
+        assert (row["exploitability_bound"] is None) == (row["gadget"] == "unsafe")
+        assert all(isinstance(row[key], float) for key in ROW_KEYS[4:] if key != "exploitability_bound")
+
+
+def test_refine_numbers_are_the_library_s(refined: tuple[Result, pathlib.Path], kuhn: HistoryTree):
+    rows = strict((refined[1] / "out.json").read_text())["rows"]
+    gadgets = [
+        jaxgadget.Unsafe() if name == "unsafe" else GADGETS[name](PRIORS[prior](), epsilon)
+        for name, prior, epsilon in SETTINGS
+    ]
+    blueprint = Policy.stack([Policy.dirichlet(kuhn, 3, 0.5), Policy.geometric(kuhn, 0.5)])
+    expected = jaxgadget.refine(kuhn, "depth:1", blueprint, gadgets, player=1, iterations=30)
+    keyed = expected.table.set_index(["blueprint", "gadget", "prior", "epsilon"])
+    for row in rows:
+        same = keyed.loc[row["blueprint"], row["gadget"], row["prior"], row["epsilon"]]
+        for key in ROW_KEYS[5:]:
+            number = np.nan if row[key] is None else row[key]
+            np.testing.assert_allclose(number, same[key], rtol=1e-9, atol=1e-12)
+
+
+def test_refine_saves_policies_that_are_blueprints_again(
+    refined: tuple[Result, pathlib.Path], kuhn: HistoryTree
+):
+    file = refined[1] / "out.npz"
+    rows = strict((refined[1] / "out.json").read_text())["rows"]
+    low, high = strict((refined[1] / "out.json").read_text())["game_value"]
+    policy = Policy.load(file, kuhn)
+    assert policy.num_lanes == len(rows)
+    found = jaxgadget.exploitability(policy, 1, value=(low, high))
+    np.testing.assert_allclose(sorted(found), sorted(r["refined_exploitability"] for r in rows), atol=1e-12)
+
+
+def test_refine_prints_a_table(refined: tuple[Result, pathlib.Path]):
+    result, folder = refined
+    text = words(result.stdout)
+    assert result.stderr == ""
+    for expected in (*BLUEPRINTS, "max-margin", "a bracket of width", "v* − value against a best response"):
+        assert expected in text
+    assert "half of NashConv" in text
+    for name in ("out.json", "out.svg", "out.npz"):
+        assert str(folder / name) in result.stdout.replace("\n", "")
+    assert (folder / "out.svg").read_bytes().startswith(b"<?xml")
+
+
+def test_refine_one_subgame_to_standard_output(kuhn: HistoryTree):
+    options = ("--infostate", "0p", "--gadget", "unsafe", "--prior", "none", "--blueprint", "uniform")
+    result = run("refine", "kuhn_poker", *options, "--player", 1, "--iterations", 10, "--json", "-", "--rows")
+    assert result.exit_code == 0, result.output
+    record = strict(result.stdout)
+    assert (record["num_subgames"], len(record["rows"])) == (1, 1)
+    assert record["rows"][0]["exploitability_bound"] is None
+
+
+def test_unsafe_has_one_row_whatever_the_priors(monkeypatch: pytest.MonkeyPatch):
+    called = spy(monkeypatch)
+    options = ("--gadget", "unsafe", "--gadget", "resolving", "--prior", "blueprint", "--prior", "blueprint")
+    run("refine", "kuhn_poker", "--blueprint", "uniform", *options, "--epsilon", 0.1, "--epsilon", 0.2)
+    found = [(gadget.name, gadget.prior.name, gadget.epsilon) for gadget in called["gadgets"]]
+    assert found == [("unsafe", "none", 0), ("resolving", "blueprint", 0.1), ("resolving", "blueprint", 0.2)]
+
+
+def spy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """Collects what `refine` of the library is asked for, and presses Ctrl-C then."""
+    called: dict[str, Any] = {}
+
+    def refine(tree: Any, where: Any, blueprint: Any, gadgets: Any, **options: Any) -> None:
+        called.update(tree=tree, cut=where, blueprint=blueprint, gadgets=gadgets, **options)
+        raise KeyboardInterrupt
+
+    def specs(tree: Any, specs: Any) -> Any:
+        return [spec.text for spec in specs]
+
+    monkeypatch.setattr(sys.modules["jaxgadget.refining.refine"], "refine", refine)
+    monkeypatch.setattr(sys.modules["jaxgadget.policy.evaluate"], "game_value", lambda tree: (0.0, 0.0))
+    monkeypatch.setattr("jaxgadget.policy.blueprints.make_blueprints", specs)
+    return called
+
+
+def test_the_demo(monkeypatch: pytest.MonkeyPatch):
+    called = spy(monkeypatch)
+    result = run("refine", "leduc_poker")
+    assert called["cut"].name == "flop"
+    assert len(called["blueprint"]) == 20
+    assert [(gadget.name, gadget.prior.name) for gadget in called["gadgets"]] == [
+        ("unsafe", "none"),
+        *itertools.product(("resolving", "max-margin"), ("none", "uniform", "blueprint")),
+    ]
+    assert {gadget.epsilon for gadget in called["gadgets"]} == {0.0, 1e-3}
+    assert (called["player"], called["iterations"], called["algorithm"]) == (0, 2000, "cfr+")
+    assert called["dtype"] == "float32"
+    assert (result.exit_code, result.stdout, result.stderr) == (130, "", "Interrupted.\n")
+
+
+@pytest.mark.parametrize(
+    ("game", "name"), [("kuhn_poker", "depth:1"), ("coin_toss", None), ("leduc_poker", "flop")]
+)
+def test_cut_by_default(game: str, name: str | None, monkeypatch: pytest.MonkeyPatch):
+    called = spy(monkeypatch)
+    run("refine", game, "--blueprint", "uniform")
+    assert called["cut"].name == (name or next(iter(load(game).cuts())))
+
+
+# --- what goes wrong ----------------------------------------------------------------------
+
+MALFORMED = 'EFG 2 R "x" { "a" "b" }\nq "" 1\n'
+BAD_CHANCE = """EFG 2 R "x" { "a" "b" }
+c "" 1 "" { "x" 1/2 "y" 1/4 } 0
+t "" 1 "" { 1, -1 }
+t "" 2 "" { -1, 1 }
+"""
+NOT_ZERO_SUM = """EFG 2 R "x" { "a" "b" }
+p "" 1 1 "" { "l" "r" } 0
+t "" 1 "" { 1, 1 }
+t "" 2 "" { -1, 0 }
+"""
+BAD_INPUT = [
+    ("solve nosuch", "'nosuch' is unknown"),
+    ("refine kuhn_pokr", "did you mean kuhn_poker"),
+    ("solve kuhn_poker(cards=4)", "parameter 'cards'"),
+    ("solve kuhn_poker(players=3)", "players=3"),
+    ("solve goofspiel(returns_type=total_points,num_cards=3)", "total_points"),
+    ("solve kuhn_poker(", "expected name or name(parameter=value"),
+    ("solve malformed.efg", "malformed.efg, line 2"),
+    ("solve bad_chance.efg", "bad_chance.efg"),
+    ("solve not_zero_sum.efg", "not_zero_sum.efg"),
+    ("solve missing.efg", "missing.efg"),
+    ("refine kuhn_poker --cut flop", "cut='flop'"),
+    ("refine kuhn_poker --cut depth:9", "cut 'depth:9' of kuhn_poker is empty"),
+    ("refine kuhn_poker --epsilon 1", "epsilon=1"),
+    ("refine kuhn_poker --epsilon -0.1", "epsilon=-0.1"),
+    ("refine kuhn_poker --epsilon nan", "epsilon=nan"),
+    ("refine kuhn_poker --epsilon some", "epsilon='some': expected a number in [0, 1), or 'auto'"),
+    ("refine kuhn_poker --epsilon auto", "expected algorithm='lp'"),
+    ("refine kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
+    ("refine kuhn_poker --algorithm lp --checkpoint here", "linear programs have none"),
+    ("solve kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
+    ("solve kuhn_poker --floor 1", "expected a number in [0, 1)"),
+    ("solve kuhn_poker --floor -0.5", "--floor"),
+    ("refine kuhn_poker --alternative none", "--alternative"),
+    ("refine kuhn_poker --gifts all", "--gifts"),
+    ("refine kuhn_poker --gadget reach-resolving --scale-gifts", "scaled=True with 2 subgames"),
+    ("refine kuhn_poker --epsilon 2 --prior none", "epsilon=2"),
+    ("refine kuhn_poker --iterations 0", "--iterations"),
+    ("solve kuhn_poker --iterations -5", "--iterations"),
+    ("solve kuhn_poker --iterations 5.5", "--iterations"),
+    ("solve kuhn_poker --iterations 9999999999", "--iterations"),
+    ("solve kuhn_poker --target-gap -1", "--target-gap"),
+    ("solve kuhn_poker --target-gap nan", "--target-gap"),
+    ("solve leduc_poker --max-histories 100", "--max-histories"),
+    ("solve leduc_poker --max-histories 0", "--max-histories"),
+    ("refine kuhn_poker --player 2", "--player"),
+    ("refine kuhn_poker --algorithm cfr++", "--algorithm"),
+    ("refine kuhn_poker --gadget safe", "--gadget"),
+    ("refine kuhn_poker --prior own", "--prior"),
+    ("solve kuhn_poker --dtype float16", "--dtype"),
+    ("refine kuhn_poker --blueprint steep:3", "blueprint 'steep:3'"),
+    ("refine kuhn_poker --blueprint cfr:0", "blueprint 'cfr:0'"),
+    ("refine kuhn_poker --blueprint file:missing.npz", "missing.npz"),
+    ("refine kuhn_poker --blueprint file:malformed.efg", "file:malformed.efg"),
+    ("refine kuhn_poker --blueprint file:other.npz", "not of 'kuhn_poker'"),
+    ("refine kuhn_poker --infostate 7p", "infostate '7p'"),
+    ("refine kuhn_poker --gadget unsafe --prior uniform --prior blueprint", "it has no decision to perturb"),
+    ("refine kuhn_poker --plot x.gif", ".png, .svg, .pdf"),
+    ("refine kuhn_poker --plot missing/x.png", "--plot: cannot write 'missing/x.png'"),
+    ("refine kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
+    ("solve kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
+    ("solve kuhn_poker --save folder", "--save: cannot write 'folder'"),
+    ("solve kuhn_poker --checkpoint missing/x", "--checkpoint: cannot write 'missing/x'"),
+    ("solve kuhn_poker --save x --json ./x", "--json and --save both name"),
+    ("refine kuhn_poker --checkpoint malformed.efg", "--checkpoint: cannot write into 'malformed.efg'"),
+    ("refine", "GAME"),
+    ("resolve kuhn_poker", "resolve"),
+]
+
+
+@pytest.fixture(scope="module")
+def bad_files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("bad")
+    (folder / "malformed.efg").write_text(MALFORMED)
+    (folder / "bad_chance.efg").write_text(BAD_CHANCE)
+    (folder / "not_zero_sum.efg").write_text(NOT_ZERO_SUM)
+    (folder / "folder").mkdir()
+    Policy.uniform(enumerate_game(load("goofspiel(num_cards=3)"))).save(folder / "other.npz")
+    return folder
+
+
+@pytest.mark.parametrize(("command", "complaint"), BAD_INPUT, ids=[command for command, _ in BAD_INPUT])
+def test_bad_input(
+    command: str, complaint: str, bad_files: pathlib.Path, monkeypatch: pytest.MonkeyPatch, subtests: Any
+):
+    monkeypatch.chdir(bad_files)
+    before = sorted(bad_files.rglob("*"))
+    outputs: dict[str, list[str]] = {"-": ["--json", "-"], "files": ["--json", "o.json", "--save", "o.npz"]}
+    for name, options in outputs.items():
+        if any(option in command for option in ("--json", "--save")):
+            options = []
+        with subtests.test(name):
+            result = run(*command.split(), *options)
+            assert result.exit_code == 2, result.output
+            assert result.stdout == ""
+            assert complaint in words(result.stderr)
+            assert "Traceback" not in result.stderr
+            assert sorted(bad_files.rglob("*")) == before, "no partial file"
+
+
+def test_the_library_s_errors_are_one_line(monkeypatch: pytest.MonkeyPatch):
+    def fail(*_: object, **__: object) -> None:
+        raise ValueError("one,\n  two,\nthree")
+
+    monkeypatch.setattr("jaxgadget.policy.solve.solve", fail)
+    assert run("solve", "kuhn_poker").stderr == "Error: one, two, three\n"
+
+
+def test_a_missing_package_is_an_error_too(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "pyspiel", None)
+    result = run("solve", "openspiel:kuhn_poker")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "openspiel" in result.stderr.lower()
+
+
+def run_program(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """In an encoding that lacks what the tables use."""
+    command = [sys.executable, "-m", "jaxgadget", *arguments]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+
+
+def test_as_a_program_of_its_own():
+    done = run_program("solve", "kuhn_poker", "--algorithm", "lp", "--json", "-")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert strict(done.stdout)["algorithm"] == "lp"
+    done = run_program("games")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "leduc_poker" in done.stdout
+
+
+# --- bench --------------------------------------------------------------------------------
+
+
+def test_bench(tmp_path: pathlib.Path):
+    file = tmp_path / "bench.json"
+    options = ("--engine", "jaxgadget", "--lanes", 2, "--iterations", 3, "--repeats", 1)
+    result = run("bench", "matching_pennies_twist", *options, "--json", file)
+    assert (result.exit_code, result.stderr) == (0, "")
+    record = strict(file.read_text())
+    assert list(record) == ["device", "versions", "rows"]
+    (row,) = record["rows"]
+    assert (row["game"], row["engine"], row["lanes"]) == ("matching_pennies_twist", "jaxgadget", 2)
+    text = words(result.stdout)
+    assert "matching_pennies_twist, cfr+" in text
+    assert words(record["device"]) in text
+    assert f"Wrote the results to {file}" in text
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--engine", "gpucfr"), "'gpucfr' is not one of 'jaxgadget', 'openspiel', 'liteefg'"),
+        (("--lanes", 1, "--lanes", 0), "0 is out of range"),
+        (("--seconds", "nan"), "nan is out of range"),
+        (("--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
+        (("--algorithm", "dcfr", "--engine", "liteefg"), "liteefg is timed with cfr or cfr+"),
+        (("--json", "no/such/folder/x.json"), "--json: cannot write"),
+    ],
+)
+def test_bench_refuses(options: tuple[object, ...], message: str):
+    result = run("bench", "kuhn_poker", *options)
+    assert result.exit_code == 2
+    assert message in words(result.stderr)
+
+
+# --- exact programs, other gadgets, both players -------------------------------------------
+
+
+def test_solve_exactly_and_with_floors():
+    exact = strict(run("solve", "kuhn_poker", "--algorithm", "lp", "--json", "-").stdout)
+    assert exact["algorithm"] == "lp"
+    assert exact["value"] == pytest.approx(-1 / 18, abs=1e-9)
+    assert exact["nash_conv"] == pytest.approx(0, abs=1e-9)
+    floored = strict(run("solve", "kuhn_poker", "--algorithm", "lp", "--floor", 0.1, "--json", "-").stdout)
+    assert floored["gap_within_floors"] == pytest.approx(0, abs=1e-8)
+    assert floored["nash_conv"] > 0.01
+    assert "within the floors" in words(run("solve", "kuhn_poker", "--floor", 0.1).stdout)
+
+
+def test_refine_both_players_exactly(kuhn: HistoryTree):
+    options = ["--blueprint", "uniform", "--blueprint", "cfr:3", "--algorithm", "lp", "--epsilon", "auto"]
+    options += ["--gadget", "resolving", "--gadget", "optimal-continuation", "--prior", "blueprint"]
+    record = strict(run("refine", "kuhn_poker", "--player", "both", *options, "--json", "-").stdout)
+    assert record["algorithm"] == "lp"
+    assert len(record["rows"]) == 8
+    assert [list(row) for row in record["rows"]] == [
+        [*ROW_KEYS, "auto", "blueprint_nash_conv", "nash_conv"]
+    ] * 8
+    keyed = {(row["blueprint"], row["gadget"], row["player"]): row for row in record["rows"]}
+    for blueprint in ("uniform", "cfr:3"):
+        for gadget in ("resolving", "optimal-continuation"):
+            one, two = (keyed[blueprint, gadget, player] for player in (0, 1))
+            assert one["nash_conv"] == two["nash_conv"]
+            total = one["refined_exploitability"] + two["refined_exploitability"]
+            assert one["nash_conv"] == pytest.approx(total, abs=2e-6 * 4)
+            assert one["nash_conv"] <= one["blueprint_nash_conv"] + 1e-9
+            assert 0 < one["epsilon"] <= 1e-3
+    text = words(run("refine", "kuhn_poker", "--player", "both", *options).stdout)
+    assert "NashConv of both players' refined halves" in text
+
+
+def test_settings_that_are_not_the_default_are_columns():
+    options = ["--blueprint", "uniform", "--gadget", "reach-max-margin", "--prior", "none", "--iterations", 5]
+    plain = strict(run("refine", "kuhn_poker", *options, "--json", "-").stdout)["rows"]
+    assert [list(row) for row in plain] == [ROW_KEYS]
+    more = ["--alternative", "blueprint", "--gifts", "estimate", "--json", "-"]
+    (row,) = strict(run("refine", "kuhn_poker", *options, *more).stdout)["rows"]
+    assert list(row) == [*ROW_KEYS, "alternative", "gifts"]
+    assert (row["alternative"], row["gifts"], row["exploitability_bound"]) == ("blueprint", "estimate", None)

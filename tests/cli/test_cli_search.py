@@ -1,0 +1,224 @@
+"""`jaxgadget nested`, `match` and `train-value`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import jaxgadget
+from jaxgadget.cli import app
+from jaxgadget.learn import training
+
+NESTED = ["game", "iterations", "game_value", "rows"]
+NESTED_ROW = [
+    "player",
+    "blueprint",
+    "gadget",
+    "prior",
+    "epsilon",
+    "depth",
+    "k",
+    "leaf",
+    "blueprint_exploitability",
+    "nested_exploitability",
+    "gap_max",
+    "searches",
+    "seconds",
+]
+TRAIN: tuple[object, ...] = (
+    *("train-value", "kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--iterations", 5, "--steps", 3),
+    *("--width", 8, "--batch-size", 4, "--learning-rate", 0.01, "--targets", "sampled"),
+)
+FAST = ("kuhn_poker", "--blueprint", "cfr:3", "--k", 3, "--iterations", 20)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
+
+
+def record(result: Result) -> dict[str, Any]:
+    """What was written, nothing else, as strict JSON."""
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_draws() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("LOG_DRAWS", "FINAL_DRAWS"):
+            patch.setattr(training, name, 2**10)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[pathlib.Path, dict[str, Any], pathlib.Path]:
+    """A folder with a network, what the command said, and the curves."""
+    folder = tmp_path_factory.mktemp("trained")
+    out, picture = folder / "values", folder / "curves.png"
+    return out, record(run(*TRAIN, "--out", out, "--plot", picture, "--json", "-")), picture
+
+
+def test_nested(tmp_path: pathlib.Path) -> None:
+    more = ("--player", "both", "--gadget", "resolving", "--prior", "none", "--prior", "blueprint")
+    files = ("--save", tmp_path / "nested.npz", "--json", "-")
+    found = record(run("nested", *FAST, *more, "--epsilon", 0.1, "--depth", 2, *files))
+    assert list(found) == [*NESTED, "nash_conv"] and found["iterations"] == 20
+    low, high = found["game_value"]
+    assert low <= -1 / 18 <= high and high - low < 1e-3
+    assert [list(row) for row in found["rows"]] == [NESTED_ROW] * 4
+    assert [(row["player"], row["prior"], row["epsilon"]) for row in found["rows"]] == [
+        (0, "none", 0.0),
+        (0, "blueprint", 0.1),
+        (1, "none", 0.0),
+        (1, "blueprint", 0.1),
+    ]
+    for row in found["rows"]:
+        assert (row["blueprint"], row["depth"], row["k"], row["leaf"]) == ("cfr:3", 2, 3, "exact")
+        assert 0 <= row["nested_exploitability"] < 1 and row["searches"] > 0 and row["gap_max"] > 0
+    # Both players' halves are in the file.
+    tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+    policy = jaxgadget.Policy.load(tmp_path / "nested.npz", tree)
+    for player in (0, 1):
+        np.testing.assert_allclose(
+            jaxgadget.exploitability(policy, player),
+            [row["nested_exploitability"] for row in found["rows"] if row["player"] == player],
+            atol=1e-6,
+        )
+    np.testing.assert_allclose(found["nash_conv"], jaxgadget.nash_conv(policy), atol=1e-9)
+
+
+def test_nested_shows_a_table() -> None:
+    result = run("nested", *FAST, "--gadget", "unsafe", "--player", "both", "--depth", 9)
+    assert result.exit_code == 0
+    text = re.sub(r"\s+", " ", result.stdout)
+    for words in (
+        "Exploitability of player 0",
+        "unsafe",
+        r"[1-9]\d* searches, \d+\.\d a second; \d+% of the time went into values at the limit",
+        "half of NashConv",
+        r"NashConv of the two together: .*unsafe: 0\.\d+",
+        "No search ended before the game did",
+    ):
+        assert re.search(words, text), words
+
+
+def test_match() -> None:
+    arguments = ("--gadget", "resolving", "--prior", "blueprint", "--matches", 40, "--seed", 3)
+    found = record(run("match", *FAST, *arguments, "--json", "-"))
+    said = {"seed": 3, "blueprint": "cfr:3", "depth": 1, "iterations": 20, "k": 3, "leaf": "exact"}
+    rest = {name: value for name, value in found.items() if name != "rows"}
+    assert rest == {"game": "kuhn_poker", **said, "epsilon": 0.02}
+    assert [list(row) for row in found["rows"]] == [
+        ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
+    ] * 2
+    first, second = found["rows"]
+    assert {first["row"], first["column"]} == {"resolving, blueprint prior, epsilon 0.02", "blueprint"}
+    assert first["win_rate"] + second["win_rate"] == pytest.approx(1) and first["matches"] == 40
+    assert first["mean_return"] == pytest.approx(-second["mean_return"])
+    again = record(run("match", *FAST, *arguments, "--json", "-"))
+    assert again == found
+
+
+def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
+    out, found, picture = trained
+    assert list(found) == [
+        "game",
+        "k",
+        "steps",
+        "seconds",
+        "examples_per_second",
+        "train_rmse",
+        "heldout_rmse",
+        "heldout_histories",
+        "visited_rmse",
+        "payoff_range",
+    ]
+    assert (found["game"], found["k"], found["steps"], found["payoff_range"]) == ("kuhn_poker", 3, 3, 4.0)
+    assert 0 < found["visited_rmse"] < 4 and found["examples_per_second"] > 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    described = json.loads((out / "network.json").read_text())
+    assert described["architecture"]["width"] == 8
+    settings = [described["training"][name] for name in ("batch_size", "learning_rate", "targets")]
+    assert settings == [4, 0.01, "sampled"]
+
+
+def test_the_same_command_goes_on_and_another_is_refused(
+    trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path],
+) -> None:
+    out, before, _ = trained
+    again = record(run(*TRAIN, "--out", out, "--json", "-"))
+    for name in ("seconds", "examples_per_second"):
+        del again[name]
+    assert again == {name: value for name, value in before.items() if name in again}
+    assert [row["step"] for row in json.loads((out / "log.json").read_text())] == [1, 2, 3]
+    result = run(*TRAIN, "--width", 16, "--out", out)
+    assert result.exit_code == 2 and "architecture width is 8, not 16" in result.stderr
+    assert "of 3 steps, not 4, and a training's steps" in run(*TRAIN, "--steps", 4, "--out", out).stderr
+    shown = run(*TRAIN, "--out", out).stdout
+    assert "1 histories held out" in shown
+    assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")
+
+
+def test_nothing_held_out(tmp_path: pathlib.Path) -> None:
+    arguments = ("--heldout", 0, "--out", tmp_path / "values", "--plot", tmp_path / "curves.png")
+    found = record(run(*TRAIN, *arguments, "--json", "-"))
+    assert (found["heldout_histories"], found["heldout_rmse"]) == (0, None) and found["visited_rmse"] > 0
+    assert "held out" not in run(*TRAIN, "--heldout", 0, "--out", tmp_path / "values").stdout
+    result = run(*TRAIN, "--heldout", 1, "--out", tmp_path / "values")
+    assert result.exit_code == 2 and "1.0 is out of range" in result.stderr
+
+
+def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
+    out, _, _ = trained
+    more = ("--gadget", "unsafe", "--leaf", out)
+    (row,) = record(run("nested", *FAST, *more, "--json", "-"))["rows"]
+    assert row["leaf"] == str(out) and row["nested_exploitability"] >= 0
+    (row, _) = record(run("match", *FAST, *more, "--matches", 4, "--json", "-"))["rows"]
+    assert {row["row"], row["column"]} == {"unsafe", "blueprint"}
+    (row,) = record(run("nested", *FAST[:3], "--iterations", 2, *more, "--json", "-"))["rows"]
+    assert row["k"] == 3, "the network's"
+    other_game = ("leduc_poker", "--blueprint", "uniform", "--k", 3)
+    for arguments, message in (
+        (("nested", *FAST[:-4], "--k", 4), "has K = 3, and --k is 4"),
+        (("nested", *other_game), "is for 'kuhn_poker', not for 'leduc_poker'"),
+        (("nested", *FAST, "--blueprint", "uniform"), "for another --blueprint than 'uniform'"),
+        (("match", "kuhn_poker", "--k", 3, "--blueprint", "cfr:4"), "for another --blueprint than 'cfr:4'"),
+    ):
+        result = run(*arguments, *more)
+        assert result.exit_code == 2 and message in result.stderr, arguments
+
+
+def test_what_was_trained_is_told_though_search_visits_no_leaf(tmp_path: pathlib.Path) -> None:
+    files = ("--out", tmp_path / "values", "--plot", tmp_path / "curves.svg", "--json", "-")
+    result = run(*TRAIN, "--depth", 5, *files)
+    assert result.exit_code == 0 and "no search ends before the game does at depth 5" in result.stderr
+    found = json.loads(result.stdout)
+    assert found["visited_rmse"] is None and found["train_rmse"] > 0
+    assert "<svg" in (tmp_path / "curves.svg").read_text()
+
+
+def test_bad_input(tmp_path: pathlib.Path) -> None:
+    for arguments, message in (
+        (("nested", *FAST, "--leaf", tmp_path / "nothing"), "does not exist"),
+        (("nested", *FAST, "--leaf", tmp_path), "has no network.json"),
+        (("nested", *FAST, "--gadget", "full"), "'full' needs the game above the subgame"),
+        (("match", *FAST, "--gadget", "best"), "'best' is unknown"),
+        (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
+        (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),
+        (("nested", *FAST, "--epsilon", 1.5), "epsilon"),
+        (("nested", "kuhn_poker", "--k", 0), "--k"),
+        (("nested", "kuhn_poker", "--depth", 0), "--depth"),
+        (("match", "kuhn_poker", "--matches", 0), "--matches"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2 and message in result.stderr, arguments
+        assert "Traceback" not in result.stderr

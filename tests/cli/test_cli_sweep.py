@@ -1,0 +1,156 @@
+"""`jaxgadget sweep`."""
+
+import json
+import pathlib
+import re
+from typing import Any
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+from typer.testing import CliRunner, Result
+
+from jaxgadget import read_sweep
+from jaxgadget.cli import app
+from jaxgadget.sweeping.store import SCHEMA
+from jaxgadget.sweeping.sweep import BLUEPRINTS_AT_ONCE, DEFAULT_BLUEPRINTS, sweep
+
+FAST = ("--blueprint", "uniform", "--iterations", 3)
+CUT = ("--game", "kuhn_poker", "--cut", "depth:1", *FAST)
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "120"}).invoke(
+        app, ["sweep", *map(str, arguments)], prog_name="jaxgadget"
+    )
+
+
+def words(text: str) -> str:
+    return re.sub(r"[│╭╮╰╯─\s]+", " ", text)
+
+
+def test_help_says_what_the_defaults_are():
+    text = words(run("--help").stdout)
+    assert " and ".join(DEFAULT_BLUEPRINTS) in text and f"default: {BLUEPRINTS_AT_ONCE}" in text
+    assert f"default: ({sweep.__kwdefaults__['iterations']})" in text
+    for part in (
+        "--extend",
+        "--parquet",
+        "cfr-spread:COUNT[:N]",
+        "Examples:",
+        "goes on with what is missing",
+    ):
+        assert part in text
+    assert "sweep" in words(CliRunner().invoke(app, ["--help"]).stdout)
+
+
+def test_json_is_alone_and_strict(tmp_path: pathlib.Path):
+    folder = tmp_path / "sweep"
+    more = ("--blueprint", "draws:1", "--seed", 2, "--gadget", "unsafe", "--player", 1)
+    result = run(folder, *CUT, *more, "--json", "-")
+    assert (result.exit_code, result.stderr) == (0, "")
+    record = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+    assert list(record) == ["folder", "rows"] and record["folder"] == str(folder)
+    assert [list(row) for row in record["rows"]] == [SCHEMA.names] * 2
+    first, second = record["rows"]
+    assert (first["blueprint"], first["seed"], first["exploitability_bound"]) == ("uniform", None, None)
+    assert (second["blueprint"], second["seed"], second["player"]) == ("dirichlet:2000", 2, 1)
+    found = read_sweep(folder)
+    for row, kept in zip(record["rows"], found.to_dict("records"), strict=True):
+        assert {name: kept[name] for name in row if row[name] is not None} == {
+            name: value for name, value in row.items() if value is not None
+        }
+
+
+def test_tables_and_files(tmp_path: pathlib.Path):
+    """A table for each game, cut, number of iterations and player; all rows in files; a picture."""
+    folder, csv, parquet, plot = (tmp_path / name for name in ("s", "r.csv", "r.parquet", "r.svg"))
+    options = ("--blueprint", "draws:2", "--iterations", 4, "--gadget", "resolving", "--epsilon", 0.1)
+    files = ("--csv", csv, "--parquet", parquet, "--plot", plot, "--json", tmp_path / "r.json")
+    result = run(folder, *CUT, *options, *files)
+    assert (result.exit_code, result.stderr) == (0, ""), result.stderr
+    text = words(result.stdout)
+    for iterations in (3, 4):
+        for player in (0, 1):
+            assert f"kuhn_poker, cut depth:1, {iterations} iterations, player {player}" in text
+    assert text.count("Exploitability, over 3 blueprints") == 4
+    assert "36 results in 4 pieces" in text and "half of NashConv" in text and f"picture to {plot}" in text
+    rows = read_sweep(folder)
+    assert len(rows) == 36 == len(json.loads((tmp_path / "r.json").read_text())["rows"])
+    assert_frame_equal(
+        pd.read_parquet(parquet)[SCHEMA.names].astype({"seed": "Int64"}), rows, check_exact=True
+    )
+    found = pd.read_csv(csv)
+    assert list(found) == SCHEMA.names
+    assert found["refined_exploitability"].tolist() == rows["refined_exploitability"].tolist()
+    drawn = plot.read_text()
+    assert drawn.count("4 iterations") == 1 and "3 iterations" in drawn
+
+
+def test_the_same_command_goes_on(tmp_path: pathlib.Path):
+    first = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--csv", tmp_path / "first.csv")
+    again = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--csv", tmp_path / "again.csv")
+    assert first.exit_code == again.exit_code == 0
+    assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "again.csv").read_bytes(), "times too"
+    other = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--iterations", 4)
+    assert other.exit_code == 2
+    assert re.search(r"has other settings \(iterations: \[4\] only now\).*--extend", other.stderr)
+    more = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--iterations", 4, "--extend")
+    assert more.exit_code == 0 and len(read_sweep(tmp_path / "s")) == 4
+
+
+def test_without_a_cut_each_game_has_its_first(tmp_path: pathlib.Path):
+    games = ("--game", "coin_toss", "--game", "kuhn_poker")
+    result = run(tmp_path / "s", *games, *FAST, "--gadget", "unsafe", "--algorithm", "lp", "--player", 0)
+    assert result.exit_code == 0, result.stderr
+    rows = read_sweep(tmp_path / "s")
+    assert list(zip(rows["game"], rows["cut"], strict=True)) == [
+        ("coin_toss", "play"),
+        ("kuhn_poker", "depth:1"),
+    ]
+    assert "coin_toss, cut play, player 0" in words(result.stdout)
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jaxgadget.sweeping.store.Store.write", interrupt)
+    result = run(tmp_path / "s", *CUT, "--gadget", "unsafe")
+    assert result.exit_code == 130
+    assert (
+        result.stderr == f"What is finished is in {tmp_path / 's'}; the same command goes on.\nInterrupted.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (("--game", "whist"), "whist"),
+        ((*CUT, "--cut", "turn"), "turn"),
+        ((*CUT, "--blueprint", "steep"), "blueprint 'steep' is unknown"),
+        ((*CUT, "--gadget", "trap"), "'trap' is not one of"),
+        ((*CUT, "--epsilon", "2"), "epsilon=2"),
+        ((*CUT, "--seed", "-1"), "seeds=-1: expected a whole number from 0"),
+        ((*CUT, "--iterations", "0"), "iterations=0"),
+        ((*CUT, "--player", "2"), "'2' is not one of"),
+        ((*CUT, "--plot", "picture.gif"), "--plot: picture 'picture.gif': expected a file name that ends in"),
+        ((*CUT, "--csv", "no/such/folder.csv"), "--csv: cannot write 'no/such/folder.csv'"),
+        ((*CUT, "--csv", "same", "--parquet", "same"), "--csv and --parquet both name 'same'"),
+        ((), "Missing option '--game'"),
+    ],
+)
+def test_bad_input_is_status_2_and_a_sentence(
+    tmp_path: pathlib.Path, arguments: tuple[object, ...], complaint: str
+):
+    result = run(tmp_path / "s", *arguments)
+    assert result.exit_code == 2
+    assert complaint in words(result.stderr)
+    assert "Traceback" not in result.stderr and result.stdout == ""
+
+
+def test_a_folder_that_is_a_file(tmp_path: pathlib.Path):
+    (tmp_path / "s").write_text("")
+    result = run(tmp_path / "s", *CUT)
+    assert result.exit_code == 2
+    assert "as a folder" in words(result.stderr)

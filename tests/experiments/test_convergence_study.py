@@ -1,0 +1,167 @@
+"""The convergence study, on Kuhn poker: rules, warm starts, annealing, what is counted, resuming."""
+
+from __future__ import annotations
+
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.convergence import cases, methods, study
+from jaxgadget import BlueprintPrior, Resolving, UniformPrior, refine
+from jaxgadget.kernels.regret import RULES
+from jaxgadget.solving.drive import precision
+
+KUHN = cases.CASES["kuhn"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    """Where the quick form has written."""
+    place = tmp_path_factory.mktemp("convergence")
+    study.main(["--quick", "--folder", str(place)])
+    return place
+
+
+@pytest.fixture(scope="module")
+def frame(folder: pathlib.Path) -> pd.DataFrame:
+    """The table of lanes."""
+    return pd.read_parquet(folder / "data" / "lanes.parquet")
+
+
+@pytest.fixture(scope="module")
+def resolving() -> cases.Games:
+    """Resolving games of Kuhn poker."""
+    return cases.build(KUHN, 0, "resolving", "priors")
+
+
+def test_tables_and_pictures(folder: pathlib.Path, frame: pd.DataFrame):
+    assert len(list(study.pieces(True))) == 2
+    lanes = len(cases.BLUEPRINTS) * len(cases.EPSILONS) * len(cases.FAMILIES["priors"])
+    assert frame.groupby([*study.KEY, "strategy"]).size().eq(lanes).all()
+    assert set(frame["strategy"]) == {"average", "last", "better", "half"}
+    for name in ("profiles", "against", "exploitability"):
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (folder / f"{name}.svg").read_bytes()[:500]
+    text = (folder / "tables.md").read_text(encoding="utf-8")
+    assert "| resolving | CFR+ linear |" in text and "| kuhn | resolving | 0.001 |" in text
+
+
+def test_losses_lie_between_zero_and_the_gap(frame: pd.DataFrame):
+    tolerance = 1e-7
+    assert (frame["loss_end"] >= -tolerance).all()
+    assert (frame["loss_end"] <= frame["gap_end"] + tolerance).all()
+    reached = frame[frame["loss_iterations"].notna()]
+    assert len(reached) and reached["loss_iterations"].le(KUHN.horizon).all()
+    assert reached["loss_iterations"].isin(study.LOOKS).all()
+
+
+def test_better_is_never_worse(frame: pd.DataFrame):
+    lane = [*study.KEY, "prior", "epsilon", "blueprint"]
+    wide = frame.pivot_table(index=lane, columns="strategy", values=["gap_end", "loss_end"])
+    for column in ("gap_end", "loss_end"):
+        for other in ("average", "last"):
+            assert (wide[column]["better"] <= wide[column][other] + 1e-7).all()
+
+
+def test_a_run_is_what_refine_does(frame: pd.DataFrame):
+    """The first method is `refine`'s: same gaps and values, at the last look, added up."""
+    tree, blueprint = cases.load_tree(KUHN), cases.load_blueprints(KUHN)
+    gadgets = [Resolving(prior, e) for prior in (UniformPrior(), BlueprintPrior()) for e in cases.EPSILONS]
+    found, exact = (
+        refine(tree, KUHN.cut, blueprint, gadgets, algorithm=how, iterations=KUHN.horizon, dtype="float64")
+        for how in ("cfr+", "lp")
+    )
+    rows = frame[(frame["method"] == "CFR+ linear") & (frame["strategy"] == "average")]
+    rows = rows[rows["gadget"] == "resolving"]
+    assert rows["blueprint"].tolist() == list(blueprint.labels) * len(gadgets)
+    np.testing.assert_allclose(rows["gap_end"], found.gap.sum(0) / tree.payoff_range, rtol=1e-4, atol=1e-9)
+    loss = (exact.gadget_value - found.gadget_value).sum(0) / tree.payoff_range
+    np.testing.assert_allclose(rows["loss_end"], loss, rtol=1e-4, atol=1e-9)
+    np.testing.assert_allclose(rows["exploitability"], found.refined_exploitability, rtol=1e-4, atol=1e-7)
+
+
+def test_what_is_there_is_not_run_again(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    path = folder / "data" / "lanes.parquet"
+    before, asked = path.read_bytes(), []
+    solve = study.solve_piece
+
+    def record(piece: study.Piece, *rest: object) -> pd.DataFrame:
+        asked.append(piece.key)
+        return solve(piece, *rest)
+
+    monkeypatch.setattr(study, "solve_piece", record)
+    study.solve_all(folder, True)
+    assert asked == [] and path.read_bytes() == before
+    whole = pd.read_parquet(path)
+    missing = next(study.pieces(True)).key
+    gone = (whole[list(study.KEY)] == list(missing)).all(axis=1)
+    whole[~gone].to_parquet(path)
+    again = study.solve_all(folder, True)
+    assert asked == [missing]
+    columns = ["gap_end", "loss_end", "loss_iterations"]
+    np.testing.assert_allclose(
+        again[columns].tail(gone.sum()), whole.loc[gone, columns], rtol=1e-5, atol=1e-9
+    )
+
+
+def test_annealed_games_differ_in_the_floors_only(resolving: cases.Games):
+    own = np.asarray(resolving.games.epsilon)
+    np.testing.assert_allclose(resolving.with_epsilon(0.1).epsilon, 0.1)
+    np.testing.assert_allclose(resolving.with_epsilon(1e-2).epsilon, np.maximum(own, 1e-2))
+    np.testing.assert_allclose(resolving.with_epsilon(0.0, 100.0).epsilon, np.minimum(100 * own, 0.5))
+    same = jax.tree.map(np.array_equal, resolving.with_epsilon(0.0), resolving.games)
+    assert jax.tree.all(same)
+
+
+def test_schedules():
+    annealed, finished = (methods.METHODS[f"SAPCFR+ quadratic, annealed{how}"] for how in ("", " till 2,500"))
+    assert [methods.epsilon_at(annealed, t) for t in (0, 100, 5_000)] == [(0.5, 1), (0.01, 1), (0, 1)]
+    assert [methods.epsilon_at(finished, t) for t in (0, 100, 5_000)] == [(0, 1_250), (0, 25), (0, 1)]
+    assert methods.epsilon_at(methods.METHODS["DCFR"], 10) == (0, 1)
+
+
+def test_rules():
+    with precision(np.float64):
+        total, regret, t = jnp.array([1.0, 0.5]), jnp.array([0.5, -2.0]), jnp.array(3.0)
+        plain, trusting = RULES["cfr+"], methods.Tried(name="x", plus=True, predictive=True, averaging=1.0)
+        for rule in (plain, trusting):
+            np.testing.assert_array_equal(rule.accumulate(total, regret, t), [1.5, 0.0])
+        np.testing.assert_array_equal(trusting.basis(total, regret), RULES["pcfr+"].basis(total, regret))
+        np.testing.assert_allclose(methods.CAUTIOUS.basis(total, regret), [1 + 0.5 / 3, 0.5 - 2 / 3])
+        decayed = methods.Tried(name="x", plus=True, decay=2.0)
+        np.testing.assert_allclose(decayed.accumulate(total, regret, t), [1.5 * 0.75**2, 0.0])
+
+
+def test_warm_starts_play_the_blueprint(resolving: cases.Games):
+    """The first average of a warm start is the blueprint, of both players, wherever it does not mix."""
+    for name in ("CFR+ linear, from blueprint", "CFR+ linear, strategy × 10"):
+        method = methods.METHODS[name]
+        with precision(np.float64):
+            state = methods.begin(resolving, method)
+            if method.warm == "strategy":
+                state = methods.run(resolving.games.problem, state, jnp.int32(1), rule=method.rule)
+        for player in (0, 1):
+            played, expected = state.strategy[player].body, resolving.blueprint(player)
+            if method.warm == "blueprint":
+                np.testing.assert_allclose(played, expected, atol=1e-6)
+            else:
+                assert np.abs(played - expected).mean() < 0.2
+
+
+@pytest.mark.parametrize("scale", ["largest", "squared"])
+def test_scaled_priors(scale: str):
+    """By the definition, subgame by subgame."""
+    ranges = cases.build(KUHN, 0, "resolving", "priors").prepared.ranges
+    with precision(np.float64):
+        found = np.asarray(cases.ScaledPrior(1e-3, scale).follow(ranges))
+    reach, subgame = np.asarray(ranges.opponent), np.asarray(ranges.subgame)
+    for s in range(ranges.num_subgames):
+        mine = reach[subgame == s]
+        if not len(mine) or not mine.any():
+            continue
+        share = mine / mine.max(axis=0) if scale == "largest" else mine**2 / (mine**2).sum(axis=0)
+        np.testing.assert_allclose(found[subgame == s], np.maximum(share, 1e-3), rtol=1e-12)

@@ -1,0 +1,352 @@
+"""Gifts, alternative values and what lies above the cut, against explicit trees.
+
+*Safe and nested subgame solving* (Brown and Sandholm 2017), §5 and §6.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget import (
+    ArrayValues,
+    BestResponseValues,
+    BlueprintValues,
+    MaxMargin,
+    NoPrior,
+    Policy,
+    ReachMaxMargin,
+    ReachResolving,
+    Resolving,
+    UniformPrior,
+)
+from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, gifts, with_gifts
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.refining.batch import Prepared, prepare
+from jaxgadget.solving.drive import precision
+from jaxgadget.solving.forest import excess
+from jaxgadget.tree.cut import cut
+from jaxgadget.tree.forest import build_forest
+from tests.kernels import grove
+from tests.reference import efg, gadgets, lp
+from tests.reference.efg import Array, Label
+
+SEED = 20
+TOLERANCE = 1e-12
+SCALED = [(0, 10), (1, 14)]
+"""Resolving player and number of a subgame whose gifts chance shares with others."""
+players = pytest.mark.parametrize("player", [0, 1])
+rules = pytest.mark.parametrize("rule", GIFT_RULES)
+
+
+@functools.cache
+def prepared(player: int) -> Prepared:
+    """The grove with everything that any gadget may ask for."""
+    policy = grove.to_policy(grove.grove(SEED)[0], grove.blueprints(SEED))
+    asked = [*grove.EVERYTHING, Resolving(NoPrior(), alternative=BlueprintValues())]
+    return prepare(grove.forest(SEED), player, policy, asked)
+
+
+def by_state(here: Prepared, values: Any, lane: int) -> dict[Label, float]:
+    """A lane of numbers of the opponent's roots."""
+    states = here.forest.roots[1 - here.structure.player].infostate.tolist()
+    assert not np.asarray(values)[len(states) :].any()  # padding
+    return dict(zip(states, np.asarray(values)[: len(states), lane].tolist(), strict=True))
+
+
+def compare(ours: dict[Label, float], theirs: dict[Label, float]) -> None:
+    assert set(ours) == set(theirs)
+    np.testing.assert_allclose(
+        [ours[s] for s in theirs], list(theirs.values()), rtol=TOLERANCE, atol=TOLERANCE
+    )
+
+
+# Above the cut
+
+
+@players
+def test_the_trunk_has_the_counterfactual_values_of_the_whole_game(player: int) -> None:
+    """`CBV(I', a)`, `N(I')`, A_z and the opponent's blueprint, at each of its decisions above the cut."""
+    here, other, game = prepared(player), 1 - player, grove.grove(SEED)[1]
+    assert here.trunk is not None and here.ranges.trunk is not None
+    above, treeplex = here.ranges.trunk, here.trunk.form.treeplex[other]
+    with precision(np.float64):
+        q, v, root = jax.tree.map(np.asarray, above.best(here.ranges.cbv))
+    empty = 0
+    for b, blueprint in enumerate(grove.blueprints(SEED)):
+        explicit = grove.above(SEED, player, b)
+        best = efg.best_response(game.root, other, blueprint)
+        whole = efg.counterfactual_values(game.root, other, {**blueprint, **best})
+        assert set(explicit.cbv) == {(other, j) for j in treeplex.infoset.tolist()}
+        for number, infoset in enumerate(treeplex.infoset.tolist()):
+            actions, label = treeplex.rows(number), (other, infoset)
+            np.testing.assert_allclose(q[actions, b], whole[label], rtol=0, atol=TOLERANCE)
+            np.testing.assert_allclose(explicit.cbv[label], whole[label], rtol=0, atol=TOLERANCE)
+            assert v[number, b] == pytest.approx(whole[label].max(), abs=TOLERANCE)
+            assert above.mass[number, b] == pytest.approx(explicit.mass[label], abs=TOLERANCE)
+            np.testing.assert_array_equal(here.trunk.terminates[other][actions], explicit.ends[label])
+            np.testing.assert_array_equal(np.asarray(above.strategy)[actions, b], blueprint[label])
+            empty += explicit.mass[label] == 0
+        assert root[0, b] == pytest.approx(
+            efg.best_response_value(game.root, other, blueprint), abs=TOLERANCE
+        )
+    # The opponent's decisions come after the resolving player's only where player 0 re-solves.
+    assert (empty > 0) == (player == 0)
+
+
+# Gifts
+
+gifts_of = jax.jit(gifts, static_argnums=(2, 3))
+
+
+@players
+@rules
+def test_gifts_equal_those_of_the_explicit_tree(rule: GiftRule, player: int) -> None:
+    here = prepared(player)
+    with precision(np.float64):
+        found = np.asarray(gifts_of(here.ranges, here.ranges.cbv, rule, False))
+    for b in range(grove.NUM_BLUEPRINTS):
+        explicit = grove.above(SEED, player, b).gifts(rule)
+        compare(by_state(here, found, b), explicit)
+        assert sum(g > 1e-3 for g in explicit.values()) >= 3
+        assert min(explicit.values()) == 0
+
+
+@players
+def test_estimates_of_gifts_are_no_smaller_than_lower_bounds(player: int) -> None:
+    for b in range(grove.NUM_BLUEPRINTS):
+        low, high = (grove.above(SEED, player, b).gifts(rule) for rule in GIFT_RULES)
+        assert all(low[s] <= high[s] + TOLERANCE for s in low)
+        assert any(low[s] < high[s] - 1e-3 for s in low)
+
+
+@players
+@rules
+@pytest.mark.parametrize("kind", [ReachResolving, ReachMaxMargin])
+def test_reach_gadgets_promise_less_by_the_gifts(kind: Any, rule: GiftRule, player: int) -> None:
+    """`V̄ − N·Σg` from best-response values, from both blueprints' values and from a user's array."""
+    here, count = prepared(player), grove.NUM_BLUEPRINTS
+    array = np.random.default_rng(0).normal(size=(len(here.forest.roots[1 - player]), count))
+    array = np.where(np.asarray(here.ranges.mass)[: len(array)] > 0, array, 0.0)
+    for alternative in (BestResponseValues(), BlueprintValues(), ArrayValues(array)):
+        with precision(np.float64):
+            found = kind(NoPrior(), alternative=alternative, gifts=rule).alternatives(here.ranges)
+        for b, blueprint in enumerate(grove.blueprints(SEED)):
+            explicit = dataclasses.replace(
+                grove.above(SEED, player, b), alternatives=values_of(alternative, here, blueprint, b)
+            )
+            given = explicit.gifts(rule)
+            expected = {s: part.alternative(s, given) for part in explicit.subgames for s in part.states}
+            compare(by_state(here, found, b), expected)
+
+
+def values_of(
+    alternative: Alternative, here: Prepared, blueprint: efg.Strategy, lane: int
+) -> dict[Label, float] | None:
+    """What an explicit cut takes for it."""
+    if isinstance(alternative, ArrayValues):
+        rows = np.zeros((here.ranges.cbv.shape[0], grove.NUM_BLUEPRINTS))
+        rows[: len(alternative.array)] = alternative.array
+        return by_state(here, rows, lane)
+    if isinstance(alternative, BlueprintValues):
+        parts = grove.above(SEED, here.structure.player, lane).subgames
+        return {s: part.value(s, blueprint) for part in parts for s in part.states}
+    return None
+
+
+@players
+def test_alternatives_of_safe_gadgets(player: int) -> None:
+    """Best-response values are lowest for the resolving player; without gifts they are taken as they are."""
+    here = prepared(player)
+    with precision(np.float64):
+        for kind in (Resolving, MaxMargin):
+            best, both = (
+                np.asarray(kind(NoPrior(), alternative=a).alternatives(here.ranges))
+                for a in (BestResponseValues(), BlueprintValues())
+            )
+            np.testing.assert_array_equal(best, here.ranges.cbv)
+            assert (best <= both + TOLERANCE).all() and (best < both - 1e-3).any()
+            for b, blueprint in enumerate(grove.blueprints(SEED)):
+                expected = values_of(BlueprintValues(), here, blueprint, b)
+                assert expected is not None
+                compare(by_state(here, both, b), expected)
+
+
+@pytest.mark.parametrize(("player", "number"), SCALED)
+def test_scaled_gifts_of_a_single_subgame(player: int, number: int) -> None:
+    """The other subgames belong to what lies above it."""
+    (tree, game), subgame = grove.grove(SEED), grove.explicit(SEED, player, 0)[number]
+    policy = grove.to_policy(tree, grove.blueprints(SEED))
+    alone = build_forest(tree, cut(tree, functools.partial(rooted_at, subgame.roots)))
+    here = prepare(alone, player, policy, [ReachResolving(scaled=True)])
+    assert here.ranges.num_subgames == 1
+    more = 0
+    for rule in GIFT_RULES:
+        with precision(np.float64):
+            scaled, plain = (
+                np.asarray(gifts_of(here.ranges, here.ranges.cbv, rule, whether)) for whether in (True, False)
+            )
+        for b, blueprint in enumerate(grove.blueprints(SEED)):
+            above = gadgets.Above(game, (subgame.roots,), player, blueprint)
+            compare(by_state(here, scaled, b), above.gifts(rule, scaled=True))
+            compare(by_state(here, plain, b), above.gifts(rule))
+        assert (scaled >= plain - TOLERANCE).all()
+        more += int((scaled > plain + 1e-3).sum())
+    assert more > 0
+
+
+def rooted_at(roots: tuple[int, ...], tree: jaxgadget.HistoryTree) -> Array:
+    return np.array(roots)
+
+
+# Coin Toss
+
+
+@functools.cache
+def coin_toss(name: str) -> tuple[Policy, gadgets.Above]:
+    """Fig. 2's blueprint of player 1, Heads 1/2, Tails 1/4, Forfeit 1/4; in Fig. 4 Heads and Tails 1/2."""
+    tree = jaxgadget.enumerate_game(jaxgadget.load(name))
+    first, second = (rows.copy() for rows in Policy.uniform(tree).probabilities)
+    guess = [0.5, 0.25, 0.25] if name == "coin_toss" else [0.5, 0.5, 0.0]
+    second[:, 0] = np.tile(guess, len(tree.infosets[1]))
+    policy, spot = Policy(tree, (first, second), ("the paper's",)), cut(tree, "play")
+    components = tuple(tuple(spot.roots[spot.subgame == k].tolist()) for k in range(spot.subgame.max() + 1))
+    above = gadgets.Above(efg.from_tree(tree), components, 1, grove.from_policy(policy, 0))
+    return policy, above
+
+
+def coin_values(above: gadgets.Above, values: dict[Label, float]) -> list[list[float]]:
+    """Normalised numbers for the opponent by subgame: Heads, then Tails."""
+    return [[values[s] for s in subgame.states] for subgame in above.subgames]
+
+
+@pytest.mark.parametrize(
+    ("name", "scaled", "promised"),
+    [
+        ("coin_toss", False, [[0.5, 0.5]]),
+        ("coin_toss_two_subgames", False, [[0.5, 0.0]] * 2),
+        ("coin_toss_two_subgames", True, [[1.0, 0.0]]),
+    ],
+)
+def test_gifts_of_coin_toss(name: str, scaled: bool, promised: list[list[float]]) -> None:
+    """Fig. 4: the safe split promises Heads 1/2 in both subgames, a single one may promise 1."""
+    policy, above = coin_toss(name)
+    spot = cut(policy.tree, "play")
+    if scaled:
+        spot = spot.only(policy.tree.infoset_names[1][0])
+        above = dataclasses.replace(above, components=above.components[:1])
+    here = prepare(build_forest(policy.tree, spot), 1, policy, [ReachResolving(scaled=scaled)])
+    with precision(np.float64):
+        promise = np.asarray(ReachResolving(scaled=scaled).alternatives(here.ranges)) / -np.where(
+            here.ranges.mass > 0, here.ranges.mass, 1
+        )
+    found = coin_values(above, by_state(here, promise, 0))
+    np.testing.assert_allclose(found, promised, rtol=0, atol=TOLERANCE)
+    given = above.gifts(scaled=scaled)
+    explicit = {
+        s: -part.alternative(s, given) / part.normalizer(s) for part in above.subgames for s in part.states
+    }
+    np.testing.assert_allclose(coin_values(above, explicit), promised, rtol=0, atol=TOLERANCE)
+
+
+def test_reach_max_margin_guesses_heads_half_of_the_time() -> None:
+    """§5: max-margin guesses Heads 5/8 of the time and player 0 gets 3/8; with the gift 1/2, and 1/4."""
+    _, above = coin_toss("coin_toss")
+    for kind, heads, gained in (("max-margin", 5 / 8, 3 / 8), ("reach-max-margin", 1 / 2, 1 / 4)):
+        gadget = gadgets.build(kind, above.subgames[0])
+        solution = lp.solve(gadget.root, 1, gadget.floors)
+        (guess,) = solution.strategy.values()
+        np.testing.assert_allclose(guess, [heads, 1 - heads, 0], rtol=0, atol=1e-9)
+        best = efg.best_response_value(above.game.root, 0, {**above.blueprint, **solution.strategy})
+        assert best == pytest.approx(gained, abs=1e-9)
+
+
+# Arguments, and what has no bound
+
+
+def test_scaled_gifts_are_for_a_single_subgame() -> None:
+    ranges = prepared(0).ranges
+    with pytest.raises(ValueError, match=r"scaled=True with \d+ subgames: .* only if a single subgame"):
+        with_gifts(ranges, ranges.cbv, rule="lower-bound", scaled=True)
+
+
+@pytest.mark.parametrize("kind", [ReachResolving, ReachMaxMargin])
+def test_gift_rules_have_names(kind: Any) -> None:
+    with pytest.raises(ValueError, match=r"gifts='some': expected 'lower-bound' or 'estimate'"):
+        kind(gifts="some")
+
+
+@pytest.mark.parametrize("kind", [Resolving, ReachMaxMargin])
+@pytest.mark.parametrize("alternative", [BestResponseValues, None, 3])
+def test_alternatives_are_instances(kind: Any, alternative: Any) -> None:
+    with pytest.raises(ValueError, match=r"expected BestResponseValues\(\), BlueprintValues\(\)"):
+        kind(alternative=alternative)
+
+
+@pytest.mark.parametrize("values", [[np.nan], 1.0, np.zeros((2, 2, 2)), [True], ["a"]])
+def test_array_values_are_finite_numbers(values: Any) -> None:
+    with pytest.raises(ValueError, match=r"expected \[roots\] or \[roots, lanes\] of finite numbers"):
+        ArrayValues(np.asarray(values))
+
+
+@pytest.mark.parametrize("kind", [Resolving, ReachMaxMargin])
+def test_array_values_must_fit(kind: Any) -> None:
+    here, roots = prepared(0), len(grove.forest(SEED).roots[1])
+    for shape in [(roots + 1,), (roots, 2)]:
+        gadget = kind(NoPrior(), alternative=ArrayValues(np.zeros(shape)))
+        with pytest.raises(
+            ValueError, match=rf"ArrayValues of shape .*expected \[{roots}\] or \[{roots}, 3\]"
+        ):
+            gadget.check(roots, here.ranges.cbv.shape[1])
+
+
+def test_ranges_say_what_was_not_asked_for() -> None:
+    ranges = dataclasses.replace(prepared(0).ranges, trunk=None, played=None)
+    with pytest.raises(ValueError, match="list 'trunk' in `needs`"):
+        ReachResolving(NoPrior()).alternatives(ranges)
+    with pytest.raises(ValueError, match="list 'played' in the gadget's `needs`"):
+        Resolving(NoPrior(), alternative=BlueprintValues()).alternatives(ranges)
+    assert ReachResolving(alternative=BlueprintValues()).needs == {"trunk", "played"}
+
+
+UNPROVEN: list[Gadget] = [
+    Resolving(UniformPrior(), 0.1, BlueprintValues()),
+    MaxMargin(UniformPrior(), 0.1, ArrayValues(np.zeros(3))),
+    *(
+        kind(UniformPrior(), 0.1, **how)
+        for kind in (ReachResolving, ReachMaxMargin)
+        for how in ({"gifts": "estimate"}, {"scaled": True}, {"alternative": BlueprintValues()})
+    ),
+]
+
+
+@pytest.mark.parametrize("gadget", UNPROVEN, ids=lambda gadget: f"{gadget.name}, {gadget.settings}")
+def test_what_is_not_proven_has_no_bound(gadget: Gadget) -> None:
+    assert gadget.bound is None
+    proven = type(gadget)(UniformPrior(), 0.1)
+    found = excess([gadget, proven], np.array([[0.25, 0.5], [0.125, 0.25]]))
+    assert np.isnan(found[0]) and found[1] > 0
+
+
+def test_other_values_than_best_responses_have_no_bound() -> None:
+    """Not even if a gadget of one's own inherits from one with a bound."""
+
+    class Generous(Resolving):
+        name = "generous"
+
+        def alternatives(self, ranges: Any) -> Any:
+            return super().alternatives(ranges) - 0.3
+
+    class Same(Resolving):
+        name = "same"
+
+    assert Resolving().bound == "sum" == Same().bound
+    assert Generous().bound is None
+    assert ReachResolving().bound == "sum" and ReachMaxMargin().bound == "max"
+    assert ReachResolving(gifts="estimate").bound is None

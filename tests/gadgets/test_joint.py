@@ -1,0 +1,110 @@
+"""Gadgets as lanes of one entry are the same games as each kind by itself."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from jaxgadget import (
+    BlueprintPrior,
+    MaxMargin,
+    NoPrior,
+    Policy,
+    Refinement,
+    Resolving,
+    UniformPrior,
+    Unsafe,
+    enumerate_game,
+    load,
+    refine,
+)
+from jaxgadget.gadgets.joint import Joint, find_mode, group_gadgets, join
+from jaxgadget.gadgets.kinds import Full, OptimalContinuation, ReachMaxMargin, ReachResolving
+
+ROUNDING = 1e-12
+EPSILON = 0.05
+
+GADGETS = (
+    Unsafe(),
+    Resolving(NoPrior()),
+    Resolving(BlueprintPrior(), EPSILON),
+    MaxMargin(NoPrior()),
+    MaxMargin(UniformPrior(), EPSILON),
+    ReachMaxMargin(BlueprintPrior(), EPSILON),
+)
+
+
+@pytest.fixture(scope="module")
+def profiles() -> Policy:
+    """Blueprints of Kuhn poker; where the opponent always passes or bets, subgames are out of reach."""
+    tree = enumerate_game(load("kuhn_poker"))
+    first = Policy.from_function(tree, lambda p, i, k: np.eye(k)[0] if p else np.full(k, 1 / k), "never bets")
+    return Policy.stack([Policy.dirichlet(tree, 0), first])
+
+
+def solve(profiles: Policy, gadgets: Any, player: int, **options: Any) -> Refinement:
+    how: dict[str, Any] = {"dtype": "float64", "value": (-1 / 18, -1 / 18)} | options
+    return refine(profiles.tree, how.pop("cut", "depth:1"), profiles, gadgets, player=player, **how)
+
+
+@pytest.mark.parametrize("player", (0, 1))
+def test_first_iterations_are_those_of_each_kind_alone(profiles: Policy, player: int) -> None:
+    together = solve(profiles, GADGETS, player, iterations=5)
+    assert len(together.plans) == 1, "one solve for all of them"
+    for number, gadget in enumerate(GADGETS):
+        lanes = slice(2 * number, 2 * number + 2)
+        alone = solve(profiles, gadget, player, iterations=5)
+        rows = together.policy.probabilities[player][:, lanes]
+        np.testing.assert_allclose(rows, alone.policy.probabilities[player], atol=ROUNDING)
+        np.testing.assert_array_equal(together.live[:, lanes], alone.live)
+        for what in ("gadget_value", "gap"):
+            np.testing.assert_allclose(getattr(together, what)[:, lanes], getattr(alone, what), atol=ROUNDING)
+        for what in ("exploitability_bound", "refined_exploitability", "epsilon"):
+            np.testing.assert_allclose(getattr(together, what)[lanes], getattr(alone, what), atol=ROUNDING)
+
+
+def test_the_comparison_meets_differences(profiles: Policy) -> None:
+    found = solve(profiles, GADGETS, 0, iterations=5, cut="depth:2")
+    values = found.gadget_value.reshape(found.num_subgames, len(GADGETS), 2)
+    assert np.abs(values[:, 0] - values[:, 1]).max() > 0.01, "the kinds differ"
+    assert np.abs(values[:, 1] - values[:, 3]).max() > 0.01
+    live = found.live.reshape(found.num_subgames, len(GADGETS), 2)
+    assert not live[:, 0, 1].all() and live[:, 1, 1].all(), "unsafe keeps the blueprint where nobody gets"
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+def test_converged_values_agree_within_certificates(profiles: Policy, dtype: str) -> None:
+    together = solve(profiles, GADGETS, 0, iterations=1000, dtype=dtype)
+    for number, gadget in enumerate(GADGETS):
+        lanes = slice(2 * number, 2 * number + 2)
+        alone = solve(profiles, gadget, 0, iterations=1000, dtype=dtype)
+        gaps = together.gap[:, lanes] + alone.gap
+        assert gaps.max() < 0.02
+        off = np.abs(together.gadget_value[:, lanes] - alone.gadget_value)
+        assert (off <= gaps + 1e-9).all()
+
+
+def test_groups() -> None:
+    asked = [Resolving(), Full(), MaxMargin(), OptimalContinuation(NoPrior()), Unsafe(), Full(NoPrior())]
+    assert group_gadgets(asked, exact=False) == [[0, 2, 4], [1, 5], [3]]
+    assert group_gadgets(asked, exact=True) == [[0], [1, 5], [2], [3], [4]]
+    alike = [Resolving(), ReachResolving()]
+    assert group_gadgets(alike, exact=False) == [[0, 1]]
+    assert join(alike) == alike, "kinds that differ in numbers only need no masks"
+    assert join([MaxMargin(), Unsafe()]) == [Joint(MaxMargin(), 2), Joint(Unsafe(), 0)]
+
+
+def test_a_kind_with_an_entry_of_its_own_stays_apart() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Own(MaxMargin):
+        name: ClassVar[str] = "own"
+
+        @staticmethod
+        def rise(*numbers: Any) -> Any:
+            return 2 * MaxMargin.rise(*numbers)
+
+    assert find_mode(Own()) is None and find_mode(MaxMargin()) == 2
+    assert group_gadgets([Own(), MaxMargin(), Unsafe()], exact=False) == [[0], [1, 2]]

@@ -1,0 +1,206 @@
+"""Sweeps against recursion over the same decisions."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgadget.kernels.treeplex import Treeplex, expand_infosets, reach, sum_actions, sweep_up, to_device
+from jaxgadget.solving.drive import precision
+from jaxgadget.tree import sequence
+from jaxgadget.tree.sequence import Rounding, build_treeplex, exact_size, rounded_size
+from tests.reference.efg import Array
+
+LANES = 2
+NUM_ROOTS = 5
+TOLERANCE = 1e-13
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Decisions:
+    """Infosets in any order: what each has above it, and how many actions.
+
+    Attributes:
+      depth: `[m]` decisions above it.
+      num_actions: `[m]`.
+      above: `[m]` the infoset above, -1 below a root.
+      slot: `[m]` which action of that infoset, or which root.
+    """
+
+    depth: Array
+    num_actions: Array
+    above: Array
+    slot: Array
+
+    @functools.cached_property
+    def treeplex(self) -> dict[Rounding, tuple[sequence.Treeplex, Array]]:
+        return {
+            rounding: build_treeplex(
+                num_roots=NUM_ROOTS,
+                depth=self.depth,
+                num_actions=self.num_actions,
+                parent_infoset=self.above,
+                parent_slot=self.slot,
+                infoset=np.arange(len(self.depth)),
+                rounding=rounding,
+            )
+            for rounding in (exact_size, rounded_size)
+        }
+
+
+@functools.cache
+def drawn() -> Decisions:
+    """Three levels, 1 to 5 actions, sequences with no, one and several infosets below, a bare root."""
+    rng = np.random.default_rng(0)
+    sizes = (45, 55, 50)
+    depth = np.repeat(np.arange(3), sizes)
+    num_actions = rng.integers(1, 6, len(depth))
+    above, slot = np.full(len(depth), -1), rng.integers(1, NUM_ROOTS, len(depth))
+    for j in np.nonzero(depth > 0)[0]:
+        above[j] = rng.choice(np.nonzero(depth == depth[j] - 1)[0])
+        slot[j] = rng.integers(num_actions[above[j]])
+    order = rng.permutation(len(depth))  # the caller's order means nothing
+    place = np.argsort(order)
+    return Decisions(
+        depth[order], num_actions[order], np.where(above[order] < 0, -1, place[above[order]]), slot[order]
+    )
+
+
+NOTHING = Decisions(*(np.zeros(0, np.int64) for _ in range(4)))
+
+
+@jax.jit
+def sweeps(treeplex: Treeplex, strategy: jax.Array, root: jax.Array, gradient: jax.Array):
+    played = sweep_up(treeplex, gradient, lambda level, q: level.sums(strategy[level.actions] * q))
+    best = sweep_up(treeplex, gradient, lambda level, q: level.largest(q))
+    return reach(treeplex, strategy, root), played, best
+
+
+def below(plan: Decisions, infoset: int, action: int) -> list[int]:
+    return [k for k in range(len(plan.depth)) if plan.above[k] == infoset and plan.slot[k] == action]
+
+
+@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+@pytest.mark.parametrize("plan", [drawn(), NOTHING], ids=["drawn", "no decision"])
+def test_sweeps_equal_recursion(plan: Decisions, rounding: Rounding) -> None:
+    host, position = plan.treeplex[rounding]
+    rng = np.random.default_rng(1)
+    size, count = host.num_sequences, len(plan.depth)
+    strategy = rng.random((size - host.num_roots, LANES))
+    root, gradient = rng.random((host.num_roots, LANES)), rng.normal(size=(size, LANES))
+    with precision(np.float64):
+        device = to_device(host, np.float64, rounding)
+        arguments = [jnp.asarray(x) for x in (strategy, root, gradient)]
+        down, played, best = jax.tree.map(np.asarray, sweeps(device, *arguments))
+    assert (device.num_sequences, device.num_infosets) == (size, host.num_infosets)
+
+    def own(infoset: int) -> Array:
+        """The reach of an infoset, by going up."""
+        if plan.above[infoset] < 0:
+            return root[plan.slot[infoset]]
+        above, slot = int(plan.above[infoset]), int(plan.slot[infoset])
+        return own(above) * strategy[host.rows(position[above])[slot]]
+
+    def action_value(infoset: int, action: int, maximum: bool) -> Array:
+        here = gradient[host.rows(position[infoset])[action] + host.num_roots]
+        return sum((value(k, maximum) for k in below(plan, infoset, action)), here)
+
+    @functools.cache
+    def value(infoset: int, maximum: bool) -> Array:
+        q = np.stack([action_value(infoset, a, maximum) for a in range(plan.num_actions[infoset])])
+        rows = host.rows(position[infoset])
+        return q.max(axis=0) if maximum else (strategy[rows] * q).sum(axis=0)
+
+    assert sorted(position.tolist()) == np.nonzero(host.infoset >= 0)[0].tolist()
+    assert host.infoset[position].tolist() == list(range(count))
+    for infoset in range(count):
+        for a in range(plan.num_actions[infoset]):
+            s = host.rows(position[infoset])[a] + host.num_roots
+            expected = own(infoset) * strategy[s - host.num_roots]
+            np.testing.assert_allclose(down[s], expected, rtol=0, atol=TOLERANCE)
+            for found, maximum in ((played, False), (best, True)):
+                expected = action_value(infoset, a, maximum)
+                np.testing.assert_allclose(found[0][s - host.num_roots], expected, rtol=0, atol=TOLERANCE)
+        for found, maximum in ((played, False), (best, True)):
+            row = found[1][position[infoset]]
+            np.testing.assert_allclose(row, value(infoset, maximum), rtol=0, atol=TOLERANCE)
+    np.testing.assert_array_equal(down[: host.num_roots], root)
+    for r in range(NUM_ROOTS):
+        for found, maximum in ((played, False), (best, True)):
+            expected = sum((value(k, maximum) for k in below(plan, -1, r)), gradient[r])
+            np.testing.assert_allclose(found[2][r], expected, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
+    """What is written in padded rows never gets into a real one."""
+    host, position = drawn().treeplex[rounding]
+    real = np.zeros(host.num_sequences, np.bool_)
+    real[:NUM_ROOTS] = True
+    for row in position.tolist():
+        real[host.rows(row) + host.num_roots] = True
+    assert real.all() == (rounding is exact_size)
+    results = []
+    for wild in (0.0, 1e6):
+        rng = np.random.default_rng(2)
+        strategy = rng.random((host.num_sequences - host.num_roots, LANES))
+        root, gradient = rng.random((host.num_roots, LANES)), rng.normal(size=(host.num_sequences, LANES))
+        strategy[~real[host.num_roots :]] += wild
+        gradient[~real] += wild
+        with precision(np.float64):
+            device = to_device(host, np.float64, rounding)
+            down, played, best = sweeps(device, *(jnp.asarray(x) for x in (strategy, root, gradient)))
+        roots = [np.asarray(found[2])[:NUM_ROOTS] for found in (played, best)]
+        rows = [np.asarray(found[0])[real[host.num_roots :]] for found in (played, best)]
+        results.append([np.asarray(down)[real], *roots, *rows])
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@jax.jit
+def sums(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    total = sum_actions(treeplex, x)
+    return total, expand_infosets(treeplex, total)
+
+
+@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+def test_padded_sums_are_the_same(rounding: Rounding, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Over slots filled up with nothing, as many different numbers of actions are summed."""
+    host, _ = drawn().treeplex[rounding]
+    rng = np.random.default_rng(4)
+    size = host.num_sequences
+    root, gradient = rng.random((host.num_roots, LANES)), rng.normal(size=(size, LANES)) - 5
+    strategy = rng.random((size - host.num_roots, LANES))
+    found = []
+    with precision(np.float64):
+        arguments = [jnp.asarray(x) for x in (strategy, root, gradient)]
+        for most in (10**9, 0):
+            monkeypatch.setattr(sys.modules["jaxgadget.kernels.treeplex"], "MANY_SLICES", most)
+            device = to_device(host, np.float64, rounding)
+            assert any(level.padded for level in device.levels()) == (most == 0)
+            found.append(jax.tree.map(np.asarray, jax.jit(sweeps.__wrapped__)(device, *arguments)))
+            jax.clear_caches()
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+def test_sums_over_the_actions_of_an_infoset(rounding: Rounding) -> None:
+    host, position = drawn().treeplex[rounding]
+    x = np.random.default_rng(3).normal(size=(host.num_sequences - host.num_roots, LANES))
+    with precision(np.float64):
+        device = to_device(host, np.float64, rounding)
+        total, spread = jax.tree.map(np.asarray, sums(device, jnp.asarray(x)))
+    for infoset, count in enumerate(drawn().num_actions.tolist()):
+        rows = host.rows(position[infoset])
+        expected = x[rows].sum(axis=0)
+        np.testing.assert_allclose(total[position[infoset]], expected, rtol=0, atol=TOLERANCE)
+        np.testing.assert_allclose(
+            spread[rows], np.broadcast_to(expected, (count, LANES)), rtol=0, atol=TOLERANCE
+        )

@@ -1,0 +1,234 @@
+"""Value networks: shapes, batches, refusals, and folders."""
+
+import dataclasses
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget.learn import network
+from jaxgadget.learn.checkpoints import CHECKPOINTS, DESCRIPTION, TrainingFolder, load_values
+from jaxgadget.learn.encoding import decision_histories, find_encoding
+from jaxgadget.learn.learner import begin
+from jaxgadget.learn.network import Architecture, NetworkValues, abstract_weights, evaluate, initial_weights
+from jaxgadget.searching.value import leaf_values
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> HistoryTree:
+    return enumerate_game(jaxgadget.load("kuhn_poker"))
+
+
+def make(tree: HistoryTree, *, seed: int = 0, num_entries: int = 3) -> NetworkValues:
+    encoding = find_encoding(tree)
+    shape = Architecture(inputs=encoding.width, num_entries=num_entries, width=16, depth=1)
+    # Random everywhere, as a network starts at 0.
+    leaves, structure = jax.tree.flatten(initial_weights(shape, seed))
+    rng = np.random.default_rng(seed)
+    weights = structure.unflatten([rng.normal(0, 0.3, leaf.shape).astype(np.float32) for leaf in leaves])
+    return NetworkValues(
+        game=tree.game.name, shape=shape, encoding=encoding, scale=tree.payoff_range, weights=weights
+    )
+
+
+def by_hand(weights, x):
+    """The network from its definition, in float64."""
+
+    def linear(part, x):
+        return x @ np.float64(part["kernel"]) + part["bias"]
+
+    def norm(part, x):
+        x = (x - x.mean(axis=1, keepdims=True)) / np.sqrt(x.var(axis=1, keepdims=True) + 1e-6)
+        return x * part["scale"] + part["bias"]
+
+    x = linear(weights["inward"], x)
+    for block in weights["blocks"].values():
+        x = x + linear(block["second"], np.maximum(linear(block["first"], norm(block["norm"], x)), 0))
+    return linear(weights["outward"], np.maximum(norm(weights["norm"], x), 0))
+
+
+def test_values_are_the_network_s_in_payoff_units(kuhn):
+    values, histories = make(kuhn), decision_histories(kuhn)
+    expected = kuhn.payoff_range * by_hand(
+        values.weights, values.encoding(kuhn, histories).astype(np.float64)
+    )
+    found = leaf_values(values, kuhn, histories)
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, expected.reshape(-1, 3, 3), rtol=1e-4, atol=1e-5)
+
+
+def test_a_new_network_says_0_and_is_reproducible(kuhn):
+    shape = make(kuhn).shape
+    weights = initial_weights(shape, 1)
+    x = np.ones((2, shape.inputs), np.float32)
+    assert not np.asarray(evaluate(shape, weights, x)).any()
+    same, other = initial_weights(shape, 1), initial_weights(shape, 2)
+    assert jax.tree.all(jax.tree.map(lambda a, b: np.array_equal(a, b), weights, same))
+    assert not np.array_equal(weights["inward"]["kernel"], other["inward"]["kernel"])
+    assert jax.tree.map(np.shape, weights) == jax.tree.map(lambda leaf: leaf.shape, abstract_weights(shape))
+
+
+def test_batches_are_padded_and_cut(kuhn, monkeypatch):
+    values = make(kuhn)
+    histories = np.tile(decision_histories(kuhn), 4)[:83]
+    whole = values(kuhn, histories)
+    monkeypatch.setattr(network, "LARGEST_BATCH", 64)
+    np.testing.assert_allclose(values(kuhn, histories), whole, rtol=1e-5, atol=1e-6)
+    single = np.concatenate([values(kuhn, histories[i : i + 1]) for i in range(3)])
+    np.testing.assert_allclose(single, whole[:3], rtol=1e-5, atol=1e-6)
+    assert values(kuhn, histories[:0]).shape == (0, 3, 3)
+
+
+def test_nearby_batch_sizes_compile_once(kuhn):
+    values, histories = make(kuhn), np.tile(decision_histories(kuhn), 8)
+    values(kuhn, histories[:65])
+    before = network._evaluate._cache_size()
+    for size in (66, 100, 128):
+        values(kuhn, histories[:size])
+    assert network._evaluate._cache_size() == before
+
+
+def test_time_in_the_network_is_counted(kuhn):
+    values, histories = make(kuhn), decision_histories(kuhn)
+    assert (values.seconds, values.calls) == (0, 0)
+    values(kuhn, histories)
+    first = values.seconds
+    values(kuhn, histories)
+    assert values.seconds > first > 0
+    assert values.calls == 2
+    assert repr(values) == "<NetworkValues of kuhn_poker: K = 3, width 16, depth 1>"
+
+
+def test_another_game_is_refused(kuhn):
+    other = enumerate_game(jaxgadget.load("coin_toss"))
+    with pytest.raises(ValueError, match="a network for 'kuhn_poker', not for 'coin_toss'"):
+        make(kuhn)(other, np.array([0]))
+
+
+# --- folders ----------------------------------------------------------------------------
+
+
+def save(folder, values, step=7, **training):
+    pytest.importorskip("orbax.checkpoint")
+    kept = TrainingFolder(folder, values, {"seed": 0, **training})
+    progress = dataclasses.replace(begin(values.weights), step=np.int32(step))
+    kept.save(progress, [{"step": step, "loss": 0.5}])
+    return kept, progress
+
+
+def test_a_saved_network_comes_back(kuhn, tmp_path):
+    values, histories = make(kuhn), decision_histories(kuhn)
+    kept, progress = save(tmp_path / "run", values)
+    assert kept.last_step() == 7
+    loaded = load_values(tmp_path / "run", kuhn)
+    np.testing.assert_array_equal(loaded(kuhn, histories), values(kuhn, histories))
+    assert (loaded.shape, loaded.encoding, loaded.scale) == (values.shape, values.encoding, values.scale)
+    fresh = begin(initial_weights(values.shape, 5))
+    found, log = TrainingFolder(tmp_path / "run", values, {"seed": 0}).load(fresh)
+    assert jax.tree.all(jax.tree.map(np.array_equal, found, progress))
+    assert log == [{"step": 7, "loss": 0.5}]
+
+
+def test_only_the_newest_checkpoints_are_kept(kuhn, tmp_path):
+    for step in (1, 2, 3):
+        kept, _ = save(tmp_path, make(kuhn), step)
+    assert kept.last_step() == 3
+    assert sorted(path.name for path in (tmp_path / CHECKPOINTS).iterdir()) == ["2", "3"]
+
+
+def test_another_architecture_game_or_training_is_refused(kuhn, tmp_path):
+    values = make(kuhn)
+    save(tmp_path, values)
+    wider = dataclasses.replace(values, shape=dataclasses.replace(values.shape, width=32))
+    with pytest.raises(ValueError, match="holds another training: architecture width is 16, not 32"):
+        TrainingFolder(tmp_path, wider, {"seed": 0})
+    with pytest.raises(ValueError, match="game is 'kuhn_poker', not 'coin_toss'"):
+        TrainingFolder(tmp_path, dataclasses.replace(values, game="coin_toss"), {"seed": 0})
+    with pytest.raises(ValueError, match="training seed is 0, not 1"):
+        TrainingFolder(tmp_path, values, {"seed": 1})
+    with pytest.raises(ValueError, match="is for 'kuhn_poker', not for 'coin_toss'"):
+        load_values(tmp_path, enumerate_game(jaxgadget.load("coin_toss")))
+
+
+def test_weights_of_another_architecture_are_refused(kuhn, tmp_path):
+    save(tmp_path, make(kuhn))
+    described = json.loads((tmp_path / DESCRIPTION).read_text())
+    described["architecture"]["width"] = 32
+    (tmp_path / DESCRIPTION).write_text(json.dumps(described))
+    with pytest.raises(ValueError, match="checkpoint of step 7 is of another architecture or damaged"):
+        load_values(tmp_path, kuhn)
+
+
+def test_damaged_descriptions_are_refused(kuhn, tmp_path):
+    save(tmp_path, make(kuhn))
+    text = (tmp_path / DESCRIPTION).read_text()
+    for path, damaged in (
+        (["game"], None),
+        (["architecture"], None),
+        (["architecture"], {"inputs": 12}),
+        (["architecture", "width"], 16.5),
+        (["architecture", "width"], "16"),
+        (["architecture", "num_entries"], 0),
+        (["architecture", "inputs"], 13),
+        (["encoding"], "moves"),
+        (["encoding"], {"kind": "moves"}),
+        (["encoding", "sizes"], 3),
+        (["encoding", "sizes"], [[1, 2]]),
+        (["encoding", "kind"], "built-in"),
+        (["encoding", "width"], 99),
+        (["scale"], "wide"),
+        (["scale"], float("nan")),
+        (["scale"], 0),
+        (["blueprint"], 3),
+    ):
+        described = json.loads(text)
+        place = described
+        for name in path[:-1]:
+            place = place[name]
+        if damaged is None:
+            del place[path[-1]]
+        else:
+            place[path[-1]] = damaged
+        (tmp_path / DESCRIPTION).write_text(json.dumps(described))
+        with pytest.raises(
+            ValueError, match=r"network.json' cannot be read \(.+\); expected what train_value"
+        ):
+            load_values(tmp_path, kuhn)
+    (tmp_path / DESCRIPTION).write_text(text)
+    load_values(tmp_path, kuhn)
+
+
+def test_folders_without_a_network_are_refused(kuhn, tmp_path):
+    with pytest.raises(ValueError, match=r"does not exist; expected a folder that train_value .* wrote"):
+        load_values(tmp_path / "none", kuhn)
+    (tmp_path / DESCRIPTION).write_text("{}")
+    with pytest.raises(ValueError, match="cannot be read"):
+        load_values(tmp_path, kuhn)
+    (tmp_path / DESCRIPTION).write_text('{"format": "other", "version": 1}')
+    with pytest.raises(
+        ValueError, match="is 'other' version 1; expected 'jaxgadget value network' version 1"
+    ):
+        load_values(tmp_path, kuhn)
+
+
+def test_a_folder_before_its_first_checkpoint(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    values = make(kuhn)
+    fresh = begin(values.weights)
+    found, log = TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+    assert found is fresh
+    assert log == []
+    with pytest.raises(ValueError, match="has no checkpoint yet"):
+        load_values(tmp_path, kuhn)
+
+
+def test_a_missing_orbax_is_named(kuhn, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "orbax.checkpoint", None)
+    with pytest.raises(
+        ImportError, match=r"need orbax, which is not installed: pip install 'jaxgadget\[train\]'"
+    ):
+        TrainingFolder(tmp_path / "run", make(kuhn), {})
+    assert not (tmp_path / "run").exists()

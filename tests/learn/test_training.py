@@ -1,0 +1,420 @@
+"""Training: it learns, it is reproducible and survives kills, its errors are what they say, its refusals."""
+
+import dataclasses
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget.learn import checkpoints, examples, training
+from jaxgadget.learn.checkpoints import load_values
+from jaxgadget.learn.encoding import decision_histories
+from jaxgadget.learn.learner import ERROR_PAIRS, ERRORS_KEY, EVALUATED, mean_square
+from jaxgadget.learn.network import Architecture, evaluate
+from jaxgadget.learn.returns import make_simulator, sample_returns
+from jaxgadget.learn.training import train_value, visited_rmse
+from jaxgadget.policy.policy import Policy
+from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+
+GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
+SMALL = {
+    "steps": 60,
+    "batch_size": 16,
+    "width": 16,
+    "depth": 1,
+    "learning_rate": 1e-2,
+    "every": 20,
+    "pairs": 2,
+}
+
+
+def make(spec: str) -> tuple[HistoryTree, Policy]:
+    """A game with three entries a player, not mirrored."""
+    tree = enumerate_game(jaxgadget.load(spec))
+    draws = [Policy.dirichlet(tree, seed).probabilities for seed in range(3)]
+    entries = [np.concatenate([draw[player] for draw in draws], axis=1) for player in (0, 1)]
+    return tree, Policy(tree, (entries[0], entries[1]), ("a", "b", "c"))
+
+
+@pytest.fixture(autouse=True)
+def few_draws(monkeypatch):
+    monkeypatch.setattr(training, "FINAL_DRAWS", 2**12)
+    monkeypatch.setattr(training, "LOG_DRAWS", 2**10)
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> tuple[HistoryTree, Policy]:
+    return make("kuhn_poker")
+
+
+@pytest.fixture(scope="module")
+def goofspiel() -> tuple[HistoryTree, Policy]:
+    return make(GOOFSPIEL)
+
+
+def same_weights(first, second) -> bool:
+    return jax.tree.all(jax.tree.map(np.array_equal, first.values.weights, second.values.weights))
+
+
+def rmse(values, tree, portfolio, histories):
+    error = values(tree, histories) - ExactValues(portfolio)(tree, histories)
+    return np.sqrt(np.mean(error**2))
+
+
+def test_it_learns(goofspiel):
+    tree, portfolio = goofspiel
+    found = train_value(
+        tree, portfolio, steps=400, batch_size=64, width=64, learning_rate=5e-3, heldout=0.1, every=100
+    )
+    log, histories = found.log, decision_histories(tree)
+    exact = ExactValues(portfolio)(tree, histories)
+    is_heldout = np.isin(histories, found.heldout)
+    assert is_heldout.sum() == len(found.heldout) == 17
+    assert log["loss"].iloc[-1] < log["loss"].iloc[0] / 20
+    assert list(log["step"]) == [100, 200, 300, 400]
+    assert (log["examples_per_second"] > 0).all()
+    assert log["seconds"].is_monotonic_increasing
+    assert found.seconds > log["seconds"].iloc[-1]
+    assert len(str(found)) < 160 and f"error {found.train_rmse:.3g} trained on" in str(found)
+    # What is reported is what is there, and far better than any one table of K × K numbers could be.
+    constant = exact[~is_heldout].mean(axis=0)
+    for share, reported in ((~is_heldout, found.train_rmse), (is_heldout, found.heldout_rmse)):
+        np.testing.assert_allclose(
+            reported, rmse(found.values, tree, portfolio, histories[share]), rtol=1e-3, atol=1e-6
+        )
+        assert reported < 0.4 * np.sqrt(np.mean((exact[share] - constant) ** 2))
+    assert log["heldout_rmse"].iloc[-1] == found.heldout_rmse
+    assert found.train_rmse < 0.02 * found.payoff_range
+
+
+@pytest.mark.parametrize("targets", ["exact", "sampled"])
+def test_a_seed_decides_everything(kuhn, targets):
+    tree, portfolio = kuhn
+    first, again, other = (
+        train_value(tree, portfolio, **SMALL, targets=targets, seed=seed) for seed in (1, 1, 2)
+    )
+    assert same_weights(first, again)
+    assert first.log.drop(columns=["seconds", "examples_per_second"]).equals(
+        again.log.drop(columns=["seconds", "examples_per_second"])
+    )
+    assert not same_weights(first, other)
+
+
+def test_parts_do_not_matter(kuhn):
+    tree, portfolio = kuhn
+    whole, parts = (train_value(tree, portfolio, **{**SMALL, "every": every}) for every in (60, 7))
+    assert same_weights(whole, parts)
+    assert list(parts.log["step"]) == [*range(7, 60, 7), 60]
+
+
+class Killed(BaseException):
+    """Like a signal: nothing of ours catches it."""
+
+
+@pytest.mark.parametrize(
+    ("targets", "owner", "name", "call", "is_after"),
+    [
+        ("exact", checkpoints.TrainingFolder, "save", 2, False),  # before the second row of the log
+        ("exact", checkpoints, "_open", 3, False),  # the second row is written, its checkpoint is not
+        ("sampled", checkpoints.TrainingFolder, "save", 2, True),  # after the second checkpoint
+    ],
+)
+def test_a_killed_training_goes_on_to_the_same_weights(
+    kuhn, tmp_path, monkeypatch, targets, owner, name, call, is_after
+):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    settings = {**SMALL, "targets": targets}
+    undisturbed = train_value(tree, portfolio, **settings)
+    original, calls = getattr(owner, name), []
+
+    def kill(*args, **keywords):
+        calls.append(None)
+        if len(calls) == call and not is_after:
+            raise Killed
+        result = original(*args, **keywords)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, kill)
+        with pytest.raises(Killed):
+            train_value(tree, portfolio, **settings, folder=tmp_path)
+    resumed = train_value(tree, portfolio, **settings, folder=tmp_path)
+    assert same_weights(resumed, undisturbed)
+    assert list(resumed.log["step"]) == [20, 40, 60]
+    assert resumed.log["loss"].equals(undisturbed.log["loss"])
+    assert resumed.train_rmse == undisturbed.train_rmse
+    histories, loaded = decision_histories(tree), load_values(tmp_path, tree)
+    np.testing.assert_array_equal(loaded(tree, histories), undisturbed.values(tree, histories))
+    done = train_value(tree, portfolio, **settings, folder=tmp_path)  # nothing is left to do
+    assert same_weights(done, undisturbed)
+    assert done.log.equals(resumed.log)
+
+
+# --- sampled returns --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "spec", ["kuhn_poker", GOOFSPIEL, "leduc_poker(num_ranks=2)", "goofspiel(num_cards=3)"]
+)
+def test_the_mean_of_sampled_returns_is_the_exact_value(spec):
+    tree, portfolio = make(spec)
+    histories = np.random.default_rng(0).permutation(np.append(0, decision_histories(tree)))[:20]
+    exact = ExactValues(portfolio)(tree, histories)
+    count = 1500
+    rows, first, second = (part.reshape(-1) for part in np.indices((len(histories), 3, 3)))
+    simulator = make_simulator(tree, portfolio)
+    at = jnp.asarray(np.repeat(histories[rows], count), jnp.int32)
+    entries = (jnp.asarray(np.repeat(first, count)), jnp.asarray(np.repeat(second, count)))
+    found = jax.jit(sample_returns)(simulator, at, entries, jax.random.key(0))
+    found = np.asarray(found, np.float64).reshape(len(histories), 3, 3, count)
+    deviation = (found.mean(axis=3) - exact) / np.maximum(found.std(axis=3) / np.sqrt(count), 1e-9)
+    varies = found.std(axis=3) > 0
+    np.testing.assert_allclose(found.mean(axis=3)[~varies], exact[~varies], atol=0.05)
+    # 180 means in units of their standard error: the largest, and whether these are a normal's.
+    assert varies.mean() > 0.5
+    assert np.abs(deviation[varies]).max() < 4.5
+    assert 0.8 < np.sqrt(np.mean(deviation[varies] ** 2)) < 1.2
+
+
+def test_noise_is_taken_off_the_error(kuhn, monkeypatch):
+    tree, portfolio = kuhn
+    monkeypatch.setattr(training, "FINAL_DRAWS", 2**19)
+    found = train_value(tree, portfolio, **SMALL, targets="sampled", heldout=0.3)
+    histories = decision_histories(tree)
+    shape = found.values.shape
+    trained = np.setdiff1d(histories, found.heldout)
+    for rows, reported in ((trained, found.train_rmse), (found.heldout, found.heldout_rmse)):
+        direct = rmse(found.values, tree, portfolio, rows)
+        assert 0.85 * direct < reported < 1.15 * direct
+        assert reported < 0.75 * np.sqrt(direct**2 + 1)  # returns are ±1 and ±2, so their variance is about 1
+    assert shape == Architecture(inputs=12, num_entries=3, width=16, depth=1)
+
+
+def test_the_formula_of_the_noise(kuhn):
+    """MSE − ½ E(r − r′)² is E(v − r)(v − r′), directly from the sampler's own draws."""
+    tree, portfolio = kuhn
+    run = []
+    original = training.mean_square
+
+    def spy(*args, **keywords):
+        run.append((args, keywords))
+        return original(*args, **keywords)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(training, "mean_square", spy)
+        train_value(tree, portfolio, **SMALL, targets="sampled", heldout=0)
+    (weights, data, *_), keywords = run[-1]
+    shape: Architecture = keywords["shape"]
+    first, count, rounds = 3, 20, 40  # 800 of the 1,024 places of a batch
+    error, noise = mean_square(weights, data, *map(jnp.int32, (first, first + count, rounds)), shape=shape)
+    key = jax.random.fold_in(jax.random.fold_in(data.key, ERRORS_KEY), 0)
+    draw = jax.random.randint(jax.random.fold_in(key, 1), (2, EVALUATED, ERROR_PAIRS), 0, 3)
+    rows = first + np.arange(EVALUATED) % count
+    at = jnp.repeat(data.histories[rows], ERROR_PAIRS)
+    returns = [
+        np.asarray(sample_returns(data.simulator, at, tuple(draw.reshape(2, -1)), jax.random.fold_in(key, n)))
+        for n in (2, 3)
+    ]
+    values = 4 * np.asarray(evaluate(shape, weights, data.encodings[rows].astype(jnp.float32)))
+    values = values[np.arange(EVALUATED)[:, None], draw[0], draw[1]].reshape(-1)
+    product = ((values - returns[0]) * (values - returns[1]))[: ERROR_PAIRS * count * rounds].mean()
+    np.testing.assert_allclose(float(error - noise), product, rtol=1e-4)
+    np.testing.assert_allclose(
+        float(noise), ((returns[0] - returns[1]) ** 2)[: ERROR_PAIRS * count * rounds].mean() / 2, rtol=1e-5
+    )
+    assert noise > 0.2
+
+
+def test_sampled_targets_teach_the_same(kuhn):
+    tree, portfolio = kuhn
+    settings = {**SMALL, "steps": 3000, "every": 1000, "heldout": 0}
+    exact = train_value(tree, portfolio, **settings)
+    sampled = train_value(tree, portfolio, **settings, targets="sampled")
+    histories = decision_histories(tree)
+    assert rmse(exact.values, tree, portfolio, histories) < 0.05
+    assert rmse(sampled.values, tree, portfolio, histories) < 0.25
+    assert np.isnan(exact.heldout_rmse)
+    assert exact.log["heldout_rmse"].isna().all()
+
+
+# --- targets, histories, visits ---------------------------------------------------------
+
+
+def test_own_targets_and_histories(kuhn):
+    tree, portfolio = kuhn
+    histories = decision_histories(tree)[:6]
+    own = OwnValues(lambda t, rows: np.full((len(rows), 3, 3), 1.5), 3)
+    found = train_value(
+        tree, portfolio, **{**SMALL, "steps": 400}, targets=own, histories=histories, heldout=0.3
+    )
+    assert set(found.heldout) < set(histories)
+    assert len(found.heldout) == 2
+    np.testing.assert_allclose(found.values(tree, np.setdiff1d(histories, found.heldout)), 1.5, atol=0.05)
+
+
+@pytest.mark.filterwarnings("ignore:.*payoffs lie between")
+def test_visited_rmse_weighs_pairs(kuhn):
+    tree, portfolio = kuhn
+    exact = ExactValues(portfolio)
+    off = np.arange(9.0).reshape(3, 3)
+    values = OwnValues(lambda t, rows: exact(t, rows) + off, 3)
+    histories = decision_histories(tree)[:2]
+    weights = np.zeros((2, 3, 3))
+    weights[0, 1, 2], weights[1, 0, 1] = 3, 1
+    np.testing.assert_allclose(
+        visited_rmse(values, exact, tree, histories, weights), np.sqrt((3 * 5**2 + 1 * 1**2) / 4)
+    )
+    everywhere = visited_rmse(values, exact, tree, histories, np.ones((2, 3, 3)))
+    np.testing.assert_allclose(everywhere, np.sqrt(np.mean(off**2)))
+    for bad in (np.zeros((2, 3, 3)), np.ones((2, 3)), -np.ones((2, 3, 3)), np.full((2, 3, 3), np.nan)):
+        with pytest.raises(ValueError, match="weights"):
+            visited_rmse(values, exact, tree, histories, bad)
+    with pytest.raises(ValueError, match="at least one leaf"):
+        visited_rmse(values, exact, tree, histories[:0], weights[:0])
+
+
+# --- what goes wrong --------------------------------------------------------------------
+
+
+def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
+    """From step 45 on the learning rate is a number that overflows; the checkpoint of step 40 stays."""
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    with pytest.raises(ValueError, match=r"stopped at step 1: .* smaller learning_rate than 1e\+30$"):
+        train_value(tree, portfolio, **{**SMALL, "learning_rate": 1e30, "steps": 1000})
+    original = training.advance
+
+    def poisoned(progress, examples, until, *, plan):
+        if int(until) > 40:
+            examples = dataclasses.replace(examples, targets=jnp.full_like(examples.targets, jnp.nan))
+        return original(progress, examples, until, plan=plan)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "advance", poisoned)
+        with pytest.raises(
+            ValueError, match=r"stopped at step 40: .*the folder keeps the checkpoint of step 40"
+        ):
+            train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    kept = load_values(tmp_path, tree)
+    assert np.isfinite(kept(tree, decision_histories(tree))).all()
+    assert same_weights(
+        train_value(tree, portfolio, **SMALL, folder=tmp_path), train_value(tree, portfolio, **SMALL)
+    )
+
+
+def test_a_log_without_held_out_errors_is_json_and_goes_on(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    settings = {**SMALL, "heldout": 0}
+
+    def strict(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    train_value(tree, portfolio, **settings, folder=tmp_path)
+    rows = json.loads((tmp_path / checkpoints.LOG).read_text(), parse_constant=strict)
+    assert [row["heldout_rmse"] for row in rows] == [None] * 3
+    again = train_value(tree, portfolio, **settings, folder=tmp_path)
+    assert again.log["heldout_rmse"].isna().all() and again.log["loss"].notna().all()
+
+
+def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, monkeypatch):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    with pytest.raises(ValueError, match="holds another training: architecture width is 16, not 32"):
+        train_value(tree, portfolio, **{**SMALL, "width": 32}, folder=tmp_path)
+    with pytest.raises(ValueError, match="game is 'kuhn_poker', not 'goofspiel"):
+        train_value(*goofspiel, **SMALL, folder=tmp_path)
+    first, second = portfolio.probabilities
+    for order, message in (([1, 0, 2], "for another blueprint"), ([0, 2, 1], "training portfolio is")):
+        other = Policy(tree, (first[:, order], second), portfolio.labels)
+        with pytest.raises(ValueError, match=message):
+            train_value(tree, other, **SMALL, folder=tmp_path)
+    monkeypatch.setitem(training.CONSTANTS, "second moment", 0.5)
+    with pytest.raises(ValueError, match=r"training second moment is 0\.99, not 0\.5"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path)
+
+
+def test_other_numbers_from_an_own_function_are_another_training(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+
+    def own(number):
+        return OwnValues(lambda t, rows: np.full((len(rows), 3, 3), number), 3)
+
+    begun, again = (train_value(tree, portfolio, **SMALL, folder=tmp_path, targets=own(1.5)) for _ in "12")
+    assert same_weights(again, begun)
+    with pytest.raises(ValueError, match="training own targets is '"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path, targets=own(-1.5))
+
+
+def test_another_machine_is_told(kuhn, tmp_path, monkeypatch):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    monkeypatch.setattr(checkpoints, "describe_device", lambda: "cpu: another, 64 cores")
+    with pytest.warns(UserWarning, match="goes on with .*another, 64 cores.* not be bit for bit"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path)
+
+
+def test_a_network_knows_its_blueprint_and_folder(kuhn, tmp_path):
+    pytest.importorskip("orbax.checkpoint")
+    tree, portfolio = kuhn
+    alone = train_value(tree, portfolio, **SMALL).values
+    kept = train_value(tree, portfolio, **SMALL, folder=tmp_path).values
+    loaded = load_values(tmp_path, tree)
+    assert alone.blueprint == kept.blueprint == loaded.blueprint == blueprint_digest(portfolio.lane(0))
+    assert (alone.name, kept.name, loaded.name) == ("network", str(tmp_path), str(tmp_path))
+    first, second = portfolio.probabilities
+    for pair in ((first[:, [1]], second[:, [0]]), (first[:, [0]], second[:, [1]])):
+        assert blueprint_digest(Policy(tree, pair, ("other",))) != alone.blueprint
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"steps": 0}, "steps=0: expected a whole number >= 1"),
+        ({"batch_size": 2.5}, "batch_size=2.5"),
+        ({"width": 0}, "width=0"),
+        ({"depth": -1}, "depth=-1: expected a whole number >= 0"),
+        ({"seed": -1}, "seed=-1: expected a whole number >= 0"),
+        ({"pairs": True}, "pairs=True"),
+        ({"every": 0}, "every=0"),
+        ({"learning_rate": 0}, "learning_rate=0: expected a positive number"),
+        ({"learning_rate": float("nan")}, "learning_rate=nan"),
+        ({"heldout": 1}, "heldout=1: expected a share"),
+        ({"targets": "guessed"}, "targets='guessed': expected exact, sampled, or a value function"),
+        ({"targets": OwnValues(lambda t, h: np.zeros((len(h), 2, 2)), 2)}, "with num_entries = 3"),
+        ({"histories": [-1]}, r"histories=\[-1\]: expected histories of kuhn_poker"),
+        ({"histories": []}, "at least one"),
+        ({"histories": [[1]]}, "expected histories of kuhn_poker"),
+    ],
+)
+def test_bad_settings(kuhn, setting, message):
+    tree, portfolio = kuhn
+    with pytest.raises(ValueError, match=message):
+        train_value(tree, portfolio, **{**SMALL, **setting})
+
+
+def test_a_portfolio_of_another_game_or_too_large_targets(kuhn, goofspiel, monkeypatch):
+    with pytest.raises(ValueError, match="policy 'a' is for 'kuhn_poker', not for 'goofspiel"):
+        train_value(goofspiel[0], kuhn[1], **SMALL)
+    shallow = enumerate_game(kuhn[0].game, depth=1)
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        train_value(shallow, Policy.uniform(shallow), **SMALL)
+    with pytest.raises(ValueError, match="portfolio='uniform': expected a Policy"):
+        train_value(kuhn[0], "uniform", **SMALL)
+    monkeypatch.setattr(examples, "TARGET_BYTES", 1000)
+    with pytest.raises(ValueError, match="use targets='sampled' or learn fewer histories"):
+        train_value(*kuhn, **SMALL)
+    nan = OwnValues(lambda t, rows: np.full((len(rows), 3, 3), np.nan), 3)
+    monkeypatch.undo()
+    with pytest.raises(ValueError, match="gave nan at history"):
+        train_value(*kuhn, **SMALL, targets=nan)

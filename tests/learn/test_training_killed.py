@@ -1,0 +1,134 @@
+"""A training that is killed with `kill -9` and goes on, in processes of its own.
+
+They are forked by a server as sweeps are, `python -m tests.learn.test_training_killed`, which orders
+`train` instead; `written` is told when a checkpoint is.
+"""
+
+import importlib
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+import jaxgadget
+from jaxgadget.learn.checkpoints import TrainingFolder
+from jaxgadget.learn.training import train_value
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.history import enumerate_game
+from jaxgadget.util.digest import digest
+from tests import zygote
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+
+STEPS, EVERY = 24, 4
+
+KILLS: list[dict[str, Any]] = [
+    {"before": "log.json", "count": 2},  # a checkpoint is there, the next row of the log is not renamed
+    {"at": "saving", "count": 2, "wait": 0.03},  # while orbax writes
+    {"at": "written", "count": 1, "wait": 0.001},  # between two checkpoints
+]
+
+
+def train(folder: pathlib.Path) -> pd.DataFrame:
+    """The log, and in every row a digest of the weights in the end."""
+    tree = enumerate_game(jaxgadget.load("kuhn_poker"))
+    portfolio = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(2)])
+    found = train_value(
+        tree, portfolio, folder=folder, steps=STEPS, every=EVERY, batch_size=8, width=8, depth=0
+    )
+    return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.values.weights))))
+
+
+def instrument(pipe: int, kill: dict[str, Any]) -> None:
+    """Tells what happens, in the child only."""
+    save, replace = TrainingFolder.save, os.replace
+    left = [kill.get("count", 1)]
+
+    def tell(*event: Any) -> None:
+        os.write(pipe, json.dumps(event).encode() + b"\n")
+
+    def told_save(self: TrainingFolder, progress: Any, log: Any) -> None:
+        tell("saving")
+        save(self, progress, log)
+        tell("written", int(progress.step))
+
+    def told_replace(source: Any, target: Any, **more: Any) -> None:
+        if pathlib.Path(target).name == kill.get("before"):
+            left[0] -= 1
+            if not left[0]:
+                os.kill(os.getpid(), 9)
+        replace(source, target, **more)
+
+    TrainingFolder.save = told_save
+    os.replace = told_replace
+
+
+@pytest.fixture
+def server(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
+    cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
+    process = subprocess.Popen(
+        [sys.executable, "-m", __name__],
+        cwd=pathlib.Path(zygote.__file__).parent.parent,
+        env=os.environ
+        | zygote.ALONE
+        | {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "true"},  # most of the time is compiling
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with process:
+        yield process
+
+
+def order(
+    server: subprocess.Popen[str], folder: pathlib.Path, kill: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    assert server.stdin is not None and server.stdout is not None
+    asked = {"folder": str(folder), "settings": {}, "copies": 1, "kill": kill}
+    print(json.dumps(asked), file=server.stdin, flush=True)
+    (answer,) = json.loads(server.stdout.readline())
+    return answer
+
+
+def returned(folder: pathlib.Path) -> pd.DataFrame:
+    log = pd.read_pickle(folder.with_name(f"{folder.name}-0.pickle"))
+    return log.drop(columns=["seconds", "examples_per_second"])
+
+
+def test_killed_it_ends_with_the_weights_of_an_undisturbed_one(
+    server: subprocess.Popen[str], tmp_path: pathlib.Path
+):
+    pytest.importorskip("orbax.checkpoint")
+    whole, folder = tmp_path / "whole", tmp_path / "killed"
+    every = list(range(EVERY, STEPS + 1, EVERY))
+    undisturbed = order(server, whole)
+    assert not undisturbed["failed"] and undisturbed["written"] == every
+    written: list[int] = []
+    for number, kill in enumerate(KILLS):
+        found = order(server, folder, kill)
+        assert found["killed"], f"{number}: {kill} came too late"
+        written += found["written"]
+    assert len(KILLS) <= len(written) < len(every) - 1, "some progress, and something left"
+    last = order(server, folder)
+    assert not last["failed"] and not last["killed"]
+    written += last["written"]
+    assert len(set(written)) == len(written), "what was finished was done again"
+    assert set(written) <= set(every) and len(written) >= len(every) - len(KILLS)
+    assert_frame_equal(returned(folder), returned(whole), check_exact=True)
+    assert list(returned(folder)["step"]) == every
+
+
+if __name__ == "__main__":
+    importlib.import_module("orbax.checkpoint")
+    jaxgadget.sweep, zygote.instrument = train, instrument
+    zygote.serve()

@@ -1,0 +1,189 @@
+"""Lifting an abstraction's policy: values stay, best responses see more; walked on explicit trees."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+import pytest
+
+from jaxgadget import HistoryTree, Policy, enumerate_game, evaluate_policy, load, solve
+from jaxgadget.games.abstraction import Abstraction
+from jaxgadget.policy.lift import lift
+from tests.reference import efg
+from tests.reference.random_games import SHAPES, random_game, random_tree
+
+shapes = pytest.mark.parametrize("shape", SHAPES)
+
+
+def identity(player: int, infostate: str) -> str:
+    return infostate
+
+
+def ranks(player: int, infostate: str) -> str:
+    return re.sub(r"\[(Private|Public): (\d)\]", lambda card: f"[{card[1]}: {int(card[2]) // 2}]", infostate)
+
+
+@functools.cache
+def leduc() -> HistoryTree:
+    return enumerate_game(load("leduc_poker"))
+
+
+@functools.cache
+def without_suits() -> HistoryTree:
+    return enumerate_game(Abstraction(leduc().game, ranks))
+
+
+@functools.cache
+def merged(shape: str, seed: int) -> HistoryTree:
+    """A random game with infosets of one past and the same actions joined at random."""
+    tree, rng = random_tree(shape, seed)[0], np.random.default_rng(seed)
+    buckets: dict[tuple[int, str], Hashable] = {}
+    for player, infosets in enumerate(tree.infosets):
+        for j in range(len(infosets)):
+            parent = int(infosets.parent[j])
+            above = int(infosets.infoset[parent])
+            past = above >= 0 and (
+                buckets[player, tree.infoset_names[player][above]],
+                int(infosets.action[parent]),
+            )
+            first = int(infosets.first_sequence[j])
+            actions = tuple(infosets.action[first : first + int(infosets.num_actions[j])].tolist())
+            buckets[player, tree.infoset_names[player][j]] = (past, actions, int(rng.integers(2)))
+    return enumerate_game(Abstraction(tree.game, lambda player, infostate: buckets[player, infostate]))
+
+
+def rows(policy: Policy, lane: int = 0) -> Mapping[Hashable, np.ndarray]:
+    pair = [np.append(1.0, part[:, lane]) for part in policy.probabilities]
+    return efg.from_sequences(policy.tree, (pair[0], pair[1]))
+
+
+@shapes
+@pytest.mark.parametrize("seed", range(3))
+def test_expected_values_are_preserved(shape: str, seed: int):
+    tree, game = random_tree(shape, seed)
+    coarse = merged(shape, seed)
+    assert sum(map(len, coarse.infosets)) < sum(map(len, tree.infosets)), "nothing was merged"
+    policy = Policy.stack([Policy.dirichlet(coarse, seed + k, 0.5) for k in range(3)])
+    lifted = lift(policy, tree)
+    assert lifted.tree is tree and lifted.labels == policy.labels
+    abstract = efg.from_tree(coarse)
+    for lane in range(policy.num_lanes):
+        before = efg.value(abstract.root, rows(policy, lane))
+        assert efg.value(game.root, rows(lifted, lane)) == pytest.approx(before, abs=1e-12)
+        for player in (0, 1):  # who knows more can do no worse
+            coarse_best = efg.best_response_value(abstract.root, player, rows(policy, lane))
+            best = efg.best_response_value(game.root, player, rows(lifted, lane))
+            assert best >= coarse_best - 1e-12
+
+
+@shapes
+def test_every_history_keeps_its_probabilities(shape: str):
+    """Move by move: what the lifted policy plays after a history is what the abstract one plays there."""
+    tree, coarse = random_tree(shape, 1)[0], merged(shape, 1)
+    policy = Policy.dirichlet(coarse, 3)
+    lifted = lift(policy, tree)
+    for h in range(1, tree.num_histories):
+        for player in (0, 1):
+            if tree.action[player, h] >= 0:
+                played = [
+                    p.probabilities[player][int(p.tree.sequence[player, h]) - 1, 0] for p in (policy, lifted)
+                ]
+                assert played[0] == played[1]
+
+
+@shapes
+def test_the_identity_lifts_a_policy_to_itself(shape: str):
+    tree, game = random_tree(shape, 0)
+    same = enumerate_game(Abstraction(tree.game, identity))
+    policy = Policy.dirichlet(tree, 5)
+    by_name = {
+        (p, name): policy.probabilities[p][first - 1 : first - 1 + count]
+        for p in (0, 1)
+        for name, first, count in zip(
+            tree.infoset_names[p], tree.infosets[p].first_sequence, tree.infosets[p].num_actions, strict=True
+        )
+    }
+    copy = Policy.from_function(same, lambda p, i, k: by_name[p, same.infoset_names[p][i]][:, 0], "copy")
+    for mine, its in zip(lift(copy, tree).probabilities, policy.probabilities, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    gaps = [
+        efg.nash_conv(game.root, rows(p)) for p in (lift(Policy.uniform(same), tree), Policy.uniform(tree))
+    ]
+    assert gaps[0] == pytest.approx(gaps[1], abs=1e-12)
+
+
+def test_the_identity_solves_to_the_same_policy():
+    tree = enumerate_game(load("kuhn_poker"))
+    same = enumerate_game(Abstraction(tree.game, identity))
+    solutions = [solve(t, algorithm="cfr", iterations=25, progress=False) for t in (tree, same)]
+    lifted = lift(solutions[1].policy, tree)
+    for mine, its in zip(lifted.probabilities, solutions[0].policy.probabilities, strict=True):
+        np.testing.assert_allclose(mine, its, atol=1e-9)
+    assert evaluate_policy(lifted).nash_conv[0] == pytest.approx(solutions[0].nash_conv, abs=1e-12)
+
+
+def test_a_lossless_abstraction_solves_the_game():
+    tree = leduc()
+    solution = solve(without_suits(), algorithm="pcfr+", iterations=2000, progress=False)
+    lifted = evaluate_policy(lift(solution.policy, tree))
+    assert lifted.nash_conv[0] == pytest.approx(solution.nash_conv, abs=1e-12), "suits never matter"
+    assert lifted.nash_conv[0] < 1e-3
+    assert lifted.value[0] == pytest.approx(-0.0856064, abs=1e-3)  # Leduc's value
+
+
+def test_a_lossy_abstraction_is_exploitable_in_the_game():
+    def king_or_not(player: int, infostate: str) -> str:
+        return infostate.replace("0", "1")
+
+    tree = enumerate_game(load("kuhn_poker"))
+    coarse = enumerate_game(Abstraction(tree.game, king_or_not))
+    solution = solve(coarse, algorithm="pcfr+", iterations=1000, progress=False)
+    lifted = lift(solution.policy, tree)
+    walked = efg.from_tree(tree).root
+    assert efg.value(walked, rows(lifted)) == pytest.approx(solution.value, abs=1e-12)
+    assert solution.nash_conv < 1e-3
+    assert efg.nash_conv(walked, rows(lifted)) > 0.1
+
+
+def test_abstractions_are_undone_one_by_one():
+    once = without_suits()
+
+    def kings(player: int, infostate: str) -> str:
+        return re.sub("Private: [01]", "Private: low", infostate)
+
+    twice = enumerate_game(Abstraction(once.game, kings))
+    policy = Policy.dirichlet(twice, 2)
+    direct = enumerate_game(Abstraction(leduc().game, lambda p, s: kings(p, ranks(p, s)), name="both"))
+    by_both = Policy(direct, policy.probabilities, policy.labels)
+    lifted = lift(lift(policy, once), leduc())
+    for mine, its in zip(lifted.probabilities, lift(by_both, leduc()).probabilities, strict=True):
+        np.testing.assert_array_equal(mine, its)
+    with pytest.raises(ValueError, match=r"is for an abstraction of 'abstraction\(leduc_poker,ranks\)'"):
+        lift(policy, leduc())
+
+
+def test_wrong_trees_are_refused():
+    kuhn = enumerate_game(load("kuhn_poker"))
+    with pytest.raises(ValueError, match="'uniform' is for 'leduc_poker', which is no abstraction"):
+        lift(Policy.uniform(leduc()), leduc())
+    policy = Policy.uniform(without_suits())
+    expected = "tree is of 'kuhn_poker', but policy 'uniform' is for an abstraction of 'leduc_poker'"
+    with pytest.raises(ValueError, match=expected):
+        lift(policy, kuhn)
+    with pytest.raises(ValueError, match=r"tree is of 'abstraction\(leduc_poker,ranks\)', but policy"):
+        lift(policy, without_suits())
+
+
+def test_a_game_that_changed_under_its_name_is_refused():
+    """The same name and histories, but infosets that no bucket holds whole."""
+    game = random_game("betting", 0)
+    coarse = enumerate_game(Abstraction(game, identity))
+    changed = Abstraction(game, lambda player, infostate: re.sub(r"\(\(-1, \d\)", "((-1, card)", infostate))
+    changed.name = game.name
+    with pytest.raises(
+        ValueError, match=r"an infoset of player 0 of .* lies in no bucket of .* or in several"
+    ):
+        lift(Policy.uniform(coarse), enumerate_game(changed))

@@ -1,0 +1,454 @@
+"""Policies: the documented recipes, what is refused, files, and OpenSpiel's tables."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.registry import load
+from jaxgadget.policy.policy import FORMAT, FORMAT_VERSION, Policy
+from jaxgadget.tree.history import enumerate_game
+
+GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
+NAMES = ["kuhn_poker", "leduc_poker", GOOFSPIEL]
+
+
+@pytest.fixture(scope="module")
+def trees():
+    return {name: enumerate_game(load(name)) for name in NAMES}
+
+
+def rows_of(policy, lane=0):
+    """`(player, infostate, {action: probability})` of every infoset."""
+    return [
+        (player, name, policy.action_probabilities(name, lane))
+        for player in (0, 1)
+        for name in policy.tree.infoset_names[player]
+    ]
+
+
+def assert_equal(first, second):
+    assert first.labels == second.labels
+    for a, b in zip(first.probabilities, second.probabilities, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+# Recipes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_uniform_and_geometric_rows(trees, name):
+    tree = trees[name]
+    half, double = Policy.geometric(tree, 0.5), Policy.geometric(tree, 2)
+    assert (half.labels, double.labels) == (("geometric:0.5",), ("geometric:2",))
+    sizes = set()
+    for (_, _, even), (_, _, down), (_, _, up) in zip(
+        rows_of(Policy.uniform(tree)), rows_of(half), rows_of(double), strict=True
+    ):
+        k = len(even)
+        sizes.add(k)
+        assert list(even) == sorted(even) == list(down)
+        assert list(even.values()) == pytest.approx([1 / k] * k)
+        assert list(down.values()) == pytest.approx([2 ** (k - 1 - j) / (2**k - 1) for j in range(k)])
+        assert list(up.values()) == pytest.approx(list(down.values())[::-1])
+    assert sizes == {"kuhn_poker": {2}, "leduc_poker": {2, 3}, GOOFSPIEL: {2, 3, 4}}[name]
+
+
+def test_extreme_geometric_ratios_are_pure_in_the_limit(trees):
+    for ratio, first in ((1e-200, 1.0), (1e200, 0.0)):
+        policy = Policy.geometric(trees[GOOFSPIEL], ratio)
+        row = policy.action_probabilities(trees[GOOFSPIEL].infoset_names[0][0])
+        assert row[0] == pytest.approx(first) and sum(row.values()) == pytest.approx(1)
+
+
+@pytest.mark.parametrize(("seed", "alpha"), [(0, 1.0), (7, 1.0), (7, 0.3)])
+@pytest.mark.parametrize("name", NAMES)
+def test_dirichlet_draws_follow_the_documented_recipe(trees, name, seed, alpha):
+    """NumPy's PCG64, player 0 then 1, infosets sorted by infostate string."""
+    tree = trees[name]
+    policy = Policy.dirichlet(tree, seed, alpha)
+    rng = np.random.Generator(np.random.PCG64(seed))
+    rows = {(player, infostate): row for player, infostate, row in rows_of(policy)}
+    for player in (0, 1):
+        for infostate in sorted(tree.infoset_names[player]):
+            row = rows.pop((player, infostate))
+            np.testing.assert_array_equal(list(row.values()), rng.dirichlet([alpha] * len(row)))
+    assert not rows
+    assert policy.labels == (f"dirichlet:{seed}" if alpha == 1 else f"dirichlet:{seed}:{alpha}",)
+
+
+def test_dirichlet_seeds_and_alphas_differ(trees):
+    tree = trees["kuhn_poker"]
+    drawn = [Policy.dirichlet(tree, *args).probabilities[0] for args in ((0,), (1,), (0, 2.0))]
+    assert all(np.abs(a - b).max() > 0.01 for a, b in ((drawn[0], drawn[1]), (drawn[0], drawn[2])))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda tree: Policy.geometric(tree, 0), r"geometric ratio 0: expected a positive number"),
+        (lambda tree: Policy.geometric(tree, -1.5), r"geometric ratio -1\.5: expected a positive"),
+        (lambda tree: Policy.geometric(tree, float("nan")), r"geometric ratio nan"),
+        (lambda tree: Policy.geometric(tree, float("inf")), r"geometric ratio inf"),
+        (lambda tree: Policy.dirichlet(tree, 0, 0), r"dirichlet alpha 0: expected a positive number"),
+        (lambda tree: Policy.dirichlet(tree, 0, float("nan")), r"dirichlet alpha nan"),
+        (lambda tree: Policy.dirichlet(tree, -1), r"dirichlet seed -1: expected a whole number >= 0"),
+        (lambda tree: Policy.stack([]), r"no policies to stack; expected at least one"),
+    ],
+    ids=range(8),
+)
+def test_bad_arguments_are_refused(trees, make, message):
+    with pytest.raises(ValueError, match=message):
+        make(trees["kuhn_poker"])
+
+
+# Rows
+
+
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ([0.5, 0.4], r"\[0\.5, 0\.4\]"),
+        ([0.6, 0.5], r"\[0\.6, 0\.5\]"),
+        ([1.5, -0.5], r"\[1\.5, -0\.5\]"),
+        ([float("nan"), 1.0], r"\[nan, 1\.0\]"),
+        ([float("nan")] * 2, r"\[nan, nan\]"),
+        ([float("inf"), 0.0], r"\[inf, 0\.0\]"),
+        ([0.0, 0.0], r"\[0\.0, 0\.0\]"),
+        ([1.0 + 2e-5, 0.0], r"\[1\.00002, 0\.0\]"),
+    ],
+)
+@pytest.mark.parametrize("player", [0, 1])
+def test_rows_that_are_no_distributions_are_refused(trees, player, row, shown):
+    tree = trees["kuhn_poker"]
+    good = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 0)])
+    rows = [part.copy() for part in good.probabilities]
+    rows[player][4:6, 1] = row  # the third infoset, the second lane
+    name = re.escape(repr(tree.infoset_names[player][2]))
+    message = rf"policy 'dirichlet:0' of player {player} at {name}: {shown} is not a distribution; expected"
+    with pytest.raises(ValueError, match=message):
+        Policy(tree, (rows[0], rows[1]), good.labels)
+
+
+def test_rounding_in_rows_is_allowed(trees):
+    tree = trees["kuhn_poker"]
+    rows = [part * (1 + 5e-6) for part in Policy.uniform(tree).probabilities]
+    assert Policy(tree, (rows[0], rows[1]), ("rounded",)).num_lanes == 1
+
+
+@pytest.mark.parametrize("shape", [(12, 2), (11, 1), (12,)])
+def test_wrong_shapes_are_refused(trees, shape):
+    good = Policy.uniform(trees["kuhn_poker"]).probabilities[0]
+    with pytest.raises(ValueError, match=r"policy of player 1 has shape .*, expected \(12, 1\)"):
+        Policy(trees["kuhn_poker"], (good, np.full(shape, 0.5)), ("uniform",))
+
+
+# Lanes
+
+
+def test_a_row_of_another_length_names_its_infoset(trees):
+    tree = trees["kuhn_poker"]
+    second = tree.infoset_names[1][2]
+
+    def row(player, infoset, count):
+        return np.full(3 if (player, infoset) == (1, 2) else count, 0.5)
+
+    message = rf"of player 1 in infoset '{re.escape(second)}' of kuhn_poker has shape \(3,\), expected \(2,\)"
+    with pytest.raises(ValueError, match=message):
+        Policy.from_function(tree, row, "half")
+
+
+def test_lanes_are_stacked_and_taken_apart(trees):
+    tree = trees["kuhn_poker"]
+    single = [Policy.uniform(tree), Policy.dirichlet(tree, 1), Policy.geometric(tree, 0.5)]
+    together = Policy.stack([Policy.stack(single[:2]), single[2]])
+    assert together.labels == ("uniform", "dirichlet:1", "geometric:0.5") and together.num_lanes == 3
+    for number, policy in enumerate(single):
+        assert_equal(together.lane(number), policy)
+        assert_equal(together.lane(policy.labels[0]), policy)
+    assert_equal(together.lane(-1), single[2])
+    for bad in (3, "nobody"):
+        with pytest.raises((IndexError, ValueError)):
+            together.lane(bad)
+
+
+def test_another_enumeration_of_the_same_game_will_do(trees):
+    again = enumerate_game(load("kuhn_poker"))
+    policy = Policy.dirichlet(trees["kuhn_poker"], 3)
+    moved = policy.on(again)
+    assert moved.tree is again
+    assert_equal(moved, policy)
+    assert Policy.stack([Policy.uniform(again), policy]).tree is again
+    for other in ("leduc_poker", "openspiel:kuhn_poker"):
+        with pytest.raises(ValueError, match=rf"policy 'dirichlet:3' is for 'kuhn_poker', not for '{other}"):
+            policy.on(enumerate_game(load(other)))
+
+
+@pytest.mark.parametrize(("name", "depth"), [("kuhn_poker", 1), ("leduc_poker", 3), (GOOFSPIEL, 2)])
+def test_a_truncated_tree_takes_the_rows_that_it_has(trees, name, depth):
+    policy = Policy.stack([Policy.dirichlet(trees[name], seed) for seed in (3, 4)])
+    short = enumerate_game(load(name), depth=depth)
+    moved = policy.on(short)
+    assert moved.tree is short and moved.labels == policy.labels
+    for lane in (0, 1):
+        known = {(player, name): row for player, name, row in rows_of(policy, lane)}
+        kept = rows_of(moved, lane)
+        assert 0 < len(kept) < len(known)
+        assert all(row == known[player, name] for player, name, row in kept)
+    again = moved.on(enumerate_game(load(name), depth=depth))
+    assert_equal(again, moved)
+    with pytest.raises(
+        ValueError, match=r"'dirichlet:3' is for a tree of '.*' that was truncated at history"
+    ):
+        moved.on(trees[name])
+
+
+def test_reach_is_the_product_of_the_players_own_moves(trees):
+    tree = trees[GOOFSPIEL]
+    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.geometric(tree, 0.5)])
+    for player in (0, 1):
+        reach, expected = policy.reach(player), {0: np.ones(2)}
+        for h in range(1, tree.num_histories):
+            above = int(tree.parent[h])
+            last, before = int(tree.sequence[player, h]), int(tree.sequence[player, above])
+            if tree.action[player, h] >= 0:
+                expected[last] = expected[before] * policy.probabilities[player][last - 1]
+        assert len(expected) == len(reach)
+        np.testing.assert_allclose(reach, [expected[s] for s in range(len(reach))], rtol=1e-14)
+
+
+def test_splicing_takes_only_the_named_infosets(trees):
+    tree = trees["leduc_poker"]
+    before = Policy.stack([Policy.uniform(tree), Policy.geometric(tree, 2)])
+    after = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)])
+    chosen = np.arange(5, 200, 3)
+    for player in (0, 1):
+        spliced = before.splice(player, chosen, after)
+        inside = np.isin(tree.infosets[player].infoset[1:], chosen)
+        rows = spliced.probabilities[player]
+        np.testing.assert_array_equal(rows[inside], after.probabilities[player][inside])
+        np.testing.assert_array_equal(rows[~inside], before.probabilities[player][~inside])
+        np.testing.assert_array_equal(spliced.probabilities[1 - player], before.probabilities[1 - player])
+
+
+def test_frames_list_every_action_of_every_lane(trees):
+    tree = trees["kuhn_poker"]
+    policy = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 0)])
+    frame = policy.to_frame()
+    assert len(frame) == 2 * (12 + 12)
+    rows = frame[(frame.lane == "dirichlet:0") & (frame.player == 1) & (frame.infostate == "2b")]
+    expected = policy.action_probabilities("2b", 1)
+    assert dict(zip(rows.action.tolist(), rows.probability.tolist(), strict=True)) == expected
+    assert rows.action_name.tolist() == ["Pass", "Bet"]
+
+
+# Files
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_saved_policies_load_again(trees, name, tmp_path):
+    tree = trees[name]
+    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.uniform(tree), Policy.geometric(tree, 1e-9)])
+    path = tmp_path / "blueprint.npz"
+    policy.save(path)
+    assert [file.name for file in tmp_path.iterdir()] == ["blueprint.npz"]
+    loaded = Policy.load(path, enumerate_game(load(name)))
+    assert_equal(loaded, policy)
+    assert_equal(Policy.load(str(path), tree), policy)
+
+
+def test_the_file_is_as_documented(trees, tmp_path):
+    tree = trees[GOOFSPIEL]
+    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)])
+    policy.save(tmp_path / "policy.npz")
+    with np.load(tmp_path / "policy.npz", allow_pickle=False) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    assert json.loads(str(arrays.pop("header"))) == {
+        "format": "jaxgadget policy",
+        "version": 1,
+        "game": GOOFSPIEL,
+        "labels": ["dirichlet:0", "dirichlet:1"],
+    }
+    for player in (0, 1):
+        names = arrays.pop(f"infostates_{player}").tolist()
+        assert names == sorted(tree.infoset_names[player])
+        actions, probabilities = arrays.pop(f"actions_{player}"), arrays.pop(f"probabilities_{player}")
+        done = 0
+        for name, count in zip(names, arrays.pop(f"num_actions_{player}").tolist(), strict=True):
+            for lane in (0, 1):
+                part = slice(done, done + count)
+                row = dict(zip(actions[part].tolist(), probabilities[part, lane].tolist(), strict=True))
+                assert row == policy.action_probabilities(name, lane)
+            done += count
+        assert done == len(actions) == len(probabilities)
+    assert not arrays
+
+
+def rewritten(path, **changes):
+    """The file with some of its header or arrays changed."""
+    with np.load(path) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    header = json.loads(str(arrays["header"]))
+    for key, value in changes.items():
+        if key in header:
+            header[key] = value
+        else:
+            arrays[key] = value(arrays[key])
+    np.savez(path, **(arrays | {"header": np.asarray(json.dumps(header))}))
+    return path
+
+
+def test_policies_of_another_game_are_refused(trees, tmp_path):
+    path = tmp_path / "policy.npz"
+    Policy.uniform(trees["kuhn_poker"]).save(path)
+    for other in ("leduc_poker", "openspiel:kuhn_poker"):
+        with pytest.raises(
+            ValueError, match=rf"is a policy of 'kuhn_poker', not of '{other}.*; load it with"
+        ):
+            Policy.load(path, enumerate_game(load(other)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"version": 2}, r"is 'jaxgadget policy' version 2; expected 'jaxgadget policy' version 1"),
+        ({"format": "recipe"}, r"is 'recipe' version 1; expected"),
+        ({"infostates_0": lambda old: old[::-1]}, r"is a policy of 'kuhn_poker', not of 'kuhn_poker'"),
+        ({"actions_1": lambda old: 1 - old}, r"is a policy of"),
+        ({"probabilities_0": lambda old: old * 0.9}, r"is not a distribution"),
+        ({"probabilities_1": lambda old: old * np.nan}, r"is not a distribution"),
+        ({"probabilities_0": lambda old: old[:, :0]}, r"have shape \(12, 0\), expected \(12, 1\)"),
+        ({"probabilities_0": lambda old: old[:-2]}, r"policy\.npz"),
+        ({"labels": 3}, r"policy\.npz"),
+        ({"labels": ["a", "b"]}, r"have shape \(12, 1\), expected \(12, 2\)"),
+    ],
+    ids=range(10),
+)
+def test_changed_files_are_refused(trees, tmp_path, changes, message):
+    assert (FORMAT, FORMAT_VERSION) == ("jaxgadget policy", 1)
+    path = tmp_path / "policy.npz"
+    Policy.uniform(trees["kuhn_poker"]).save(path)
+    with pytest.raises(ValueError, match=message):
+        Policy.load(rewritten(path, **changes), trees["kuhn_poker"])
+
+
+def test_garbage_is_refused(trees, tmp_path):
+    tree, path = trees["kuhn_poker"], tmp_path / "policy.npz"
+    with pytest.raises(ValueError, match=r"policy file '.*policy\.npz' does not exist"):
+        Policy.load(path, tree)
+    Policy.uniform(tree).save(path)
+    whole = path.read_bytes()
+    for content in (b"", b"nonsense", whole[: len(whole) // 2]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"'.*policy\.npz' is not a policy file of jaxgadget"):
+            Policy.load(path, tree)
+    np.savez(path, values=np.ones(3))
+    with pytest.raises(ValueError, match=r"is not a policy file of jaxgadget"):
+        Policy.load(path, tree)
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        [1, 2],
+        {"format": FORMAT, "version": FORMAT_VERSION},
+        {"format": FORMAT, "version": FORMAT_VERSION, "game": "kuhn_poker", "labels": ["a"]},
+    ],
+    ids=["list", "no game", "no arrays"],
+)
+def test_headers_without_a_policy_are_refused(trees, tmp_path, header):
+    path = tmp_path / "policy.npz"
+    np.savez(path, header=np.asarray(json.dumps(header)))
+    with pytest.raises(ValueError, match=r"policy\.npz' is (not a policy file|damaged: it lacks)"):
+        Policy.load(path, trees["kuhn_poker"])
+
+
+def test_a_policy_is_written_to_the_path_that_is_given(trees, tmp_path):
+    """NumPy would add `.npz` to a name; a file that replaces another does not."""
+    Policy.uniform(trees["kuhn_poker"]).save(tmp_path / "blueprint")
+    assert [file.name for file in tmp_path.iterdir()] == ["blueprint"]
+    with pytest.raises(ValueError, match=r"folder '.*missing' does not exist; create it first"):
+        Policy.uniform(trees["kuhn_poker"]).save(tmp_path / "missing" / "policy.npz")
+
+
+# OpenSpiel's tables
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_openspiels_tables_there_and_back(trees, name):
+    pyspiel = pytest.importorskip("pyspiel")
+    tree = trees[name]
+    policy = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 5)])
+    for lane in (0, 1):
+        table = policy.to_openspiel(lane)
+        back = Policy.from_openspiel(tree, table, policy.labels[lane])
+        assert_equal(back, policy.lane(lane))
+        assert (table.action_probability_array[~table.legal_actions_mask.astype(bool)] == 0).all()
+        check_states(policy, lane, table, pyspiel.load_game(name).new_initial_state())
+
+
+def test_a_lane_that_is_not_there_makes_no_table(trees):
+    with pytest.raises(ValueError, match=r"lane=99 is unknown; expected a number below 1"):
+        Policy.uniform(trees["kuhn_poker"]).to_openspiel(99)
+
+
+def check_states(policy, lane, table, state):
+    """OpenSpiel reads the policy off its own states, all of them."""
+    if state.is_terminal():
+        return
+    if state.is_simultaneous_node():
+        players, moves = (0, 1), [(a, b) for a in state.legal_actions(0) for b in state.legal_actions(1)]
+    else:
+        players = () if state.is_chance_node() else (state.current_player(),)
+        moves = state.legal_actions()[: 2 if state.is_chance_node() else None]
+    for player in players:
+        expected = policy.action_probabilities(state.information_state_string(player), lane)
+        assert table.action_probabilities(state, player) == expected
+    for move in moves:
+        child = state.clone()
+        child.apply_actions(list(move)) if isinstance(move, tuple) else child.apply_action(move)
+        check_states(policy, lane, table, child)
+
+
+def test_wrapped_games_convert_too(trees):
+    pytest.importorskip("pyspiel")
+    tree = enumerate_game(load("openspiel:kuhn_poker"))
+    policy = Policy.dirichlet(tree, 2)
+    table = policy.to_openspiel()
+    assert_equal(Policy.from_openspiel(tree, table, "dirichlet:2"), policy)
+    assert Policy.from_openspiel(tree, table).labels == ("openspiel",)
+
+
+def test_tables_of_another_game_are_refused(trees):
+    pytest.importorskip("pyspiel")
+    table = Policy.uniform(trees["kuhn_poker"]).to_openspiel()
+    with pytest.raises(
+        ValueError, match=r"OpenSpiel policy has no state .* expected a policy of leduc_poker"
+    ):
+        Policy.from_openspiel(trees["leduc_poker"], table)
+
+
+@pytest.mark.parametrize("name", ["coin_toss", "leduc_poker(num_ranks=4)"])
+def test_games_that_openspiel_has_not_are_refused(name):
+    pytest.importorskip("pyspiel")
+    policy = Policy.uniform(enumerate_game(load(name)))
+    with pytest.raises(ValueError, match=r"OpenSpiel"):
+        policy.to_openspiel()
+
+
+@pytest.mark.parametrize("name", ["goofspiel(num_cards=3)", "leduc_poker(action_mapping=True)"])
+def test_games_whose_strings_do_not_tell_infosets_apart_are_refused(name):
+    """There a table by string cannot hold a policy: one row would overwrite another."""
+    pytest.importorskip("pyspiel")
+    policy = Policy.dirichlet(enumerate_game(load(name)), 0)
+    with pytest.raises(ValueError, match=r"stands for several infosets"):
+        policy.to_openspiel()
+
+
+@pytest.mark.parametrize("name", ["goofspiel(num_cards=3)", "leduc_poker(action_mapping=True)"])
+def test_their_files_hold_every_infoset(name, tmp_path):
+    tree = enumerate_game(load(name))
+    policy = Policy.dirichlet(tree, 0)
+    policy.save(tmp_path / "policy.npz")
+    assert_equal(Policy.load(tmp_path / "policy.npz", tree), policy)

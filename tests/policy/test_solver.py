@@ -1,0 +1,291 @@
+"""Solving whole games: OpenSpiel's iterates, precision, stopping, checkpoints, bad input."""
+
+import dataclasses
+import re
+
+import jax
+import numpy as np
+import pytest
+
+from jaxgadget import Policy, cfr_checkpoints, evaluate_policy, load, nash_conv, solve
+from jaxgadget.kernels.regret import RULES, Rule
+from jaxgadget.tree.history import enumerate_game
+from jaxgadget.util import progress
+from tests.reference import cfr, efg
+
+KUHN_VALUE = -1 / 18
+
+
+@pytest.fixture(scope="module")
+def kuhn():
+    return enumerate_game(load("kuhn_poker"))
+
+
+@pytest.fixture(scope="module")
+def leduc():
+    return enumerate_game(load("leduc_poker"))
+
+
+def assert_same_rows(first, second, atol=0.0):
+    for a, b in zip(first.probabilities, second.probabilities, strict=True):
+        np.testing.assert_allclose(a, b, rtol=0, atol=atol)
+
+
+# What the iterates are
+
+
+@pytest.mark.parametrize("algorithm", ["cfr", "cfr+"])
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker"])
+def test_averages_are_openspiels(request, name, algorithm):
+    pyspiel = pytest.importorskip("pyspiel")
+    tree = request.getfixturevalue(name.removesuffix("_poker"))
+    counts = (1, 2, 10)
+    ours = cfr_checkpoints(tree, counts, algorithm=algorithm)
+    assert ours.labels == tuple(f"{algorithm}:{count}" for count in counts)
+    solver = {"cfr": pyspiel.CFRSolver, "cfr+": pyspiel.CFRPlusSolver}[algorithm](pyspiel.load_game(name))
+    done = 0
+    for lane, count in enumerate(counts):
+        for _ in range(count - done):
+            solver.evaluate_and_update_policy()
+        done = count
+        theirs = solver.tabular_average_policy().policy_table()
+        names = [infostate for names in tree.infoset_names for infostate in names]
+        assert sorted(names) == sorted(theirs)
+        for infostate in names:
+            expected = dict(theirs[infostate])
+            assert ours.action_probabilities(infostate, lane) == pytest.approx(expected, rel=0, abs=1e-12)
+    assert_same_rows(solve(tree, algorithm=algorithm, iterations=10).policy, ours.lane(2), 1e-15)
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_averages_are_the_definitions(kuhn, name):
+    """Five iterations of every rule, by recursion over the tree; then many, which must help."""
+    rule = {"linear-cfr": "linear"}.get(name, name)
+    expected = cfr.final(efg.from_tree(kuhn).root, rule, 5).average
+    found = cfr_checkpoints(kuhn, [5, 300], algorithm=name)
+    for player in (0, 1):
+        rows = efg.to_sequences(kuhn, expected, player)[1:]
+        np.testing.assert_allclose(found.probabilities[player][:, 0], rows, rtol=0, atol=1e-12)
+    few, many = nash_conv(found)
+    assert many < few / 4 and many < 0.04 < nash_conv(Policy.uniform(kuhn))[0] / 20
+    assert evaluate_policy(found).value[1] == pytest.approx(KUHN_VALUE, abs=0.02)
+
+
+def test_the_six_rules_are_named():
+    assert list(RULES) == ["cfr", "cfr+", "linear-cfr", "dcfr", "pcfr+", "sapcfr+"]
+
+
+def test_a_rule_of_ones_own(kuhn):
+    rule = Rule(name="cubic", plus=True, averaging=3.0)
+    found = solve(kuhn, algorithm=rule, iterations=100)
+    assert (found.algorithm, found.policy.labels) == ("cubic", ("cubic:100",))
+    assert 0 < found.nash_conv < 0.03
+    named = solve(kuhn, algorithm=dataclasses.replace(rule, averaging=1.0), iterations=7)
+    assert_same_rows(named.policy, solve(kuhn, algorithm="cfr+", iterations=7).policy)
+
+
+def test_checkpoints_follow_the_counts(kuhn):
+    found = cfr_checkpoints(kuhn, [10, 1, 10])
+    assert found.labels == ("cfr:10", "cfr:1", "cfr:10")
+    assert_same_rows(found.lane(0), found.lane(2))
+    assert np.abs(found.probabilities[0][:, 0] - found.probabilities[0][:, 1]).max() > 0.1
+
+
+# What is reported
+
+
+def test_solutions_carry_their_certificate(kuhn):
+    found = solve(kuhn, iterations=50)
+    values = evaluate_policy(found.policy)
+    assert found.value == values.value[0]
+    assert list(found.best_response_values) == values.best_response_values[:, 0].tolist()
+    assert found.nash_conv == sum(found.best_response_values) == nash_conv(found.policy)[0]
+    assert (found.algorithm, found.iterations, found.policy.labels) == ("cfr+", 50, ("cfr+:50",))
+    assert set(found.seconds) == {"build", "compile", "run"} and min(found.seconds.values()) >= 0
+    first, second = found.best_response_values
+    assert -first <= KUHN_VALUE <= second
+
+
+def test_the_message_says_how_far_it_got(kuhn):
+    early, late = solve(kuhn, iterations=2), solve(kuhn, iterations=3000)
+    assert late.nash_conv <= 1e-3 * kuhn.payoff_range < early.nash_conv
+    assert re.fullmatch(r"NashConv \S+ after 2 iterations of cfr\+; increase iterations.*", early.message)
+    assert re.fullmatch(r"NashConv \S+ after 3000 iterations of cfr\+", late.message)
+
+
+def test_a_constant_is_removed_and_reported(tmp_path):
+    """Pennies in which the two share 6: the same solution as if it were nothing."""
+    path = tmp_path / "constant.efg"
+    path.write_text(
+        'EFG 2 R "pennies" { "A" "B" }\np "" 1 1 "" { "h" "t" } 0\n'
+        'p "" 2 1 "" { "h" "t" } 0 t "" 1 "" { 6 0 } t "" 2 "" { 2 4 }\n'
+        'p "" 2 1 "" { "h" "t" } 0 t "" 2 t "" 3 "" { 3 3 }\n',
+        encoding="utf-8",
+    )
+    tree = enumerate_game(load(path))
+    found = solve(tree, iterations=2000)
+    assert tree.constant == 6
+    # Payoffs less 3 are [[3, -1], [-1, 0]]: both play h with probability 1/5, and the value is -1/5.
+    assert found.nash_conv == pytest.approx(0, abs=0.01)
+    assert found.value == pytest.approx(-0.2, abs=0.01)
+    for infostate in ("0:1", "1:1"):
+        assert found.policy.action_probabilities(infostate)[0] == pytest.approx(0.2, abs=0.02)
+
+
+# Precision
+
+
+def test_both_precisions_and_jaxs_flag_stays_off(kuhn):
+    assert not jax.config.jax_enable_x64
+    double = solve(kuhn, iterations=20, dtype="float64")
+    assert not jax.config.jax_enable_x64
+    single = solve(kuhn, iterations=20, dtype=np.float32)
+    assert not jax.config.jax_enable_x64
+    assert jax.numpy.asarray(np.ones(1)).dtype == np.float32
+    for found in (single, double):
+        assert all(rows.dtype == np.float64 for rows in found.policy.probabilities)
+        for player, rows in enumerate(found.policy.probabilities):  # certificates are of proper strategies
+            totals = np.add.reduceat(rows[:, 0], kuhn.infosets[player].first_sequence - 1)
+            np.testing.assert_allclose(totals, 1, atol=1e-15)
+    difference = max(
+        np.abs(a - b).max()
+        for a, b in zip(single.policy.probabilities, double.policy.probabilities, strict=True)
+    )
+    assert 1e-12 < difference < 1e-5  # it is another precision, and nearly the same
+    exact = cfr.final(efg.from_tree(kuhn).root, "cfr+", 20).average
+    for player in (0, 1):
+        rows = efg.to_sequences(kuhn, exact, player)[1:]
+        np.testing.assert_allclose(double.policy.probabilities[player][:, 0], rows, rtol=0, atol=1e-12)
+
+
+# Stopping
+
+
+def test_a_target_gap_stops_at_the_first_look_that_sees_it(kuhn):
+    every = 10
+    looks = range(every, 200, every)
+    gaps = nash_conv(cfr_checkpoints(kuhn, list(looks), algorithm="cfr+"))
+    target = 0.02
+    first = next(count for count, gap in zip(looks, gaps, strict=True) if gap <= target)
+    assert every < first < 200
+    found = solve(kuhn, iterations=10_000, target_gap=target, check_every=every)
+    assert (found.iterations, found.policy.labels) == (first, (f"cfr+:{first}",))
+    assert found.nash_conv <= target + 1e-12
+    assert_same_rows(found.policy, solve(kuhn, iterations=first).policy, 1e-12)
+
+
+def test_a_target_that_is_not_met_runs_to_the_end(kuhn):
+    found = solve(kuhn, iterations=37, target_gap=0.0, check_every=10)
+    assert found.iterations == 37
+    assert_same_rows(found.policy, solve(kuhn, iterations=37).policy, 1e-12)
+
+
+# Checkpoints
+
+
+@pytest.mark.parametrize("target", [None, 1e-9])
+def test_a_resumed_solve_is_the_same_to_the_last_bit(kuhn, tmp_path, target):
+    file = tmp_path / "kuhn.npz"
+    options = {"target_gap": target, "check_every": 5}
+    whole = solve(kuhn, iterations=30, **options)
+    for iterations in (10, 20, 30):
+        part = solve(kuhn, iterations=iterations, checkpoint=file, **options)
+        assert part.iterations == iterations
+        assert [entry.name for entry in tmp_path.iterdir()] == ["kuhn.npz"]
+    assert_same_rows(part.policy, whole.policy)
+    again = solve(kuhn, iterations=30, checkpoint=str(file), **options)  # nothing is left to do
+    assert_same_rows(again.policy, whole.policy)
+
+
+def test_a_checkpoint_belongs_to_its_solve(kuhn, tmp_path):
+    file = tmp_path / "kuhn.npz"
+    solve(kuhn, iterations=3, checkpoint=file)
+    before = file.read_bytes()
+    forfeit = enumerate_game(load("matching_pennies_forfeit"))
+    others = [
+        (kuhn, {"algorithm": "cfr"}),
+        (kuhn, {"algorithm": Rule(name="cfr+", plus=True, averaging=2.0)}),
+        (kuhn, {"dtype": "float32"}),
+        (forfeit, {}),
+        (enumerate_game(load("openspiel:misere(game=kuhn_poker())")), {}),  # only payoffs differ
+    ]
+    for tree, options in others:
+        with pytest.raises(ValueError, match=r"checkpoint '.*kuhn\.npz' is of another solve"):
+            solve(tree, iterations=5, checkpoint=file, **options)
+    assert file.read_bytes() == before
+    assert solve(enumerate_game(load("kuhn_poker")), iterations=5, checkpoint=file).iterations == 5
+
+
+def test_checkpoints_that_cannot_be_used_are_refused(kuhn, tmp_path):
+    file = tmp_path / "kuhn.npz"
+    np.savez(file, values=np.ones(3))
+    with pytest.raises(ValueError, match=r"checkpoint '.*kuhn\.npz' cannot be read .*; delete it to start"):
+        solve(kuhn, iterations=3, checkpoint=file)
+    file.write_bytes(b"nonsense")
+    with pytest.raises(ValueError, match=r"checkpoint '.*kuhn\.npz' cannot be read"):
+        solve(kuhn, iterations=3, checkpoint=file)
+    Policy.uniform(kuhn).save(file)
+    with pytest.raises(ValueError, match=r"checkpoint '.*kuhn\.npz'"):
+        solve(kuhn, iterations=3, checkpoint=file)
+    with pytest.raises(ValueError, match=r"cannot write '.*': folder '.*missing' does not exist"):
+        solve(kuhn, iterations=3, checkpoint=tmp_path / "missing" / "kuhn.npz")
+
+
+# Bad input
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"algorithm": "cfr++"}, r"algorithm='cfr\+\+' is unknown; expected one of cfr, cfr\+, linear-cfr"),
+        ({"iterations": 0}, r"iterations=0: expected a whole number >= 1"),
+        ({"iterations": -5}, r"iterations=-5: expected a whole number >= 1"),
+        ({"iterations": 2.5}, r"iterations=2\.5: expected a whole number"),
+        ({"iterations": True}, r"iterations=True: expected a whole number"),
+        ({"iterations": "9"}, r"iterations='9': expected a whole number"),
+        ({"dtype": "float16"}, r"dtype='float16': expected 'float32' or 'float64'"),
+        ({"dtype": "double precision"}, r"dtype='double precision': expected 'float32' or 'float64'"),
+        ({"dtype": np.int64}, r"dtype=.*int64.*: expected 'float32' or 'float64'"),
+        ({"target_gap": -1e-3}, r"target_gap=-0\.001: expected a number >= 0"),
+        ({"target_gap": float("nan")}, r"target_gap=nan: expected a number >= 0"),
+        ({"check_every": 0}, r"check_every=0: expected a whole number >= 1"),
+        ({"check_every": -1}, r"check_every=-1: expected a whole number >= 1"),
+        ({"check_every": 2.5, "target_gap": 0.1}, r"check_every=2\.5: expected a whole number >= 1"),
+    ],
+    ids=range(14),
+)
+def test_bad_arguments_are_refused(kuhn, options, message):
+    with pytest.raises(ValueError, match=message):
+        solve(kuhn, **options)
+
+
+@pytest.mark.parametrize(
+    ("counts", "message"),
+    [([], r"counts=.* is empty"), ([3, -1], r"iterations=-1: expected"), ([0], r"iterations=0: expected")],
+)
+def test_bad_counts_are_refused(kuhn, counts, message):
+    with pytest.raises(ValueError, match=message):
+        cfr_checkpoints(kuhn, counts)
+
+
+# Progress
+
+
+def test_a_bar_goes_to_standard_error_once_it_takes_long(kuhn, capsys, monkeypatch):
+    solve(kuhn, iterations=5, progress=True)
+    captured = capsys.readouterr()
+    assert (captured.out, captured.err) == ("", "")  # it was over at once
+    monkeypatch.setattr(progress, "PATIENCE", -1.0)
+    # By default a bar is for a terminal; `TTY_COMPATIBLE` is how rich is told that it writes to one.
+    for terminal, show, seen in (
+        ("1", None, True),
+        ("1", True, True),
+        ("1", False, False),
+        ("0", None, False),
+    ):
+        monkeypatch.setenv("TTY_COMPATIBLE", terminal)
+        with progress.progress_bar("solving", 10, show) as report:
+            report(3)
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert ("solving" in captured.err and "3/10" in captured.err) if seen else captured.err == ""

@@ -1,0 +1,347 @@
+"""Values that depend on the ranges: the operator, its two oracles, a network, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from jax.tree_util import Partial
+
+from jaxgadget import HistoryTree, NoPrior, Policy, Resolving, enumerate_game, load, nash_conv, refine
+from jaxgadget.gadgets.alternative import ArrayValues
+from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels import cfr
+from jaxgadget.kernels.problem import Problem
+from jaxgadget.kernels.regret import RULES, Bounds
+from jaxgadget.kernels.response import evaluate
+from jaxgadget.policy.evaluate import to_policy, whole_problem
+from jaxgadget.refining.cfr_d import cfr_d
+from jaxgadget.searching.ranged import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
+from jaxgadget.searching.trunk import LimitedTrunk, solve_trunk
+from jaxgadget.searching.value import ExactValues, OwnValues
+from jaxgadget.solving.drive import drive, precision
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.sequence import sequence_form
+
+KUHN_VALUE = -1 / 18
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
+ROUNDING = 1e-12
+
+
+@functools.cache
+def game(name: str) -> HistoryTree:
+    return enumerate_game(load(name))
+
+
+def draws(tree: HistoryTree, *seeds: int) -> Policy:
+    return Policy.stack([Policy.dirichlet(tree, seed) for seed in seeds])
+
+
+def fixed(blueprint: Policy) -> FixedValues:
+    lanes = [ExactValues(blueprint.lane(lane)) for lane in range(blueprint.num_lanes)]
+    return FixedValues(lanes if len(lanes) > 1 else lanes[0])
+
+
+def rows_above(tree: HistoryTree, where: Cut, player: int) -> FloatArray:
+    """`[Q]` which rows of a policy lie above a cut."""
+    return (where.root[tree.infosets[player].history] < 0)[tree.infosets[player].infoset[1:]]
+
+
+# --- values that do not depend on the ranges ----------------------------------------------
+
+
+def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
+    """The whole game, where everybody has to follow the blueprint below a cut."""
+    problem, form, terms = whole_problem(tree, blueprint.num_lanes, np.float64), sequence_form(tree), []
+    for player in (0, 1):
+        free = rows_above(tree, where, player)[:, None]
+        floor = np.where(free, 0, blueprint.probabilities[player])[form.action_sequences(player) - 1]
+        terms.append(dataclasses.replace(problem.terms[player], body=Bounds(floor=jax.device_put(floor))))
+    return dataclasses.replace(problem, terms=(terms[0], terms[1]))
+
+
+@pytest.mark.parametrize(
+    ("name", "spec", "rule"),
+    [
+        ("kuhn_poker", "depth:2", "cfr+"),
+        (GOOFSPIEL, "one subgame", "pcfr+"),
+    ],
+)
+def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: str) -> None:
+    """Iterate for iterate, in every lane; play that misses the limit goes on to the end."""
+    tree, blueprint = game(name), draws(game(name), 0, 1)
+    where = cut(tree, "depth:1" if spec == "one subgame" else spec)
+    if spec == "one subgame":
+        where = where.only(tree.infoset_names[0][-1], 0)
+        assert 0 < (where.root[tree.terminals] < 0).sum() < tree.num_terminals
+    state, differ = None, 0.0
+    for iterations in (1, 2, 4):
+        with precision(np.float64):
+            problem = frozen(tree, where, blueprint)
+            state = drive(problem, RULES[rule], iterations=iterations, state=state)
+            strategy = cfr.average(problem, state)
+            bodies = strategy[0].body, strategy[1].body
+            expected = to_policy(tree, sequence_form(tree), bodies, ("a", "b"))
+            gap = evaluate(problem, strategy).gap[0]
+        found = solve_trunk(
+            tree, where, fixed(blueprint), blueprint=blueprint, algorithm=rule, iterations=iterations
+        )
+        np.testing.assert_allclose(found.gap, gap, rtol=0, atol=ROUNDING)
+        for player in (0, 1):
+            mine = found.policy.probabilities[player]
+            np.testing.assert_allclose(mine, expected.probabilities[player], rtol=0, atol=ROUNDING)
+            differ = max(differ, float(np.ptp(mine[rows_above(tree, where, player)], axis=1).max()))
+    assert found.gap.min() > 1e-3 and differ > 1e-3, "the solve has far to go, and lanes differ"
+
+
+def test_ranges_and_values_by_their_definition() -> None:
+    """In the first iteration player 0 sees uniform play; counterfactual values by a sum over histories."""
+    tree = game("leduc_poker")
+    blueprint = draws(tree, 3)
+    uniform = Policy.uniform(tree)
+    found = solve_trunk(tree, "flop", fixed(blueprint), iterations=1)
+    here = found.limit
+    below = ExactValues(blueprint)(tree, here.cut.roots)[:, 0, 0]
+    expected = np.zeros(len(here.roots[0]))
+    for number, history in enumerate(here.cut.roots.tolist()):
+        other = uniform.reach(1)[tree.sequence[1, history], 0]
+        row = here.row[0][number]
+        assert here.roots[0].infostate[row] == tree.infostate[0, history]
+        expected[row] += tree.chance[history] * other * below[number]
+        assert here.infostate(0, int(row)) == tree.game.infostate_string(0, tree.moves(history))
+    np.testing.assert_allclose(found.values[0][:, 0], expected, rtol=0, atol=ROUNDING)
+    echo = solve_trunk(tree, "flop", lambda limit: lambda ranges: ranges, iterations=1)
+    reach = uniform.reach(0)[here.roots[0].sequence]
+    np.testing.assert_allclose(echo.values[0], reach, rtol=0, atol=ROUNDING)
+    assert 0 < reach.min() < reach.max()
+    assert np.isnan(echo.gap).all(), "nothing is certified"
+
+
+def test_nothing_below_the_limit_is_looked_at() -> None:
+    """A tree that ends at the limit gives the same; rows below are the blueprint's, or uniform."""
+    tree, short = game(GOOFSPIEL), enumerate_game(load(GOOFSPIEL), depth=1)
+    blueprint = draws(tree, 3)
+    where = cut(tree, "depth:1")
+    whole = solve_trunk(tree, where, fixed(blueprint), blueprint=blueprint, iterations=20)
+    found = solve_trunk(short, "depth:1", fixed(blueprint), iterations=20)
+    lazy = solve_trunk(tree, where, fixed(blueprint), iterations=20, dtype="float32")
+    for player in (0, 1):
+        above = rows_above(tree, where, player)
+        rows = whole.policy.probabilities[player]
+        assert len(found.policy.probabilities[player]) == above.sum()
+        np.testing.assert_allclose(found.policy.probabilities[player], rows[above], rtol=0, atol=ROUNDING)
+        np.testing.assert_allclose(found.values[player], whole.values[player], rtol=0, atol=ROUNDING)
+        np.testing.assert_array_equal(rows[~above], blueprint.probabilities[player][~above])
+        np.testing.assert_array_equal(
+            lazy.policy.probabilities[player][~above], Policy.uniform(tree).probabilities[player][~above]
+        )
+        np.testing.assert_allclose(lazy.policy.probabilities[player][above], rows[above], rtol=0, atol=1e-4)
+    assert "gap" in whole.message and "20 iterations of cfr+" in repr(whole)
+
+
+# --- equilibria below the limit -----------------------------------------------------------
+
+
+def test_resolved_values_are_cfr_d() -> None:
+    """The same numbers from two pieces of code: strategies, values, and best responses above the limit."""
+    tree = game("kuhn_poker")
+    found = solve_trunk(tree, "depth:1", ResolvedValues(7), iterations=4)
+    other = cfr_d(tree, "depth:1", iterations=4, subgame_iterations=7, progress=False)
+    for player in (0, 1):
+        np.testing.assert_allclose(found.values[player], other.values[player], rtol=0, atol=ROUNDING)
+        np.testing.assert_allclose(
+            found.policy.probabilities[player], other.trunk.probabilities[player], rtol=0, atol=ROUNDING
+        )
+    np.testing.assert_allclose(found.best_response_values, other.best_response_values, rtol=0, atol=ROUNDING)
+    assert np.isnan(found.gap).all() and found.trunk_gap > 0.01
+    assert "gap of the trunk" in found.message
+
+
+def resolved(found: LimitedTrunk, iterations: int) -> Policy:
+    """Both players' strategies below the limit, from the values that the solve has seen there."""
+    policy = found.policy
+    for player in (0, 1):
+        gadget = Resolving(NoPrior(), alternative=ArrayValues(-found.values[1 - player]))
+        again = refine(
+            found.limit.tree,
+            found.limit.cut,
+            found.policy,
+            gadget,
+            player=player,
+            iterations=iterations,
+            dtype="float64",
+            value=(0.0, 0.0),
+            progress=False,
+        )
+        part = dataclasses.replace(again.policy, labels=policy.labels)
+        policy = policy.splice(player, again.forest.infosets(player), part)
+    return policy
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "iterations", "below", "most"),
+    [("kuhn_poker", KUHN_VALUE, 300, 200, 0.0025), (GOOFSPIEL, 0.0, 60, 60, 0.01)],
+)
+def test_with_equilibria_below_the_trunk_is_part_of_one(
+    name: str, value: float, iterations: int, below: int, most: float
+) -> None:
+    """What is left, as a share of the payoff range, is no more than `cfr_d`'s own tests allow."""
+    tree = game(name)
+    found = solve_trunk(tree, "depth:1", ResolvedValues(below), iterations=iterations)
+    left = float(nash_conv(resolved(found, 300))[0])
+    assert left < most * tree.payoff_range
+    assert left < float(nash_conv(Policy.uniform(tree))[0]) / 5
+    assert -found.best_response_values[0, 0] - 1e-3 <= value <= found.best_response_values[1, 0] + 1e-3
+
+
+# --- a user's own -------------------------------------------------------------------------
+
+
+class Critic(nnx.Module):
+    """Both players' ranges → both players' values, in float32."""
+
+    def __init__(self, size: int, rngs: nnx.Rngs):
+        self.first, self.second = nnx.Linear(size, 8, rngs=rngs), nnx.Linear(8, size, rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return self.second(nnx.tanh(self.first(x)))
+
+
+def ask(definition: Any, weights: Any, ranges: Pair) -> Pair:
+    """The lanes are the network's batch."""
+    x = jnp.concatenate(ranges).astype(jnp.float32).T
+    both = nnx.merge(definition, weights)(x).T
+    return both[: len(ranges[0])], both[len(ranges[0]) :]
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """Random weights; its lanes are alike."""
+
+    seed: int
+    num_lanes: int = 2
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        size = len(limit.roots[0]) + len(limit.roots[1])
+        definition, weights = nnx.split(Critic(size, nnx.Rngs(self.seed)))
+        return Partial(ask, definition, weights)
+
+
+def test_a_network_is_asked_inside_the_loop() -> None:
+    """What CFR sees is what it answers; its weights are arguments of one compiled program."""
+    tree = game("kuhn_poker")
+    found = solve_trunk(tree, "depth:2", Network(0), iterations=1)
+    before = cfr.run._cache_size()
+    other = solve_trunk(tree, "depth:2", Network(1), iterations=1)
+    assert cfr.run._cache_size() == before
+    for seed, mine in ((0, found), (1, other)):
+        with precision(np.float64):
+            function = Network(seed)(mine.limit)
+            first, second = (np.repeat(Policy.uniform(tree).reach(p), 2, axis=1) for p in (0, 1))
+            ranges = [x[r.sequence] for x, r in zip((first, second), mine.limit.roots, strict=True)]
+            answer = function((jax.device_put(ranges[0]), jax.device_put(ranges[1])))
+        assert mine.values[0].shape == (len(mine.limit.roots[0]), 2)
+        np.testing.assert_allclose(mine.values[0], answer[0], rtol=0, atol=1e-6)  # the network's float32
+    assert np.abs(found.values[0] - other.values[0]).max() > 0.1
+    again = solve_trunk(tree, "depth:2", Network(0), iterations=30)
+    assert again.policy.labels == ("cfr+:30 to depth:2 #0", "cfr+:30 to depth:2 #1")
+    np.testing.assert_allclose(*again.policy.probabilities[0].T, rtol=0, atol=1e-6)
+    assert np.abs(again.policy.probabilities[0] - found.policy.probabilities[0]).max() > 0.1
+    assert np.isnan(again.gap).all()
+
+
+# --- what is refused ----------------------------------------------------------------------
+
+
+def at_range(bad: float) -> Callable[[Limit], RangeFunction]:
+    """Zeros, but `bad` in row 2 of player 1 once player 0 no longer plays uniformly."""
+
+    def values(limit: Limit) -> RangeFunction:
+        def function(ranges: Pair) -> Pair:
+            moved = jnp.abs(ranges[0] - 0.5).max() > 1e-6
+            here = jnp.where(moved, bad, 0.0).astype(limit.dtype)
+            return ranges[0], jnp.zeros_like(ranges[1]).at[2].set(here)
+
+        return function
+
+    return values
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_values_that_are_not_finite_are_named(bad: float) -> None:
+    tree = game("kuhn_poker")
+    name = Limit.of(cut(tree, "depth:2"), np.dtype(np.float64)).infostate(1, 2)
+    with pytest.raises(
+        ValueError, match=rf"gave {bad} in iteration 1, lane 0, for infostate '{name}' of player 1"
+    ):
+        solve_trunk(tree, "depth:2", at_range(bad), iterations=5)
+
+
+@dataclasses.dataclass(frozen=True)
+class NoLanes:
+    num_lanes: int = 0
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        return lambda ranges: ranges
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": 3}, "values=3: expected range-dependent values"),
+        ({"values": ResolvedValues}, "expected range-dependent values"),
+        (
+            {"values": OwnValues(lambda t, h: np.zeros((len(h), 1, 1)), 1)},
+            r"wrap them: FixedValues\(values\)",
+        ),
+        ({"values": lambda tree, histories: 3}, r"\(tree, histories\): expected one, the limit"),
+        ({"values": lambda limit: lambda r, s: (r, s)}, r"\(r, s\): expected one, the pair of ranges"),
+        ({"values": NoLanes()}, "values.num_lanes=0"),
+        ({"values": lambda limit: 3}, "gave 3: expected a function of both players' ranges"),
+        ({"values": lambda limit: lambda ranges: ranges[0]}, "gave shapes"),
+        (
+            {"values": lambda limit: lambda ranges: (ranges[0], ranges[1][1:])},
+            r"gave shapes \[\(6, 1\), \(5, 1\)\]: expected \(6, 1\) and \(6, 1\)",
+        ),
+        ({"values": lambda limit: lambda ranges: (ranges[0], ranges[1] > 0)}, "gave bool"),
+        ({"values": FixedValues(ExactValues)}, "expected a value function"),
+        ({"values": FixedValues(OwnValues(lambda t, h: np.zeros((len(h), 2, 2)), 2))}, "has 2 entries"),
+        ({"values": FixedValues(OwnValues(lambda t, h: np.full((len(h), 1, 1), np.nan), 1))}, "history"),
+        ({"values": ResolvedValues(0)}, "iterations=0"),
+        ({"values": ResolvedValues(1, "sgd")}, "algorithm='sgd' is unknown"),
+        ({"limit": "depth:9"}, "is empty"),
+        ({"limit": "flop"}, "cut='flop' is unknown"),
+        ({"limit": 2}, "cut=2"),
+        ({"iterations": 0}, "iterations=0"),
+        ({"algorithm": "lp"}, "algorithm='lp'"),
+        ({"dtype": "int32"}, "dtype='int32'"),
+        ({"blueprint": "uniform"}, "blueprint='uniform': expected a Policy"),
+    ],
+)
+def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None:
+    tree = game("kuhn_poker")
+    how: dict[str, Any] = {"limit": "depth:1", "values": ResolvedValues(1), "iterations": 1} | change
+    with pytest.raises(ValueError, match=message):
+        solve_trunk(tree, how.pop("limit"), how.pop("values"), **how)
+
+
+def test_what_is_of_another_game_is_refused() -> None:
+    tree, other = game("kuhn_poker"), game(GOOFSPIEL)
+    values = fixed(Policy.uniform(tree))
+    with pytest.raises(ValueError, match="was made for another tree"):
+        solve_trunk(tree, cut(other, "depth:1"), values)
+    with pytest.raises(ValueError, match="portfolio is for 'goofspiel"):
+        solve_trunk(tree, "depth:1", fixed(Policy.uniform(other)))
+    with pytest.raises(ValueError, match="is for 'goofspiel"):
+        solve_trunk(tree, "depth:1", values, blueprint=Policy.uniform(other))
+    with pytest.raises(ValueError, match="blueprint has 2 lanes, values have 1"):
+        solve_trunk(tree, "depth:1", values, blueprint=draws(tree, 0, 1))
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        solve_trunk(enumerate_game(load("kuhn_poker"), depth=2), "depth:2", ResolvedValues(1))

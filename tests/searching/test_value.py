@@ -1,0 +1,313 @@
+"""Value functions: exact values equal the recursion written from the definition, and own ones are checked."""
+
+import functools
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget import Policy, enumerate_game, evaluate_policy
+from jaxgadget.games.game import CHANCE, TERMINAL
+from jaxgadget.searching import value as value_module
+from jaxgadget.searching.value import ExactValues, OwnValues, check_entries, leaf_values
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.truncated import places_in
+from tests.reference import efg
+from tests.reference.continuations import continuation_values, mixed
+from tests.reference.random_games import SHAPES, random_policy, random_tree
+
+GAMES = (
+    "kuhn_poker",
+    "goofspiel(num_cards=3,imp_info=True,points_order=descending)",
+    "goofspiel(num_cards=4,imp_info=True,points_order=descending)",
+    "goofspiel(num_cards=3,points_order=random)",
+    "liars_dice(dice_sides=3)",
+    "leduc_poker",
+    *(f"random {shape}" for shape in SHAPES),
+)
+NUM_ENTRIES = 3
+
+
+@functools.cache
+def game(name: str) -> tuple[HistoryTree, efg.Game]:
+    if name.startswith("random "):
+        return random_tree(name.removeprefix("random "), 5)
+    tree = enumerate_game(jaxgadget.load(name))
+    return tree, efg.from_tree(tree)
+
+
+@functools.cache
+def portfolio(name: str) -> tuple[Policy, tuple[list[efg.Strategy], list[efg.Strategy]]]:
+    """Two players' portfolios that have nothing in common, some rows with zeros."""
+    tree, _ = game(name)
+    rng = np.random.default_rng(0)
+    entries: tuple[list[efg.Strategy], list[efg.Strategy]] = ([], [])
+    for number in range(NUM_ENTRIES):
+        for player in (0, 1):
+            rows = random_policy(tree, rng, zeros=0.2 * number)
+            entries[player].append({label: row for label, row in rows.items() if label[0] == player})
+    first, second = (
+        np.stack([efg.to_sequences(tree, entry, player)[1:] for entry in entries[player]], axis=1)
+        for player in (0, 1)
+    )
+    return Policy(tree, (first, second), tuple("abc")), entries
+
+
+def every(tree: HistoryTree) -> np.ndarray:
+    return np.arange(tree.num_histories)
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> HistoryTree:
+    return game("kuhn_poker")[0]
+
+
+# --- exactly ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_every_history_is_worth_what_the_recursion_says(name: str):
+    tree, explicit = game(name)
+    entries, strategies = portfolio(name)
+    found = leaf_values(ExactValues(entries), tree, every(tree))
+    expected = continuation_values(explicit, strategies)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-12 * max(1, np.abs(tree.payoff).max()))
+    spread = np.ptp(expected[tree.actor != TERMINAL], axis=(1, 2))
+    assert spread.max() > 0.01 * tree.payoff_range, "all pairs are alike, so axes could be mixed up"
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_values_depend_on_nothing_but_the_history(name: str):
+    """Whatever else is asked for, in whatever order: also ancestors with their descendants, and twice."""
+    tree, _ = game(name)
+    values = ExactValues(portfolio(name)[0])
+    full = values(tree, every(tree))
+    rng = np.random.default_rng(1)
+    for count in (1, 2, 7, 40):
+        asked = rng.integers(tree.num_histories, size=count)
+        np.testing.assert_array_equal(values(tree, asked), full[asked])
+    assert values(tree, np.zeros(0, int)).shape == (0, NUM_ENTRIES, NUM_ENTRIES)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", GAMES[2], "random delays"])
+def test_blocks_of_pairs_and_chunks_of_histories_change_nothing(name: str, monkeypatch: pytest.MonkeyPatch):
+    tree, _ = game(name)
+    values = ExactValues(portfolio(name)[0])
+    full = values(tree, every(tree))
+    decisions = np.nonzero((tree.actor != TERMINAL) & (tree.actor != CHANCE) & (tree.num_moves == 1))[0]
+    inner = np.add.reduceat(tree.actor != TERMINAL, tree.level_offset[:-1])
+    sizes = np.where(inner > 0, np.diff(tree.level_offset), 0)
+    one_pair = 8 * int((sizes[:-1] + sizes[1:]).max())
+    tried: list[tuple[int, int]] = []
+    sweep = value_module._sweep
+
+    def noted(whole, levels, tables, count):
+        tried.append((tables[0].shape[1], tables[1].shape[1]))
+        return sweep(whole, levels, tables, count)
+
+    monkeypatch.setattr(value_module, "_sweep", noted)
+    for pairs, cells, blocks in (
+        (0.5, 50, [(1, 1)] * 9),
+        (2, 1, [(1, 2), (1, 1)] * 3),
+        (3, 10**6, [(1, 3)] * 3),
+        (8, 7, [(2, 3), (1, 3)]),
+        (9, 333, [(3, 3)]),
+    ):
+        monkeypatch.setattr(value_module, "SWEEP_BYTES", int(one_pair * pairs))
+        monkeypatch.setattr(value_module, "CHUNK_CELLS", cells)
+        tried.clear()
+        np.testing.assert_array_equal(values(tree, every(tree)), full)
+        assert tried == blocks
+        np.testing.assert_array_equal(values(tree, decisions), full[decisions])
+
+
+@pytest.mark.parametrize("name", GAMES)
+def test_with_one_entry_the_root_is_worth_the_value_of_the_blueprint(name: str):
+    tree, _ = game(name)
+    for lane in range(NUM_ENTRIES):
+        blueprint = portfolio(name)[0].lane(lane)
+        found = leaf_values(ExactValues(blueprint), tree, np.zeros(1, int))
+        assert found.shape == (1, 1, 1)
+        assert found[0, 0, 0] == pytest.approx(evaluate_policy(blueprint).value[0], abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", GAMES[1], "random uneven"])
+@pytest.mark.parametrize("player", [0, 1])
+def test_mixing_entries_at_the_root_mixes_values(name: str, player: int):
+    """An entry that draws from the others before play is worth their mean: what a choice at a limit does."""
+    tree, explicit = game(name)
+    entries, strategies = portfolio(name)
+    weights = [0.5, 0.3, 0.2]
+    drawn = efg.to_sequences(tree, mixed(explicit.root, player, strategies[player], weights), player)[1:]
+    pair = list(entries.probabilities)
+    pair[player] = np.repeat(drawn[:, None], NUM_ENTRIES, axis=1)
+    root = np.zeros(1, int)
+    found = ExactValues(Policy(tree, (pair[0], pair[1]), entries.labels))(tree, root)
+    expected = np.average(ExactValues(entries)(tree, root), axis=1 + player, weights=weights)
+    np.testing.assert_allclose(
+        found, np.repeat(np.expand_dims(expected, 1 + player), 3, 1 + player), atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "leduc_poker", GAMES[2], "liars_dice(dice_sides=3)"])
+@pytest.mark.parametrize("depth", [0, 1, 2])
+def test_a_truncated_tree_asks_the_whole_one(name: str, depth: int):
+    tree, _ = game(name)
+    values = ExactValues(portfolio(name)[0])
+    short = enumerate_game(jaxgadget.load(name), depth=depth)
+    assert short.is_truncated
+    place = places_in(tree, short, "portfolio")
+    assert [short.moves(h) for h in range(short.num_histories)] == [tree.moves(h) for h in place.tolist()]
+    np.testing.assert_array_equal(values(short, short.leaves), values(tree, place[short.leaves]))
+
+
+def test_portfolios_of_other_games(kuhn: HistoryTree):
+    other = enumerate_game(jaxgadget.load("leduc_poker"))
+    for values, tree in (
+        (ExactValues(Policy.uniform(kuhn)), other),
+        (ExactValues(Policy.uniform(other)), kuhn),
+    ):
+        with pytest.raises(
+            ValueError, match=f"portfolio is for .*, not for {tree.game.name!r}: expected one"
+        ):
+            values(tree, np.zeros(1, int))
+    first, second = random_tree("bids", 1)[0], random_tree("weather", 1)[0]
+    with pytest.raises(ValueError, match="portfolio is for"):
+        ExactValues(Policy.uniform(first))(second, np.zeros(1, int))
+
+
+def test_bad_portfolios(kuhn: HistoryTree):
+    with pytest.raises(ValueError, match="portfolio=None: expected a Policy"):
+        ExactValues(None)
+    empty = Policy(kuhn, (np.zeros((12, 0)), np.zeros((12, 0))), ())
+    with pytest.raises(ValueError, match="num_lanes=0: expected a whole number of at least 1"):
+        ExactValues(empty)
+    short = enumerate_game(jaxgadget.load("kuhn_poker"), depth=1)
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        ExactValues(Policy.uniform(short))
+
+
+# --- a user's own -------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:.*payoffs lie between")
+def test_own_values_are_taken_as_they_are(kuhn: HistoryTree):
+    asked = np.array([4, 9, 9])
+
+    def own(tree: HistoryTree, histories: np.ndarray) -> list[list[list[float]]]:
+        assert tree is kuhn and histories is asked
+        return [[[float(h), 1.0], [2.0, -float(h)]] for h in histories]
+
+    found = leaf_values(OwnValues(own, 2), kuhn, asked)
+    assert found.dtype == np.float64 and found[1].tolist() == [[9.0, 1.0], [2.0, -9.0]]
+
+
+def test_anything_callable_with_a_number_of_entries_will_do(kuhn: HistoryTree):
+    class Zero:
+        num_entries = np.int64(2)
+
+        def __call__(self, tree: HistoryTree, histories: np.ndarray) -> np.ndarray:
+            return np.zeros((len(histories), 2, 2), np.float32)
+
+    assert leaf_values(Zero(), kuhn, np.arange(5)).shape == (5, 2, 2)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_value_that_is_not_finite_names_the_history(kuhn: HistoryTree, bad: float):
+    def own(tree: HistoryTree, histories: np.ndarray) -> np.ndarray:
+        values = np.zeros((len(histories), 3, 3))
+        values[1, 2, 0] = bad
+        return values
+
+    history = int(np.nonzero(kuhn.actor == 2)[0][3])
+    moves = kuhn.moves(history)
+    infostate = kuhn.game.infostate_string(1, moves)
+    with pytest.raises(ValueError) as error:
+        leaf_values(OwnValues(own, 3), kuhn, np.array([5, history, 6]))
+    for part in (
+        f"gave {bad}",
+        f"history {history}",
+        str(moves),
+        repr(infostate),
+        "entries 2 of player 0 and 0",
+    ):
+        assert part in str(error.value)
+
+
+def test_simultaneous_histories_are_named_with_both_infostates():
+    tree, _ = game(GAMES[1])
+    with pytest.raises(ValueError, match=r"player 0 at '.+', player 1 at '.+' for entries 0"):
+        leaf_values(OwnValues(lambda t, h: np.full((len(h), 1, 1), np.nan), 1), tree, np.array([0]))
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (3, 2), (2, 2, 2), (3, 2, 3), (3, 3, 3)])
+def test_values_of_another_shape(kuhn: HistoryTree, shape: tuple[int, ...]):
+    with pytest.raises(ValueError, match=r"expected \(3, 2, 2\) \(histories, entries of player 0, entries"):
+        leaf_values(OwnValues(lambda tree, histories: np.zeros(shape), 2), kuhn, np.arange(3))
+
+
+@pytest.mark.parametrize(
+    "answer", [None, "no", [[1.0], [1.0, 2.0]], {}, [[["1.5"]]], np.full((1, 1, 1), 1 + 2j), [[[None]]]]
+)
+def test_values_that_are_no_numbers(kuhn: HistoryTree, answer: object):
+    with pytest.raises(ValueError, match="gave"):
+        leaf_values(OwnValues(lambda tree, histories: answer, 1), kuhn, np.arange(1))
+
+
+@pytest.mark.parametrize("kind", ["bool", "int8", "uint64", "float16", "float32", "longdouble"])
+def test_any_real_numbers_will_do(kuhn: HistoryTree, kind: str):
+    found = leaf_values(OwnValues(lambda tree, rows: np.ones((len(rows), 1, 1), kind), 1), kuhn, np.arange(2))
+    assert found.dtype == np.float64 and found.tolist() == [[[1.0]], [[1.0]]]
+
+
+def test_values_too_large_for_what_is_computed_in(kuhn: HistoryTree):
+    values = OwnValues(lambda tree, histories: np.full((len(histories), 1, 1), -1e39), 1)
+    with pytest.warns(UserWarning, match="gave -1e.39 at .*: payoffs lie between"):
+        assert leaf_values(values, kuhn, np.arange(2)).max() == -1e39
+    with pytest.raises(
+        ValueError, match=r"gave -1e\+39 at .* finite values up to 3.4e\+38, as float32 holds"
+    ):
+        leaf_values(values, kuhn, np.arange(2), np.float32)
+
+
+@pytest.mark.parametrize(("number", "told"), [(5.9, False), (6.1, True), (-5.9, False), (-6.1, True)])
+def test_values_far_from_all_payoffs_are_told(kuhn: HistoryTree, number: float, told: bool):
+    """Kuhn pays -2 to 2, so up to 4 beyond is let pass: a network may err a little."""
+    own = OwnValues(lambda t, h: np.full((len(h), 2, 2), number), 2)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        leaf_values(own, kuhn, np.array([4, 5]))
+    texts = [str(one.message) for one in heard]
+    assert len(texts) == told
+    if told:
+        assert f"gave {number:g} at history 4" in texts[0] and "payoffs lie between -2 and 2" in texts[0]
+
+
+def test_without_histories_nothing_is_asked(kuhn: HistoryTree):
+    def never(tree: HistoryTree, histories: np.ndarray) -> None:
+        raise AssertionError("asked")
+
+    assert leaf_values(OwnValues(never, 3), kuhn, np.zeros(0, int)).shape == (0, 3, 3)
+
+
+@pytest.mark.parametrize("count", [0, -1, 1.0, True, "3", None])
+def test_numbers_of_entries_are_whole_and_positive(count: object):
+    for make in (lambda: OwnValues(lambda tree, histories: 0, count), lambda: check_entries(count)):
+        with pytest.raises(ValueError, match=r"num_entries=.* expected a whole number of at least 1"):
+            make()
+
+
+@pytest.mark.parametrize("value", [None, 3, lambda tree, histories: 0, "exact"])
+def test_what_is_no_value_function(kuhn: HistoryTree, value: object):
+    with pytest.raises(ValueError, match=r"expected a value function, such as ExactValues\(portfolio\)"):
+        leaf_values(value, kuhn, np.arange(1))
+    with pytest.raises(ValueError, match="function=3: expected a function"):
+        OwnValues(3, 1)
+
+
+@pytest.mark.parametrize("histories", [[58], [-1], [0.5], [[1]], 3, "root", [True], None])
+def test_histories_must_be_of_the_tree(kuhn: HistoryTree, histories: object):
+    for values in (OwnValues(lambda tree, h: np.zeros((len(h), 1, 1)), 1), ExactValues(Policy.uniform(kuhn))):
+        with pytest.raises(ValueError, match="expected a one-dimensional array of histories of kuhn_poker"):
+            leaf_values(values, kuhn, histories)

@@ -1,0 +1,283 @@
+"""Lanes in chunks: the same numbers, one after the other or by several threads, resumed or not."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+import threading
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgadget import (
+    ArrayPrior,
+    ArrayValues,
+    BlueprintPrior,
+    BlueprintValues,
+    MaxMargin,
+    NoPrior,
+    ReachResolving,
+    Refinement,
+    Resolving,
+    UniformPrior,
+)
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.refining.prepare import prepare
+from jaxgadget.solving import memory as planning
+from jaxgadget.solving.chunks import run_all
+from jaxgadget.solving.drive import precision
+from tests.refining.test_refine import check_equal, counted, forget, solved
+
+
+@dataclasses.dataclass(frozen=True)
+class Apart(MaxMargin):
+    """A kind that shares its entry with no other, because its rise is its own."""
+
+    name: ClassVar[str] = "apart"
+
+    @staticmethod
+    def rise(*numbers: Any) -> jax.Array:
+        return MaxMargin.rise(*numbers)
+
+
+ASKED: tuple[Gadget, ...] = (
+    Resolving(NoPrior()),
+    Apart(NoPrior()),
+    MaxMargin(BlueprintPrior(), 0.02),
+    Apart(BlueprintPrior(), 0.02),
+)
+"""Two that share an entry, and two apart: with three blueprints, 6 lanes each."""
+
+MARGINS = ASKED[1::2]
+CHUNKS = (4, 5)  # so that the second chunk is filled up; a lane apart needs less
+
+
+@functools.cache
+def whole(asked: Sequence[Gadget] = ASKED, **options: Any) -> Refinement:
+    """Everything at once."""
+    return solved(asked=asked, **options)
+
+
+def split(
+    monkeypatch: pytest.MonkeyPatch, workers: int, asked: Sequence[Gadget] = ASKED, **options: Any
+) -> Refinement:
+    """The same in chunks, because no more fits `workers` of them."""
+    monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+    limit = memory(workers, options.get("dtype", "float64"))
+    return solved(asked=asked, memory_limit=limit, **options)
+
+
+@functools.cache
+def memory(workers: int, dtype: str = "float64") -> int:
+    """As much as chunks of four lanes of the joint entry need; in float32, of margins."""
+    asked = ASKED if dtype == "float64" else MARGINS
+    plans = whole(asked, iterations=1, dtype=dtype).plans
+    return max(plan.shared + workers * plan.size.total(CHUNKS[0]) for plan in plans)
+
+
+def test_a_small_solve_is_one_chunk() -> None:
+    for plan in whole(iterations=1).plans:
+        assert (plan.lanes, plan.chunk, plan.num_chunks, plan.workers, plan.devices) == (6, 6, 1, 1, 1)
+        assert plan.available is not None and plan.bytes < plan.available
+
+
+@pytest.mark.parametrize(("workers", "padded"), [(1, True), (2, True), (2, False)])
+def test_chunks_change_nothing(workers: int, padded: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    for iterations in range(1, 6):
+        found = split(monkeypatch, workers, iterations=iterations, padded=padded)
+        for plan, chunk in zip(found.plans, CHUNKS, strict=True):
+            assert (plan.chunk, plan.num_chunks, plan.workers) == (chunk, 2, workers)
+            assert plan.bytes <= memory(workers)
+        check_equal(found, whole(iterations=iterations))
+
+
+@pytest.mark.parametrize(("dtype", "asked"), [("float32", MARGINS), ("float64", ASKED)])
+def test_at_full_length_chunks_agree_within_their_certificates(
+    dtype: str, asked: tuple[Gadget, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Workers have threads of their own, and precision is a thread's."""
+    found = split(monkeypatch, 2, asked, iterations=500, dtype=dtype)
+    assert {plan.num_chunks for plan in found.plans} == {2}
+    expected = whole(asked, iterations=500, dtype=dtype)
+    assert found.gap.max() < 0.05
+    assert (found.gadget_value <= expected.gadget_value + expected.gap + 1e-12).all()
+    assert (expected.gadget_value <= found.gadget_value + found.gap + 1e-12).all()
+    assert (found.refined_exploitability <= found.exploitability_bound + 1e-12).all()
+
+
+def test_more_chunks_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do other payoffs, blueprints and priors."""
+    more = (*ASKED, Resolving(UniformPrior(), 0.1), Apart(UniformPrior(), 0.1))
+    forget(0, 1)
+    first = split(monkeypatch, 1, seed=0)
+    with counted() as compiled:
+        second = split(monkeypatch, 1, asked=more, seed=1)
+    assert [event for event in compiled if "backend_compile" in event] == []
+    assert [plan.num_chunks for plan in first.plans] == [2, 2]
+    assert [plan.num_chunks for plan in second.plans] == [3, 2]
+
+
+def test_chunks_stop_by_themselves_at_a_target_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, asked = 0.01, (MaxMargin(NoPrior()), Resolving(UniformPrior(), 0.5))
+    found = split(monkeypatch, 2, asked, iterations=3000, target_gap=target, check_every=2)
+    assert found.gap.max() <= target + 1e-12
+    (plan,) = found.plans
+    first, second = (set(part.tolist()) for part in np.split(found.iterations, [plan.chunk]))
+    assert len(first) == len(second) == 1 and first != second
+    assert (found.iterations % 2 == 0).all()
+
+
+def test_a_resumed_solve_keeps_its_chunks(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever fits or how many cores there are by then; and it is bit-identical."""
+    undisturbed = split(monkeypatch, 1, iterations=300)
+    split(monkeypatch, 1, iterations=13, checkpoint=tmp_path)
+    split(monkeypatch, 2, iterations=37, checkpoint=tmp_path)
+    resumed = solved(asked=ASKED, iterations=300, checkpoint=tmp_path)
+    assert [plan.chunk for plan in resumed.plans] == list(CHUNKS)
+    check_equal(resumed, undisturbed, atol=0)
+    names = sorted(file.name for file in tmp_path.iterdir())
+    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("apart", "joint") for k in (1, 2)]
+    assert names == sorted(["chunks.json", *numbered])
+
+
+def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    split(monkeypatch, 1, checkpoint=tmp_path)
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    more = (*ASKED, Resolving(UniformPrior(), 0.1))
+    for asked, lanes in ((ASKED[1:2], "apart instead of 3;"), (more, "joint instead of 9;")):
+        with pytest.raises(ValueError, match=rf"chunks\.json' is of another solve, of 6 lanes of {lanes}"):
+            solved(asked=asked, checkpoint=tmp_path)
+    with pytest.raises(ValueError, match=r"joint-1-of-2\.npz' is of another solve"):
+        split(monkeypatch, 1, checkpoint=tmp_path, seed=1)
+    with pytest.raises(
+        ValueError, match=r"joint: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
+    ):
+        solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1) // 2)
+    assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    (tmp_path / "chunks.json").write_text("{}")
+    with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: KeyError; delete it"):
+        solved(asked=ASKED, checkpoint=tmp_path)
+    (tmp_path / "chunks.json").write_text(json.dumps({"format": "another", "kinds": {}}))
+    with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: ValueError"):
+        solved(asked=ASKED, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        (
+            {"memory_limit": 1000},
+            r"take .* of memory before they are solved, 1 kB may be taken; expected a larger memory_limit",
+        ),
+        ({"memory_limit": 0}, r"memory_limit=0: expected a positive whole number of bytes"),
+        ({"memory_limit": 1e9}, r"memory_limit=1000000000\.0"),
+        ({"memory_limit": True}, r"memory_limit=True"),
+        ({"devices": ()}, r"devices=\(\): expected some of jax\.local_devices\(\)"),
+        ({"devices": "cpu"}, r"devices='cpu'"),
+        ({"devices": [0]}, r"devices=\[0\]"),
+        ({"devices": jax.devices()[:1] * 2}, r"expected different devices of one kind"),
+    ],
+)
+def test_bad_arguments(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(ValueError, match=match):
+        solved(asked=ASKED, **options)
+
+
+# Parts of the forest: not even one lane of all subgames fits
+
+
+def cramped(**options: Any) -> dict[str, Any]:
+    """Memory for a lane of some of the subgames, but not of all."""
+    plans = whole(iterations=1).plans
+    return {"memory_limit": int(0.8 * max(plan.shared + plan.size.total(1) for plan in plans)), **options}
+
+
+def test_parts_of_a_forest_change_nothing() -> None:
+    """Arrays of the user's have a row for every root of the whole forest."""
+    roots = len(whole(iterations=1).forest.roots[1])
+    values = np.random.default_rng(0).uniform(0.1, 1.0, (roots, 3))
+    asked = (*ASKED[:2], Resolving(ArrayPrior(values), 0.1, ArrayValues(values - 0.5)), ASKED[3])
+    for iterations in (1, 5):
+        found = solved(asked=asked, iterations=iterations, **cramped())
+        assert len(found.plans) > 2 and max(plan.bytes for plan in found.plans) <= cramped()["memory_limit"]
+        check_equal(found, solved(asked=asked, iterations=iterations))
+
+
+def test_a_resumed_solve_keeps_its_parts(tmp_path: pathlib.Path) -> None:
+    options: dict[str, Any] = {"asked": ASKED, "checkpoint": tmp_path}
+    solved(iterations=3, **options, **cramped())
+    names = sorted(file.name for file in tmp_path.iterdir())
+    assert names[0] == "parts.json" and names[1].startswith("subgames-0-to-") and len(names) >= 3
+    resumed = solved(iterations=5, **options)
+    assert len(resumed.plans) == 2 * (len(names) - 1)
+    check_equal(resumed, whole(iterations=5))
+    (tmp_path / "parts.json").write_text(json.dumps({"format": "jaxgadget parts 1", "begins": [0, 99]}))
+    with pytest.raises(ValueError, match=r"parts\.json' is of another solve, with more than \d+ subgames"):
+        solved(iterations=5, **options)
+    (tmp_path / "parts.json").write_text("[]")
+    with pytest.raises(ValueError, match=r"parts\.json' cannot be read: TypeError"):
+        solved(iterations=5, **options)
+
+
+def test_gadgets_that_see_the_trunk_are_not_split() -> None:
+    with pytest.raises(ValueError, match=r"take .*kB of memory.* expected a larger memory_limit"):
+        solved(asked=[ReachResolving()], **cramped())
+
+
+def test_ranges_of_blueprints_in_turn() -> None:
+    here, asked = whole(iterations=1), [ReachResolving(alternative=BlueprintValues())]
+    all_at_once, in_turn = (
+        prepare(here.forest, 0, here.blueprint, asked, at_once=count).ranges for count in (None, 2)
+    )
+    for expected, found in zip(*map(jax.tree.leaves, (all_at_once, in_turn)), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+
+
+# Threads
+
+
+def test_results_are_in_order_and_threads_have_precisions_of_their_own() -> None:
+    together = threading.Barrier(2)
+
+    def task(number: int) -> tuple[int, str]:
+        with precision((np.float32, np.float64)[number % 2]):
+            together.wait(10)
+            return number, str(jnp.asarray(np.ones(1)).dtype)
+
+    tasks = [functools.partial(task, number) for number in range(4)]
+    found = run_all(tasks, 2, threading.Event(), lambda: None)
+    assert found == [(number, ("float32", "float64")[number % 2]) for number in range(4)]
+
+
+class _Trouble(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [_Trouble, KeyboardInterrupt])
+def test_trouble_in_a_task_or_at_home_stops_all(error: type[BaseException]) -> None:
+    """Ctrl-C raises in the main thread, which is the one that looks."""
+    stop, begun, ended = threading.Event(), threading.Event(), []
+
+    def works() -> None:
+        begun.set()
+        assert stop.wait(10)
+        ended.append("stopped")
+
+    def fails() -> None:
+        assert begun.wait(10)
+        raise _Trouble
+
+    def look() -> None:
+        if error is KeyboardInterrupt:
+            raise KeyboardInterrupt
+
+    tasks = [works, works if error is KeyboardInterrupt else fails, lambda: ended.append("too late")]
+    with pytest.raises(error):
+        run_all(tasks, 2, stop, look)
+    assert "stopped" in ended and "too late" not in ended

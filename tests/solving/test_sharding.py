@@ -1,0 +1,116 @@
+"""Lanes over several devices: eight simulated ones, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+SCRIPT = """
+import json, re
+import jax, numpy as np
+from jaxgadget import BlueprintPrior, MaxMargin, NoPrior
+from jaxgadget.kernels import cfr
+from jaxgadget.solving.devices import beside, find_place
+from jaxgadget.solving.drive import precision
+from jaxgadget.solving.forest import build_kind, in_precision, lane_games
+from jaxgadget.kernels.regret import RULES
+from tests.refining.test_refine import NUMBERS, SHAPE, CUT, blueprints, counted, small, solved
+from jaxgadget.refining.batch import prepare
+from jaxgadget.tree.forest import build_forest
+
+asked = (MaxMargin(NoPrior()), MaxMargin(BlueprintPrior(), 0.02), MaxMargin(NoPrior()))
+eight = jax.devices()
+
+
+def both(**options):
+    one = solved(asked=asked, devices=eight[:1], **options)
+    with counted() as compiled:
+        several = solved(asked=asked, **options)
+    return one, several, [event for event in compiled if "backend_compile" in event]
+
+
+def largest(one, several):
+    names = [*zip(one.policy.probabilities, several.policy.probabilities)]
+    names += [(getattr(one, name), getattr(several, name)) for name in NUMBERS]
+    return max(float(np.nanmax(np.abs(np.subtract(a, b, dtype=float)))) for a, b in names)
+
+
+def collectives(compiled):
+    names = ("all-gather", "all-reduce", "all-to-all", "collective-permute", "reduce-scatter")
+    return {name: len(re.findall(name + r"(-start)?[(]", compiled.as_text())) for name in names}
+
+
+found = {"devices": len(eight), "differences": [], "within": [], "programs": {}}
+for iterations in range(1, 6):
+    one, several, compiled = both(iterations=iterations)
+    found["differences"].append(largest(one, several))
+    found["compiled"] = len(compiled)
+found["plan"] = [several.plans[0].lanes, several.plans[0].chunk, several.plans[0].devices]
+third = find_place(eight[3:4]).by_lane(np.ones((2, 3)))
+found["third"] = third.committed and third.devices() == {eight[3]}
+one, several, _ = both(iterations=500)
+for several in (several, solved(asked=asked, iterations=500, dtype="float32")):
+    slack = 1e-12
+    found["within"].append(
+        bool((one.gadget_value <= several.gadget_value + several.gap + slack).all())
+        and bool((several.gadget_value <= one.gadget_value + one.gap + slack).all())
+        and float(several.gap.max()) < 0.05
+    )
+here = prepare(build_forest(small()[0], CUT), 0, blueprints(), asked)
+with precision(np.float64):
+    lanes = build_kind(here.forest, here.structure, here.ranges, asked[:1], np.float64, None, find_place())
+    problem = in_precision(lane_games(lanes, np.arange(16) % 3).problem, np.dtype("float32"))
+with precision(np.float32):
+    state, last = beside(problem, cfr.start(problem)), jax.device_put(np.int32(9))
+    loop = cfr.run.lower(problem, state, last, rule=RULES["cfr+"]).compile()
+    goal = jax.device_put(np.float32(0))
+    looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=RULES["cfr+"], check_every=5).compile()
+    found["programs"] = {"loop": collectives(loop), "looks": collectives(looks)}
+    found["split"] = str(state.plan[0].body.sharding.shard_shape(state.plan[0].body.shape)[1])
+print(json.dumps(found))
+"""
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Any]:
+    root = pathlib.Path(__file__).parents[2]
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT],
+        cwd=root,
+        env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    result = json.loads(done.stdout.splitlines()[-1])
+    assert result["devices"] == 8
+    return result
+
+
+def test_the_first_iterations_are_those_of_one_device(found: dict[str, Any]) -> None:
+    assert found["plan"] == [9, 16, 8]  # filled up to two lanes a device
+    assert len(found["differences"]) == 5 and max(found["differences"]) <= 1e-12
+    assert found["third"]
+
+
+def test_at_full_length_they_agree_within_their_certificates(found: dict[str, Any]) -> None:
+    assert found["within"] == [True, True]
+
+
+def test_a_second_solve_compiles_nothing(found: dict[str, Any]) -> None:
+    assert found["compiled"] == 0
+
+
+def test_devices_exchange_nothing_but_the_largest_gap(found: dict[str, Any]) -> None:
+    assert found["split"] == "2"
+    assert set(found["programs"]["loop"].values()) == {0}
+    looks = found["programs"]["looks"]
+    assert looks.pop("all-reduce") == 1 and set(looks.values()) == {0}

@@ -1,0 +1,103 @@
+"""How many lanes a sweep solves at once: settled beforehand, by what there is and not by what is free."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget import BlueprintPrior, Forest, MaxMargin, Policy, Resolving, UniformPrior, Unsafe
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.refining.prepare import prepare
+from jaxgadget.solving import memory as planning
+from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.drive import precision
+from jaxgadget.solving.forest import build_kind
+from jaxgadget.solving.memory import num_bytes, solve_size, suggest_chunk, whole_memory
+
+
+class Device:
+    platform = "gpu"
+
+    def __init__(self, limit: int, used: int = 0):
+        self.limit, self.used = limit, used
+
+    def memory_stats(self) -> dict[str, int]:
+        return {"bytes_limit": self.limit, "bytes_in_use": self.used}
+
+
+class Several:
+    on_cpu = False
+
+    def __init__(self, *devices: Device):
+        self.devices = devices
+
+
+@pytest.fixture(scope="module")
+def leduc() -> Forest:
+    tree = jaxgadget.enumerate_game(jaxgadget.load("leduc_poker"))
+    return jaxgadget.build_forest(tree, "flop")
+
+
+@pytest.fixture(autouse=True)
+def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "find_workers", lambda place: 2 if place.on_cpu else 1)
+
+
+def test_few_lanes_are_solved_together(leduc: Forest):
+    assert [suggest_chunk(leduc, lanes, "float32") for lanes in (1, 7, 16)] == [1, 7, 16]
+
+
+@pytest.mark.parametrize("gadget", [Unsafe(), Resolving(UniformPrior())])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_on_a_cpu_a_chunk_keeps_to_the_cache(leduc: Forest, gadget: Gadget, dtype: str):
+    """Within what the estimate is off by; and it uses at least half of it."""
+    here = prepare(leduc, 0, Policy.uniform(leduc.tree), [gadget])
+    with precision(np.float64):
+        kind = build_kind(leduc, here.structure, here.ranges, [gadget], np.float64, here.trunk)
+    loop, _ = solve_size(kind, dtype)
+    for lanes in (200, 400, 1000, 10_000):
+        chunk = suggest_chunk(leduc, lanes, dtype)
+        assert chunk % planning.LANE_STEP == 0
+        assert planning.CACHE_BYTES / 3 < chunk * loop.lane < 1.1 * planning.CACHE_BYTES
+
+
+@pytest.mark.parametrize(("count", "lanes", "chunk"), [(1, 7, 7), (1, 500, 500), (2, 7, 8), (8, 100, 104)])
+def test_devices_share_a_chunk(leduc: Forest, count: int, lanes: int, chunk: int):
+    place: Any = Several(*[Device(10**11)] * count)
+    assert suggest_chunk(leduc, lanes, "float32", place) == chunk
+
+
+def test_the_memory_of_devices_is_what_they_have_not_what_is_free(leduc: Forest):
+    busy: Any = Several(Device(4000, used=3999), Device(8000))
+    idle: Any = Several(Device(4000), Device(8000, used=10))
+    assert whole_memory(busy) == whole_memory(idle) == 3000
+    assert whole_memory(HOME) is None, "of a CPU nothing is taken into account"
+
+
+def test_what_is_free_changes_nothing(leduc: Forest, monkeypatch: pytest.MonkeyPatch):
+    expected = [suggest_chunk(leduc, lanes, "float32") for lanes in range(1, 200, 9)]
+    monkeypatch.setattr(planning, "find_memory", lambda *args: pytest.fail("nobody may ask"))
+    monkeypatch.setattr(planning.os, "sysconf", lambda name: pytest.fail("nobody may ask"))
+    assert [suggest_chunk(leduc, lanes, "float32") for lanes in range(1, 200, 9)] == expected
+
+
+@pytest.mark.parametrize("gadget", [Unsafe(), Resolving(UniformPrior()), MaxMargin(BlueprintPrior())])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_chunk_fits_the_memory_that_it_is_given(leduc: Forest, gadget: Gadget, dtype: str):
+    """The estimate is never too low, and at most twice what is needed."""
+    here = prepare(leduc, 0, Policy.uniform(leduc.tree), [gadget])
+    with precision(np.float64):
+        kind = build_kind(leduc, here.structure, here.ranges, [gadget], np.float64, here.trunk)
+    _, size = solve_size(kind, dtype)
+    shared = num_bytes((kind.structure, kind.sides, kind.entry, kind.ranges))
+    place: Any = Several(Device(10**11))
+    for memory in (2 * 10**6, 10**7, 10**8, 10**9):
+        chunk = suggest_chunk(leduc, 10**6, dtype, place, memory)
+        assert memory / 2 < shared + size.total(chunk) <= memory
+
+
+def test_one_lane_a_device_is_the_least(leduc: Forest):
+    place: Any = Several(Device(10**9), Device(10**9))
+    assert suggest_chunk(leduc, 100, "float32", memory=1) == 1
+    assert suggest_chunk(leduc, 100, "float32", place, 1) == 2

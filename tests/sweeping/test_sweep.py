@@ -1,0 +1,772 @@
+"""Sweeps: rows are those of `refine`, and what is done is never done again or mixed with something else.
+
+That killed processes do no harm is shown in `test_sweep_killed.py`.
+"""
+
+import contextlib
+import dataclasses
+import importlib
+import json
+import pathlib
+import shutil
+from collections.abc import Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+from pandas.testing import assert_frame_equal
+
+import jaxgadget
+from jaxgadget import (
+    BlueprintPrior,
+    MaxMargin,
+    NoPrior,
+    OptimalContinuation,
+    Policy,
+    Resolving,
+    UniformPrior,
+    Unsafe,
+    enumerate_game,
+    game_value,
+    load,
+    make_blueprints,
+    read_sweep,
+    refine,
+    sweep,
+)
+from jaxgadget.games.stepwise import Rules, Step
+from jaxgadget.solving import memory as planning
+from jaxgadget.sweeping.store import SCHEMA, TIMES, Store
+from jaxgadget.sweeping.sweep import Workshop
+
+KUHN: dict[str, Any] = {
+    "games": "kuhn_poker",
+    "cuts": "depth:1",
+    "blueprints": ["uniform", "draws:2", "cfr:3"],
+    "gadgets": ["unsafe", "resolving"],
+    "priors": ["none", "uniform"],
+    "epsilons": 0.01,
+    "players": (0, 1),
+    "seeds": (0, 5),
+    "iterations": (4, 7),
+    "blueprints_at_once": 4,
+}
+LANES = [("uniform", None), ("cfr:3", None)] + [(f"dirichlet:{k}", k // 1000) for k in (0, 1, 5000, 5001)]
+
+
+MODULE: Any = importlib.import_module("jaxgadget.sweeping.sweep")  # the package's `sweep` is the function
+
+
+def timeless(frame: pd.DataFrame) -> pd.DataFrame:
+    return frame.drop(columns=list(TIMES))
+
+
+def assert_same_rows(found: pd.DataFrame, expected: pd.DataFrame):
+    assert_frame_equal(timeless(found), timeless(expected), check_exact=True)
+
+
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Keys of the pieces that are solved from here on."""
+    keys: list[str] = []
+    solve = Workshop.solve
+
+    def counted(self: Workshop, piece: Any) -> pd.DataFrame:
+        keys.append(piece.key)
+        return solve(self, piece)
+
+    monkeypatch.setattr(Workshop, "solve", counted)
+    return keys
+
+
+class Finished(NamedTuple):
+    folder: pathlib.Path
+    rows: pd.DataFrame
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Finished:
+    """A sweep that nobody may change."""
+    folder = tmp_path_factory.mktemp("finished") / "sweep"
+    return Finished(folder, sweep(folder, **KUHN))
+
+
+@pytest.fixture
+def folder(finished: Finished, tmp_path: pathlib.Path) -> pathlib.Path:
+    """A copy of it."""
+    return pathlib.Path(shutil.copytree(finished.folder, tmp_path / "sweep"))
+
+
+# --- rows ---------------------------------------------------------------------------------
+
+
+def test_rows_are_those_of_refine(finished: Finished):
+    """To the last bit, for what is solved together; every column that `refine` has."""
+    rows = finished.rows
+    tree = enumerate_game(load("kuhn_poker"))
+    value = game_value(tree)
+    gadgets = [Unsafe(), Resolving(NoPrior()), Resolving(UniformPrior(), 0.01)]
+    seen = 0
+    for (iterations, player, _), part in rows.groupby(["iterations", "player", "piece"]):
+        labels = part["blueprint"].unique().tolist()
+        profiles = Policy.stack([make_blueprints(tree, [label]) for label in labels])
+        more = {"player": player, "iterations": iterations, "value": value}
+        found = refine(tree, "depth:1", profiles, gadgets, **more).table
+        columns = list(found.columns)
+        assert_frame_equal(
+            part[columns].reset_index(drop=True).astype(object).where(part[columns].notna().to_numpy(), None),
+            found.astype(object).where(found.notna(), None),
+            check_exact=True,
+        )
+        assert set(part["game_value_low"]) == {value[0]} and set(part["game_value_high"]) == {value[1]}
+        seen += len(part)
+    assert seen == len(rows) == 2 * 2 * 3 * len(LANES)
+
+
+def test_every_column_says_what_it_should(finished: Finished):
+    rows = finished.rows
+    assert list(rows) == SCHEMA.names
+    assert set(rows["game"]) == {"kuhn_poker"} and set(rows["cut"]) == {"depth:1"}
+    assert set(rows["algorithm"]) == {"cfr+"} and set(rows["dtype"]) == {"float32"}
+    assert set(rows["subgames"]) == {2} and set(rows["subgames_kept"]) == {0}
+    assert rows["alternative"].isna().eq(rows["gadget"] == "unsafe").all()
+    assert not rows["auto"].any() and rows["gifts"].isna().all()
+    assert rows["jaxgadget"].eq(jaxgadget.__version__).all() and rows["jax"].eq(jax.__version__).all()
+    assert rows["device"].str.startswith("cpu: ").all()
+    assert (rows[list(TIMES)] >= 0).all(axis=None) and (rows["run_seconds"] > 0).all()
+    assert rows["piece_rows"].eq(rows.groupby("piece")["piece"].transform("size")).all()
+    assert str(rows["seed"].dtype) == "Int64"
+
+
+def test_rows_are_in_order_with_seeds(finished: Finished):
+    """By iterations, player and block of blueprints; in a piece by gadget, then blueprint."""
+    rows = finished.rows
+    blocks = [LANES[:3], LANES[3:]]  # at most four at once, and of one size
+    settings = {"unsafe": [("none", 0.0)], "resolving": [("none", 0.0), ("uniform", 0.01)]}
+    expected = [
+        (iterations, player, gadget, prior, epsilon, label, seed)
+        for iterations in (4, 7)
+        for player in (0, 1)
+        for block in blocks
+        for gadget, several in settings.items()
+        for prior, epsilon in several
+        for label, seed in block
+    ]
+    names = ["iterations", "player", "gadget", "prior", "epsilon", "blueprint", "seed"]
+    found = [tuple(None if x is pd.NA else x for x in row) for row in rows[names].astype(object).to_numpy()]
+    assert found == expected
+    assert rows["piece"].nunique() == 2 * 2 * 2
+
+
+def test_read_sweep_gives_what_is_there(finished: Finished, folder: pathlib.Path):
+    assert_frame_equal(read_sweep(folder), finished.rows, check_exact=True)
+    gone = finished.rows["piece"].iloc[0]
+    (folder / "pieces" / f"{gone}.parquet").unlink()
+    left = finished.rows[finished.rows["piece"] != gone].reset_index(drop=True)
+    assert_frame_equal(read_sweep(folder), left, check_exact=True)
+    shutil.rmtree(folder / "pieces")
+    nothing = read_sweep(folder)
+    assert len(nothing) == 0 and list(nothing) == SCHEMA.names
+    with pytest.raises(ValueError, match=r"holds no sweep: there is no manifest\.json"):
+        read_sweep(folder / "games")
+
+
+def test_linear_programs_and_priors_as_objects(tmp_path: pathlib.Path):
+    settings = {"algorithm": "lp", "players": 1, "blueprints": ["geometric:2"], "epsilons": "auto"}
+    own = Resolving(BlueprintPrior(clip=0.1), 0.2)
+    rows = sweep(
+        tmp_path / "lp",
+        "kuhn_poker",
+        "depth:1",
+        gadgets=["resolving", own],
+        priors=UniformPrior(),
+        **settings,
+    )
+    tree = enumerate_game(load("kuhn_poker"))
+    gadgets = [Resolving(UniformPrior(), "auto"), own]
+    expected = refine(tree, "depth:1", Policy.geometric(tree, 2), gadgets, player=1, algorithm="lp").table
+    assert_frame_equal(rows[list(expected)], expected, check_dtype=False, check_exact=True)
+    assert rows["auto"].tolist() == [True, False] and rows["prior"].tolist() == [
+        "uniform",
+        "blueprint, clip 0.1",
+    ]
+    assert set(rows["dtype"]) == {"float64"} and set(rows["algorithm"]) == {"lp"}
+    assert rows["seed"].isna().all()
+
+
+@dataclasses.dataclass(frozen=True)
+class Tilted(UniformPrior):
+    """A user's own prior."""
+
+    share: float = 0.5
+    name: ClassVar[str] = "tilted"
+
+    def follow(self, ranges: Any) -> jax.Array:
+        return super().follow(ranges) * (2 * self.share)
+
+
+def test_a_users_own_prior(tmp_path: pathlib.Path, solved: list[str]):
+    asked: dict[str, Any] = {"games": {"kuhn_poker": "depth:1"}, "blueprints": "uniform", "iterations": 4}
+    asked |= {"gadgets": "resolving", "players": 0, "epsilons": 0.3}
+    rows = sweep(tmp_path, priors=[Tilted(0.1), Tilted(0.5), Tilted(0.1), UniformPrior()], **asked)
+    assert rows["prior"].tolist() == ["tilted, share 0.1", "tilted", "uniform"], "each once"
+    refined = rows["refined_exploitability"].tolist()
+    assert refined[0] != refined[1] == refined[2]
+    assert len(sweep(tmp_path, priors=[Tilted(0.1), Tilted(0.5), UniformPrior()], **asked)) == 3
+    assert len(solved) == 1
+    with pytest.raises(ValueError, match=r'gadgets: .*"share": 0\.1.* only then, .*"share": 0\.2.* only now'):
+        sweep(tmp_path, priors=[Tilted(0.2), Tilted(0.5), UniformPrior()], **asked)
+
+
+class Loose:
+    """A prior that nobody could know again."""
+
+    follow = weight = choose = UniformPrior.follow
+
+
+# --- games --------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Pennies(Rules[str]):
+    """Each player shows a side of a coin, then the loser may double or not; a user's own game."""
+
+    prize: float = 1.0
+    depth: int = 1
+    name: ClassVar[str] = "own_pennies"
+    actions: ClassVar[tuple[str, ...]] = ("heads", "tails")
+
+    def initial_state(self) -> str:
+        return ""
+
+    def actors(self, state: str) -> tuple[int, ...]:
+        return () if len(state) == 3 else (len(state) % 2,)
+
+    def legal_actions(self, state: str, player: int) -> tuple[int, ...]:
+        return (0, 1)
+
+    def step(self, state: str, move: Any) -> Step[str]:
+        after = state + "ht"[move]
+        if len(after) < 3:
+            return Step(after)
+        return Step(after, reward=(self.prize if after[0] == after[1] else -1) * (1 + move))
+
+    def cuts(self) -> dict[str, Any]:
+        return {"later": lambda histories: histories.num_moves == self.depth}
+
+
+EFG = """EFG 2 R "pennies" { "a" "b" }
+p "" 1 1 "" { "h" "t" } 0
+p "" 2 1 "" { "h" "t" } 0
+t "" 1 "" { PRIZE, -PRIZE }
+t "" 2 "" { -1, 1 }
+p "" 2 1 "" { "h" "t" } 0
+t "" 3 "" { -1, 1 }
+t "" 4 "" { 1, -1 }
+"""
+FAST: dict[str, Any] = {"blueprints": "uniform", "gadgets": "unsafe", "players": 0, "iterations": 3}
+
+
+@pytest.fixture
+def games(tmp_path: pathlib.Path) -> dict[Any, Any]:
+    path = tmp_path / "pennies.efg"
+    path.write_text(EFG.replace("PRIZE", "2"))
+    return {path: ["depth:1"], Pennies(): ("depth:1", "later")}
+
+
+def test_games_of_all_kinds(games: dict[Any, Any], tmp_path: pathlib.Path):
+    rows = sweep(tmp_path / "many", games, **FAST)
+    name = load(tmp_path / "pennies.efg").name
+    expected = [(name, "depth:1"), ("own_pennies", "depth:1"), ("own_pennies", "later")]
+    assert list(zip(rows["game"], rows["cut"], strict=True)) == expected
+    assert_frame_equal(sweep(tmp_path / "many", games, **FAST), rows, check_exact=True)
+    alone = sweep(tmp_path / "one", [Pennies()], ["later"], **FAST)
+    assert_same_rows(alone, rows[2:].reset_index(drop=True))
+
+
+def test_an_efg_file_that_changed(games: dict[Any, Any], tmp_path: pathlib.Path):
+    path = tmp_path / "pennies.efg"
+    sweep(tmp_path / "sweep", path, "depth:1", **FAST)
+    path.write_text(EFG.replace("PRIZE", "3"))
+    with pytest.raises(ValueError, match=r"files: .*pennies\.efg: .* then, .* now"):
+        sweep(tmp_path / "sweep", path, "depth:1", **FAST)
+
+
+def test_only_so_many_histories_are_kept(
+    games: dict[Any, Any], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Every game is enumerated again when its pieces are solved, and the rows are the same."""
+    expected = sweep(tmp_path / "kept", games, **FAST)
+    names: list[str] = []
+
+    def counted(game: Any, **more: Any) -> Any:
+        names.append(game.name)
+        return enumerate_game(game, **more)
+
+    monkeypatch.setattr(MODULE, "enumerate_game", counted)
+    monkeypatch.setattr(MODULE, "KEPT_HISTORIES", 1)
+    assert_same_rows(sweep(tmp_path / "dropped", games, **FAST), expected)
+    assert names == 2 * [load(tmp_path / "pennies.efg").name, "own_pennies"]
+
+
+def test_a_game_of_ones_own_whose_rules_changed(tmp_path: pathlib.Path, solved: list[str]):
+    sweep(tmp_path, Pennies(), "later", **FAST)
+    assert len(sweep(tmp_path, Pennies(), "later", **FAST)) == len(solved) == 1
+    for extend in (False, True):
+        with pytest.raises(ValueError, match="game 'own_pennies': its rules are not those with which"):
+            sweep(tmp_path, Pennies(prize=2), "later", extend=extend, **FAST)
+    with pytest.raises(
+        ValueError, match="game 'own_pennies': its cut 'later' or its blueprints are not those"
+    ):
+        sweep(tmp_path, Pennies(depth=2), "later", **FAST)
+    assert len(sweep(tmp_path, Pennies(depth=2), "later", extend=True, **FAST | {"iterations": [3, 4]})) == 2
+    assert len(solved) == 3, "nothing is common"
+
+
+# --- resuming -----------------------------------------------------------------------------
+
+
+def test_a_finished_sweep_solves_nothing(finished: Finished, folder: pathlib.Path, solved: list[str]):
+    assert_frame_equal(sweep(folder, **KUHN), finished.rows, check_exact=True)
+    assert solved == []
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_is_missing_is_solved_again_and_only_that(
+    finished: Finished, folder: pathlib.Path, solved: list[str], seed: int
+):
+    keys = finished.rows["piece"].unique().tolist()
+    rng = np.random.default_rng(seed)
+    gone = [key for key in keys if rng.random() < 0.3]
+    assert 0 < len(gone) < len(keys)
+    for key in gone:
+        (folder / "pieces" / f"{key}.parquet").unlink()
+        (folder / "pieces" / f".{key}.parquet.half").write_bytes(b"PAR1")
+    rows = sweep(folder, **KUHN)
+    assert solved == gone
+    assert_same_rows(rows, finished.rows)
+    untouched = ~rows["piece"].isin(gone)
+    assert_frame_equal(rows[untouched], finished.rows[untouched], check_exact=True)
+    assert not list((folder / "pieces").glob(".*"))
+
+
+def test_half_written_files_are_cleared_away(folder: pathlib.Path):
+    (record,) = (folder / "games").glob("*.json")
+    for left in (folder / ".manifest.json.abc", folder / "games" / f".{record.stem}.npz.abc"):
+        left.write_text("half")
+    next((folder / "pieces").iterdir()).unlink()
+    sweep(folder, **KUHN)
+    assert not list(folder.rglob(".*"))
+
+
+def test_blueprints_that_are_gone_are_made_again(finished: Finished, folder: pathlib.Path, solved: list[str]):
+    shutil.rmtree(folder / "games")
+    gone = finished.rows["piece"].iloc[-1]
+    (folder / "pieces" / f"{gone}.parquet").unlink()
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+    assert solved == [gone]
+
+
+def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: pathlib.Path):
+    (path,) = (folder / "games").glob("*.npz")
+    tree = enumerate_game(load("kuhn_poker"))
+    found = Policy.load(path, tree)
+    Policy(tree, found.probabilities, found.labels[::-1]).save(path)
+    (folder / "pieces" / f"{finished.rows['piece'].iloc[0]}.parquet").unlink()
+    with pytest.raises(
+        ValueError, match=r"cut 'depth:1' or its blueprints are not those with which the sweep"
+    ):
+        sweep(folder, **KUHN)
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"iterations": [4]}, r"iterations: \[7\] only then"),
+        ({"seeds": (0, 6)}, r"seeds: \[5\] only then, \[6\] only now"),
+        ({"players": 1}, r"players: \[0\] only then"),
+        ({"players": (1, 0)}, "players: in another order"),
+        ({"dtype": "float64"}, 'dtype: "float32" then, "float64" now'),
+        ({"cuts": "depth:2"}, r'games: kuhn_poker: \["depth:1"\] only then, \["depth:2"\] only now'),
+        ({"gadgets": "resolving"}, r"gadgets: .*entries.Unsafe.*only then"),
+        ({"blueprints": ["uniform", "draws:2", "cfr:4"]}, r'blueprints: \["cfr:3"\] only then, \["cfr:4"\]'),
+        ({"memory_limit": 10**9}, "memory_limit: null then, 1000000000 now"),
+        ({"blueprints_at_once": 3}, "blueprints_at_once: 4 then, 3 now"),
+        ({"algorithm": "dcfr"}, r'algorithm: "cfr\+" then, "dcfr" now'),
+    ],
+)
+def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str, Any], complaint: str):
+    before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*.*") if path.suffix != ".lock")
+    with pytest.raises(ValueError, match=rf"has other settings \(.*{complaint}.*choose another.*extend=True"):
+        sweep(folder, **KUHN | change)
+    after = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*.*") if path.suffix != ".lock")
+    assert after == before, "nothing was touched"
+
+
+def test_extending_keeps_what_is_common(finished: Finished, folder: pathlib.Path, solved: list[str]):
+    apart = OptimalContinuation(NoPrior())
+    more = KUHN | {"iterations": (7, 9), "players": 1, "gadgets": [apart, "unsafe", "resolving"]}
+    rows = sweep(folder, extend=True, **more)
+    common = (rows["iterations"] == 7) & (rows["gadget"] != apart.name)
+    assert set(solved) == set(rows.loc[~common, "piece"]) and len(solved) == 3 * 2
+    index = ["piece", "blueprint", "gadget", "prior"]
+    old, kept = finished.rows.set_index(index), rows[common].set_index(index)
+    assert old.index.is_unique and len(kept) == len(finished.rows) / 4 == 3 * len(LANES)
+    assert_frame_equal(kept, old.loc[kept.index], check_exact=True)
+    assert_frame_equal(read_sweep(folder), rows, check_exact=True)
+    manifest = json.loads((folder / "manifest-1.json").read_text())
+    assert manifest["request"]["iterations"] == [4, 7], "the old one is kept beside"
+    solved.clear()
+    assert_frame_equal(sweep(folder, extend=True, **KUHN), finished.rows, check_exact=True)
+    assert solved == [] and (folder / "manifest-2.json").exists()
+
+
+def test_extending_by_blueprints_keeps_whole_blocks(tmp_path: pathlib.Path, solved: list[str]):
+    """Four blueprints in blocks of two; two more make a block of their own."""
+    asked = FAST | {
+        "games": "kuhn_poker",
+        "cuts": "depth:1",
+        "blueprints": "draws:2",
+        "blueprints_at_once": 2,
+    }
+    before = sweep(tmp_path, seeds=(3, 1), **asked)
+    solved.clear()
+    rows = sweep(tmp_path, seeds=(3, 1, 2), extend=True, **asked)
+    assert rows["seed"].tolist() == [3, 3, 1, 1, 2, 2]
+    assert solved == [rows["piece"].iloc[-1]]
+    assert_frame_equal(rows[:4], before, check_exact=True)
+
+
+def test_a_draw_that_is_asked_for_twice_is_there_with_and_without_seed(tmp_path: pathlib.Path):
+    asked = FAST | {"blueprints": ["dirichlet:1", "draws:2", "dirichlet:1"]}
+    rows = sweep(tmp_path, "kuhn_poker", "depth:1", **asked)
+    assert rows["blueprint"].tolist() == ["dirichlet:1", "dirichlet:0", "dirichlet:1"]
+    assert rows["seed"].isna().tolist() == [True, False, False]
+
+
+def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pathlib.Path, solved: list[str]):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["versions"] |= {"jax": "0.0.1", "device": "abacus"}
+    path.write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match="was made by other versions .* its rows are returned as they are"):
+        again = sweep(folder, **KUHN)
+    assert_frame_equal(again, finished.rows, check_exact=True)  # complete: nothing to mix
+    gone = finished.rows["piece"].iloc[3]
+    (folder / "pieces" / f"{gone}.parquet").unlink()
+    with pytest.raises(
+        ValueError, match=r'made by other versions \(jax: "0\.0\.1" then, .*; device: "abacus"'
+    ):
+        sweep(folder, **KUHN)
+    assert solved == []
+    assert_same_rows(sweep(folder, extend=True, **KUHN), finished.rows)
+    assert solved == [gone]
+    (folder / "pieces" / f"{gone}.parquet").unlink()
+    assert len(sweep(folder, **KUHN)) == len(finished.rows), "the manifest knows these versions now"
+
+
+@pytest.mark.parametrize("base", [Resolving, OptimalContinuation])
+def test_kinds_that_cannot_be_told_apart_are_refused(base: type[Any], tmp_path: pathlib.Path):
+    """Whether they are solved together or apart."""
+
+    def make() -> type[Any]:
+        @dataclasses.dataclass(frozen=True)
+        class Own(base):
+            pass
+
+        return Own
+
+    with pytest.raises(ValueError, match="two kinds have the same module, name and numbers"):
+        sweep(tmp_path, "kuhn_poker", "depth:1", **FAST | {"gadgets": [make()(), make()()]})
+    assert not list((tmp_path / "pieces").iterdir())
+
+
+def test_a_blueprint_file_that_changed(tmp_path: pathlib.Path):
+    tree, path = enumerate_game(load("kuhn_poker")), tmp_path / "own.npz"
+    Policy.geometric(tree, 2).save(path)
+    asked = FAST | {"blueprints": [f"file:{path}", "uniform"]}
+    rows = sweep(tmp_path / "sweep", "kuhn_poker", "depth:1", **asked)
+    assert rows["blueprint"].tolist() == [f"file:{path}", "uniform"]
+    Policy.geometric(tree, 3).save(path)
+    with pytest.raises(ValueError, match=r"files: .*own\.npz: .* then, .* now"):
+        sweep(tmp_path / "sweep", "kuhn_poker", "depth:1", **asked)
+    changed = sweep(tmp_path / "sweep", "kuhn_poker", "depth:1", extend=True, **asked)
+    assert changed["refined_exploitability"][0] != rows["refined_exploitability"][0]
+    path.unlink()
+    with pytest.raises(ValueError, match=r"cannot read .*own\.npz': No such file"):
+        sweep(tmp_path / "sweep", "kuhn_poker", "depth:1", **asked)
+
+
+# --- damage -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", ["foreign", "short", "half", "text"])
+def test_a_broken_piece_is_named(finished: Finished, folder: pathlib.Path, what: str):
+    keys = finished.rows["piece"].unique()
+    path, other = (folder / "pieces" / f"{key}.parquet" for key in keys[:2])
+    if what == "foreign":
+        shutil.copy(other, path)
+    elif what == "short":
+        pq.write_table(pq.read_table(path).slice(1), path)
+    else:
+        path.write_bytes(path.read_bytes()[:500] if what == "half" else b"a,b\n1,2\n")
+    said = "holds other rows than it should" if what in ("foreign", "short") else "cannot be read"
+    with pytest.raises(ValueError, match=f"{path.name}' {said}; delete it and sweep again"):
+        sweep(folder, **KUHN)
+    with pytest.raises(ValueError, match=said):
+        read_sweep(folder)
+    path.unlink()
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+
+
+def test_other_files_among_the_pieces_are_left_alone(finished: Finished, folder: pathlib.Path):
+    (folder / "pieces" / "notes.txt").write_text("mine")
+    (folder / "pieces" / "0123456789abcdef.parquet").write_text("of another request")
+    assert_frame_equal(sweep(folder, **KUHN), finished.rows, check_exact=True)
+    assert (folder / "pieces" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", r"cannot be read"),
+        ("[]", "holds no JSON object"),
+        ('{"format": 0}', "is no manifest of this version"),
+        ('{"format": 1}', "is damaged: 'pieces'"),
+        (
+            '{"format": 1, "pieces": [{"key": 1}], "request": {}, "versions": {}}',
+            "is damaged: .* describes no piece",
+        ),
+        ('{"format": 1, "pieces": 3, "request": {}, "versions": {}}', "is damaged"),
+    ],
+)
+def test_a_damaged_manifest(folder: pathlib.Path, text: str, complaint: str):
+    (folder / "manifest.json").write_text(text)
+    for look in (lambda: sweep(folder, **KUHN), lambda: read_sweep(folder)):
+        with pytest.raises(ValueError, match=rf"manifest\.json' {complaint}"):
+            look()
+
+
+def test_a_deleted_manifest_is_written_again(finished: Finished, folder: pathlib.Path, solved: list[str]):
+    (folder / "manifest.json").unlink()
+    assert_frame_equal(sweep(folder, **KUHN), finished.rows, check_exact=True)
+    assert solved == []
+
+
+@pytest.mark.parametrize(
+    "change", [{"game": "leduc_poker"}, {"gadgets": [9]}, {"chunk": 1}, {"iterations": 5}]
+)
+def test_a_manifest_that_somebody_edited(folder: pathlib.Path, change: dict[str, Any]):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["pieces"][0] |= change
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "pieces" / f"{manifest['pieces'][0]['key']}.parquet").unlink()
+    with pytest.raises(ValueError, match=r"is no piece of this sweep|are not those with which the sweep in"):
+        sweep(folder, **KUHN)
+
+
+def test_a_broken_record_of_a_game(finished: Finished, folder: pathlib.Path):
+    (record,) = (folder / "games").glob("*.json")
+    (folder / "pieces" / f"{finished.rows['piece'].iloc[0]}.parquet").unlink()
+    record.write_text('{"game"')
+    with pytest.raises(ValueError, match=rf"{record.name}' cannot be read"):
+        sweep(folder, **KUHN)
+    record.write_text('{"game": "kuhn_poker"}')
+    with pytest.raises(ValueError, match=rf"{record.name}' is damaged; delete it and sweep again"):
+        sweep(folder, **KUHN)
+    record.unlink()
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+
+
+def test_a_full_disk_loses_the_piece_in_flight_only(
+    finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    gone = finished.rows["piece"].unique().tolist()[:3]
+    for key in gone:
+        (folder / "pieces" / f"{key}.parquet").unlink()
+    written: list[str] = []
+    write = pq.write_table
+
+    def full(table: Any, file: Any) -> None:
+        if written:
+            file.write(b"PAR1")
+            raise OSError(28, "No space left on device")
+        written.append("one")
+        write(table, file)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pyarrow.parquet.write_table", full)
+        with pytest.raises(OSError, match="No space left"):
+            sweep(folder, **KUHN)
+    assert [(folder / "pieces" / f"{key}.parquet").exists() for key in gone] == [True, False, False]
+    assert not list(folder.rglob(".*"))
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+
+
+def test_an_interrupt_lets_go_of_everything(
+    finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    gone = finished.rows["piece"].iloc[0]
+    (folder / "pieces" / f"{gone}.parquet").unlink()
+
+    def interrupt(*args: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MODULE, "solve_batch", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            sweep(folder, **KUHN)
+    with Store(folder).lock(gone, wait=False) as ours:
+        assert ours
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+
+
+def test_a_failing_solve_names_its_piece(tmp_path: pathlib.Path):
+    asked = FAST | {"gadgets": ["unsafe", "resolving"], "memory_limit": 2000}
+    with pytest.raises(
+        ValueError, match=r"sweep, piece \w{16} \(kuhn_poker, depth:1, player 0, unsafe, resolving\): .*take"
+    ):
+        sweep(tmp_path, "kuhn_poker", "depth:1", **asked)
+
+
+# --- one piece after the other ------------------------------------------------------------
+
+
+def test_a_piece_that_somebody_else_is_at_is_left_to_them(
+    finished: Finished, folder: pathlib.Path, solved: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    """Another process holds the first of two, and has it done when we come back."""
+    taken, other = finished.rows["piece"].unique().tolist()[:2]
+    paths = [folder / "pieces" / f"{key}.parquet" for key in (taken, other)]
+    there = paths[0].read_bytes()
+    for path in paths:
+        path.unlink()
+    waits: list[float] = []
+    with Store(folder).lock(taken, wait=False):
+
+        def done_meanwhile(seconds: float) -> None:
+            waits.append(seconds)
+            paths[0].write_bytes(there)
+
+        monkeypatch.setattr(MODULE.time, "sleep", done_meanwhile)
+        assert_same_rows(sweep(folder, **KUHN), finished.rows)
+    assert solved == [other] and len(waits) == 1
+
+
+def test_progress_counts_what_was_done_before(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    told: list[tuple[int, int]] = []
+
+    @contextlib.contextmanager
+    def bar(label: str, total: int, show: bool | None, *, coarse: bool) -> Iterator[Any]:
+        assert label == "sweep" and coarse
+        yield lambda done: told.append((done, total))
+
+    monkeypatch.setattr(MODULE, "progress_bar", bar)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    work = [piece["work"] for piece in manifest["pieces"]]
+    for piece in manifest["pieces"][:2]:
+        (folder / "pieces" / f"{piece['key']}.parquet").unlink()
+    sweep(folder, **KUHN)
+    done = [sum(work) - work[0] - work[1], sum(work) - work[1], sum(work)]
+    assert list(dict.fromkeys(told)) == [(part, sum(work)) for part in done]
+
+
+def test_many_pieces_cost_one_look_each(finished: Finished, folder: pathlib.Path, monkeypatch: Any):
+    """A folder is listed, not asked for each of its files, after every piece."""
+    looks: list[str] = []
+    has = Store.has
+    monkeypatch.setattr(Store, "has", lambda self, piece: looks.append(piece.key) or has(self, piece))
+    gone = finished.rows["piece"].unique().tolist()[:5]
+    for key in gone:
+        (folder / "pieces" / f"{key}.parquet").unlink()
+    sweep(folder, **KUHN)
+    assert looks == gone
+
+
+# --- what is free -------------------------------------------------------------------------
+
+
+def test_pieces_do_not_depend_on_free_memory(
+    finished: Finished, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    listed = json.loads((finished.folder / "manifest.json").read_text())["pieces"]
+    for number, pages in enumerate((1 << 14, 1 << 30)):
+        with monkeypatch.context() as patch:
+            patch.setattr(planning.os, "sysconf", lambda name, p=pages: p if "PHYS" in name else 4096)
+            patch.setattr(planning, "find_memory", lambda place, ours=0, p=pages: 4096 * p)
+            rows = sweep(tmp_path / str(number), **KUHN)
+        found = json.loads((tmp_path / str(number) / "manifest.json").read_text())["pieces"]
+        assert found == listed
+        assert_same_rows(rows, finished.rows)
+
+
+def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
+    finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Another machine would choose others."""
+    chunks: list[int] = []
+    solve = MODULE.solve_batch
+
+    def look(batch: Any, *args: Any) -> Any:
+        found = solve(batch, *args)
+        chunks.extend(plan.chunk for plan in batch.plans)
+        return found
+
+    monkeypatch.setattr(MODULE, "solve_batch", look)
+    monkeypatch.setattr("jaxgadget.sweeping.manifest.suggest_chunk", lambda *args: 1)
+    manifest = json.loads((folder / "manifest.json").read_text())
+    for piece in manifest["pieces"][-2:]:
+        (folder / "pieces" / f"{piece['key']}.parquet").unlink()
+    sweep(folder, **KUHN)
+    assert chunks == [piece["chunk"] for piece in manifest["pieces"][-2:]] == [9, 9]
+
+
+# --- bad input ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"games": "whist"}, "whist"),
+        ({"games": ["kuhn_poker", "kuhn_poker"]}, "'kuhn_poker' is there twice"),
+        ({"games": []}, "games is empty"),
+        ({"cuts": None}, "cuts=None: expected names of cuts for all games"),
+        ({"cuts": []}, r"cuts of 'kuhn_poker'=\[\] is empty"),
+        ({"cuts": "turn"}, "turn"),
+        ({"cuts": [lambda tree: tree]}, "has no name by which a resumed sweep could know it"),
+        ({"blueprints": []}, "blueprints=.* is empty"),
+        ({"blueprints": "steep"}, "blueprint 'steep' is unknown"),
+        ({"blueprints": 3}, "blueprints: 3 is no text"),
+        ({"gadgets": "trap"}, "gadget 'trap' is unknown"),
+        ({"gadgets": [3]}, "3 is no gadget"),
+        ({"priors": "hope"}, "prior 'hope' is unknown"),
+        ({"gadgets": [MaxMargin(Loose())]}, "a sweep must tell it from others"),
+        ({"epsilons": 1.5}, r"1\.5"),
+        ({"epsilons": "auto"}, "epsilon='auto'"),
+        ({"players": 2}, "player=2"),
+        ({"seeds": -1}, "seeds=-1: expected a whole number from 0"),
+        ({"seeds": 0.5}, r"seeds=0\.5"),
+        ({"algorithm": "magic"}, "magic"),
+        ({"algorithm": None}, "algorithm=None: expected a name"),
+        ({"iterations": 0}, "iterations=0"),
+        ({"dtype": "int8"}, "int8"),
+        ({"blueprints_at_once": 0}, "blueprints_at_once=0: expected a whole number from 1"),
+        ({"memory_limit": -5}, "memory_limit=-5"),
+        ({"max_histories": 3}, "more than max_histories=3"),
+    ],
+)
+def test_bad_input(tmp_path: pathlib.Path, change: dict[str, Any], complaint: str):
+    with pytest.raises(ValueError, match=complaint):
+        sweep(tmp_path / "sweep", **KUHN | change)
+    assert not (tmp_path / "sweep" / "manifest.json").exists()
+
+
+def test_a_folder_that_is_none(tmp_path: pathlib.Path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match=r"cannot use .*file.* as a folder"):
+        sweep(tmp_path / "file", **KUHN)
+    with pytest.raises(ValueError, match="cannot be read"):
+        read_sweep(tmp_path / "file")

@@ -1,0 +1,178 @@
+"""The compilation cache: used where it is asked for, silent where it cannot be, never on by itself."""
+
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import platformdirs
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+import jaxgadget
+from jaxgadget.util.compilation import MIN_COMPILE_SECONDS, compiled_afresh, drop_programs
+
+SETTINGS = (
+    "jax_compilation_cache_dir",
+    "jax_enable_compilation_cache",
+    "jax_persistent_cache_min_compile_time_secs",
+)
+COMMAND = ("-m", "jaxgadget", "solve", "kuhn_poker", "--iterations", "2", "--json", "-")
+
+
+@pytest.fixture(autouse=True)
+def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Starts from JAX's own defaults, and leaves no trace."""
+    before = {name: jax.config.values[name] for name in SETTINGS}
+    for name, value in zip(SETTINGS, (None, True, 1.0), strict=True):
+        jax.config.update(name, value)
+        monkeypatch.delenv(name.upper(), raising=False)
+    compilation_cache.reset_cache()
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+def entries(folder: pathlib.Path) -> set[str]:
+    return {path.name for path in folder.rglob("*-cache")}
+
+
+def compile_something(number: int) -> None:
+    jax.jit(lambda x: x * number + number)(jnp.arange(3)).block_until_ready()
+
+
+def home(folder: pathlib.Path) -> dict[str, str]:
+    """An environment in which the user's caches lie below a folder, and JAX has not been told anything."""
+    environment = {name: value for name, value in os.environ.items() if name.lower() not in SETTINGS}
+    return environment | {
+        "HOME": str(folder),
+        "LOCALAPPDATA": str(folder),
+        "XDG_CACHE_HOME": str(folder / "caches"),
+    }
+
+
+def program(environment: dict[str, str], *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False
+    )
+
+
+# --- the command line ---------------------------------------------------------------------
+
+
+def test_the_command_line_compiles_once(tmp_path: pathlib.Path):
+    environment = home(tmp_path) | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    first = program(environment, *COMMAND)
+    assert (first.returncode, first.stderr) == (0, "")
+    kept = entries(tmp_path)
+    assert any("run" in name for name in kept), "the loop was compiled"
+    second = program(environment, *COMMAND)
+    assert (second.returncode, second.stderr) == (0, "")
+    assert entries(tmp_path) == kept, "all of it was found"
+    assert second.stdout.partition('"seconds"')[0] == first.stdout.partition('"seconds"')[0]
+
+
+def test_the_command_line_does_without(tmp_path: pathlib.Path):
+    (tmp_path / "caches").write_text("a file, no folder")
+    environment = home(tmp_path) | {"HOME": os.devnull, "LOCALAPPDATA": os.devnull}
+    done = program(environment, *COMMAND, "--algorithm", "lp")  # its certificate is compiled
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [path.name for path in tmp_path.iterdir()] == ["caches"]
+
+
+def test_the_library_touches_nothing_by_itself(tmp_path: pathlib.Path):
+    script = f"import jax, jaxgadget; print([jax.config.values[name] for name in {SETTINGS}])"
+    done = program(home(tmp_path), "-c", script)
+    assert done.stdout == "[None, True, 1.0]\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+# --- the library --------------------------------------------------------------------------
+
+
+def test_a_folder_is_made_and_used(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    compile_something(2)  # JAX has looked for a folder, and found none
+    folder = tmp_path / "a" / "b"
+    assert jaxgadget.enable_compilation_cache(folder) == folder
+    compile_something(3)
+    kept = entries(folder)
+    assert kept
+    with compiled_afresh():
+        compile_something(4)
+    assert entries(folder) == kept
+    compile_something(5)
+    assert entries(folder) > kept
+
+
+def test_by_default_it_is_among_the_users_caches(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name, appauthor: tmp_path / name)
+    assert jaxgadget.enable_compilation_cache() == tmp_path / "jaxgadget"
+    assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "jaxgadget")
+    assert jax.config.values["jax_persistent_cache_min_compile_time_secs"] == MIN_COMPILE_SECONDS
+    assert not (tmp_path / "jaxgadget").exists(), "made when something is written"
+
+
+def test_what_jax_was_told_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "7")
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 7.0)
+    jax.config.update("jax_compilation_cache_dir", str(tmp_path / "told"))
+    assert jaxgadget.enable_compilation_cache() == tmp_path / "told"
+    assert jax.config.values["jax_compilation_cache_dir"] == str(tmp_path / "told")
+    assert jax.config.values["jax_persistent_cache_min_compile_time_secs"] == 7.0
+
+
+def test_off_stays_off(tmp_path: pathlib.Path):
+    jax.config.update("jax_enable_compilation_cache", False)
+    assert jaxgadget.enable_compilation_cache(tmp_path / "c") is None
+    assert jax.config.values["jax_compilation_cache_dir"] is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", ["below a file", "forbidden", "no home"])
+def test_a_default_folder_that_cannot_be_written(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, place: str
+):
+    (tmp_path / "file").touch()
+    above = {"below a file": tmp_path / "file", "forbidden": tmp_path, "no home": pathlib.Path("~", ".cache")}
+    monkeypatch.setattr(platformdirs, "user_cache_path", lambda name, appauthor: above[place] / name)
+    if place == "forbidden":  # to root nothing is
+        monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert jaxgadget.enable_compilation_cache() is None
+    assert jax.config.values["jax_compilation_cache_dir"] is None
+
+
+def test_a_named_folder_that_cannot_be_written(tmp_path: pathlib.Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match=r"cannot use .*file.* as a folder"):
+        jaxgadget.enable_compilation_cache(tmp_path / "file")
+
+
+def test_compiled_afresh_leaves_things_as_they_were():
+    for setting in (True, False):
+        jax.config.update("jax_enable_compilation_cache", setting)
+        with pytest.raises(RuntimeError, match="inside"), compiled_afresh():
+            assert jax.config.values["jax_enable_compilation_cache"] is False
+            raise RuntimeError("inside")
+        assert jax.config.values["jax_enable_compilation_cache"] is setting
+
+
+def test_dropped_programs_are_compiled_again():
+    traced = []
+
+    @jax.jit
+    def double(x):
+        traced.append(x)
+        return 2 * x
+
+    for _ in "twice":
+        assert double(jnp.float32(2)) == 4
+    assert len(traced) == 1
+    drop_programs()
+    assert double(jnp.float32(2)) == 4
+    assert len(traced) == 2
