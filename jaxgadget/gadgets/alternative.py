@@ -8,16 +8,13 @@ of these values (§6), and gifts, what the opponent gave away on its way to the 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Literal, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.ranges import Ranges, inverse
-from jaxgadget.kernels.treeplex import expand_infosets, sweep_up
+from jaxgadget.games.game import FloatArray
 
 GiftRule = Literal["lower-bound", "estimate"]
 GIFT_RULES: tuple[GiftRule, ...] = ("lower-bound", "estimate")
@@ -41,7 +38,7 @@ class Alternative(Protocol):
         """Which optional parts of `Ranges` it reads."""
         ...
 
-    def values(self, ranges: Ranges) -> jax.Array:
+    def values(self, ranges: Ranges) -> FloatArray:
         """`[R, L]`, weighted by the resolving player's and chance's reach."""
         ...
 
@@ -54,7 +51,7 @@ class BestResponseValues:
     exact: bool = dataclasses.field(default=True, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)
 
-    def values(self, ranges: Ranges) -> jax.Array:
+    def values(self, ranges: Ranges) -> FloatArray:
         """See `Alternative`."""
         return ranges.cbv
 
@@ -71,7 +68,7 @@ class BlueprintValues:
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset({"played"}), init=False, repr=False)
 
-    def values(self, ranges: Ranges) -> jax.Array:
+    def values(self, ranges: Ranges) -> FloatArray:
         """See `Alternative`."""
         if ranges.played is None:
             raise ValueError("ranges have no 'played' values: list 'played' in the gadget's `needs`")
@@ -104,31 +101,53 @@ class ArrayValues:
                 "[roots, lanes] of finite numbers"
             )
 
-    def values(self, ranges: Ranges) -> jax.Array:
+    def values(self, ranges: Ranges) -> FloatArray:
         """See `Alternative`."""
         return on_roots(np.asarray(self.array), ranges)
 
 
-ALTERNATIVES: dict[str, Alternative] = {kind.name: kind for kind in (BestResponseValues(), BlueprintValues())}
-"""The alternative values that have a name on the command line."""
+@dataclasses.dataclass(frozen=True)
+class WithGifts:
+    """`V̄ − N·Σg`: the opponent may keep what it gave away on its way (Brown and Sandholm 2017, §5).
+
+    Attributes:
+      alternative: `V̄`.
+      rule: how gifts are found; see `find_gifts`.
+      scaled: give the whole gift to a single subgame, scaled up by what chance takes away.
+    """
+
+    alternative: Alternative
+    rule: GiftRule = "lower-bound"
+    scaled: bool = False
+
+    @property
+    def name(self) -> str:
+        """See `Alternative`."""
+        return self.alternative.name
+
+    @property
+    def exact(self) -> bool:
+        """See `Alternative`: safe as a lower bound, given in full in every subgame."""
+        return self.alternative.exact and self.rule == "lower-bound" and not self.scaled
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Alternative`."""
+        return self.alternative.needs | {"trunk"}
+
+    def values(self, ranges: Ranges) -> FloatArray:
+        """See `Alternative`."""
+        values = self.alternative.values(ranges)
+        return values - ranges.mass * find_gifts(ranges, values, self.rule, scaled=self.scaled)
 
 
-def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> jax.Array:
-    """A user's `[R]` or `[R, L]` numbers on the device, 0 for padding."""
-    rows, lanes = ranges.cbv.shape
-    array = array[:, None] if array.ndim == 1 else array
-    padded = np.zeros((rows, lanes))
-    padded[: len(array)] = array
-    return jax.device_put(padded.astype(ranges.cbv.dtype))
+def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> FloatArray:
+    """The rows of a user's `[roots]` or `[roots, lanes]` numbers that belong to the ranges: `[R, L]`."""
+    rows = (array[:, None] if array.ndim == 1 else array)[ranges.root]
+    return np.broadcast_to(rows, ranges.cbv.shape).astype(np.float64)
 
 
-@functools.partial(jax.jit, static_argnames=("rule", "scaled"))
-def with_gifts(ranges: Ranges, values: jax.Array, *, rule: GiftRule, scaled: bool) -> jax.Array:
-    """`[R, L]` `V̄ − N·Σg`, what the opponent is promised if it may keep what it gave away."""
-    return values - ranges.mass * gifts(ranges, values, rule, scaled)
-
-
-def gifts(ranges: Ranges, values: jax.Array, rule: GiftRule, scaled: bool) -> jax.Array:
+def find_gifts(ranges: Ranges, values: FloatArray, rule: GiftRule, *, scaled: bool) -> FloatArray:
     """`[R, L]` sum of the gifts on the way to each root, normalised (Brown and Sandholm 2017, §5).
 
     At an infoset I' of the opponent above the root, where it took a', it gave away
@@ -153,21 +172,15 @@ def gifts(ranges: Ranges, values: jax.Array, rule: GiftRule, scaled: bool) -> ja
             "subgame is solved; give an infostate of it, or scaled=False"
         )
     trunk = ranges.above
-    q, v, _ = trunk.best(values)
+    action_values, infoset_values, _ = trunk.best_values(values)
     if rule == "estimate":
-        best = expand_infosets(trunk.treeplex, v)
+        best = trunk.per_action(infoset_values)
     else:
-        ends = jnp.where(trunk.terminates, q, -jnp.inf)
-        best = jnp.maximum(expand_infosets(trunk.treeplex, _largest_action(ranges, ends)), q)
-    share = expand_infosets(trunk.treeplex, inverse(trunk.mass))
-    gift = (best - q) * share
+        ends = np.where(trunk.terminates[:, None], action_values, -np.inf)
+        best = np.maximum(trunk.per_action(trunk.largest_action(ends)), action_values)
+    per_mass = trunk.per_action(inverse(trunk.mass))
+    gift = (best - action_values) * per_mass
     if scaled:
-        reached, _, _ = sweep_up(trunk.treeplex, trunk.linked(ranges.mass), lambda level, x: level.largest(x))
-        gift = gift * inverse(reached * share)
-    return trunk.ancestors(gift)
-
-
-def _largest_action(ranges: Ranges, q: jax.Array) -> jax.Array:
-    """`[I, L]` the largest of each infoset's actions."""
-    parts = [level.largest(q[level.actions]) for level in ranges.above.treeplex.levels()]
-    return jnp.concatenate(parts) if parts else q
+        reached, _, _ = trunk.largest_above(trunk.at_sequences(ranges.mass))
+        gift = gift * inverse(reached * per_mass)
+    return np.asarray(trunk.ancestors @ gift)

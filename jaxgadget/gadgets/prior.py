@@ -8,30 +8,33 @@ from __future__ import annotations
 import dataclasses
 from typing import ClassVar, Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.alternative import on_roots
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.games.game import FloatArray
 
 PRIOR_CLIP = 1e-3
 """Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
 
 
+class PriorRefusedError(ValueError):
+    """A gadget in which the opponent decides nothing was given a prior of its mistakes."""
+
+
 class Prior(Protocol):
     """Where the opponent's mistakes at a gadget lead."""
 
-    def follow(self, ranges: Ranges) -> jax.Array:
+    def follow(self, ranges: Ranges) -> FloatArray:
         """`[R, L]` probability of following at each root, where the alternative is to terminate."""
         ...
 
-    def weight(self, ranges: Ranges) -> jax.Array:
+    def weight(self, ranges: Ranges) -> FloatArray:
         """`[R, L]` weights ≥ 0 of the roots, where the opponent chooses among those of a subgame."""
         ...
 
-    def choose(self, ranges: Ranges) -> jax.Array:
+    def choose(self, ranges: Ranges) -> FloatArray:
         """`[Q, L]` weights ≥ 0 of the opponent's actions above the cut, where its way in is the real one."""
         ...
 
@@ -39,17 +42,17 @@ class Prior(Protocol):
 class _Even:
     """All actions of a gadget infoset alike."""
 
-    def follow(self, ranges: Ranges) -> jax.Array:
+    def follow(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
-        return jnp.full_like(ranges.cbv, 0.5)
+        return np.full_like(ranges.cbv, 0.5)
 
-    def weight(self, ranges: Ranges) -> jax.Array:
+    def weight(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
-        return jnp.ones_like(ranges.cbv)
+        return np.ones_like(ranges.cbv)
 
-    def choose(self, ranges: Ranges) -> jax.Array:
+    def choose(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
-        return jnp.ones_like(ranges.above.strategy)
+        return np.ones_like(ranges.above.strategy)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -80,29 +83,21 @@ class BlueprintPrior:
         if not 0 < self.clip <= 1:
             raise ValueError(f"clip={self.clip!r}: expected a number in (0, 1], such as {PRIOR_CLIP}")
 
-    def follow(self, ranges: Ranges) -> jax.Array:
+    def follow(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
-        return _clipped_reach(ranges, self.clip, 0.5)
+        return self._clipped_reach(ranges, otherwise=0.5)
 
-    def weight(self, ranges: Ranges) -> jax.Array:
+    def weight(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
-        return _clipped_reach(ranges, self.clip, 1.0)
+        return self._clipped_reach(ranges, otherwise=1.0)
 
-    def choose(self, ranges: Ranges) -> jax.Array:
+    def choose(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
-        return _clipped(ranges.above.strategy, self.clip)
+        return np.maximum(ranges.above.strategy, self.clip)
 
-
-@jax.jit
-def _clipped(strategy: jax.Array, clip: float) -> jax.Array:
-    return jnp.maximum(strategy, clip)
-
-
-@jax.jit
-def _clipped_reach(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
-    total = ranges.spread(ranges.per_subgame(ranges.opponent))
-    share = ranges.opponent / jnp.where(total > 0, total, 1)
-    return jnp.where(total > 0, jnp.maximum(share, clip), otherwise)
+    def _clipped_reach(self, ranges: Ranges, otherwise: float) -> FloatArray:
+        reached = ranges.per_subgame(ranges.opponent)[ranges.subgame] > 0
+        return np.where(reached, np.maximum(ranges.share(ranges.opponent), self.clip), otherwise)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -129,11 +124,11 @@ class ArrayPrior:
                 "numbers >= 0"
             )
 
-    def weight(self, ranges: Ranges) -> jax.Array:
+    def weight(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
         return on_roots(np.asarray(self.values), ranges)
 
-    def follow(self, ranges: Ranges) -> jax.Array:
+    def follow(self, ranges: Ranges) -> FloatArray:
         """See `Prior`; ValueError if a number is above 1."""
         if np.asarray(self.values).max(initial=0.0) > 1:
             raise ValueError(
@@ -142,19 +137,13 @@ class ArrayPrior:
             )
         return self.weight(ranges)
 
-    def choose(self, ranges: Ranges) -> jax.Array:
+    def choose(self, ranges: Ranges) -> FloatArray:
         """See `Prior`; ValueError if there is not a number for each action."""
-        values, rows = np.asarray(self.values), ranges.above.strategy
+        values, shape = np.asarray(self.values, np.float64), ranges.above.strategy.shape
         values = values[:, None] if values.ndim == 1 else values
-        if values.shape[0] != rows.shape[0] or values.shape[1] not in (1, rows.shape[1]):
+        if values.shape[0] != shape[0] or values.shape[1] not in (1, shape[1]):
             raise ValueError(
-                f"ArrayPrior values of shape {np.shape(self.values)}: expected [{rows.shape[0]}] or "
-                f"[{rows.shape[0]}, {rows.shape[1]}], a row for each of the opponent's actions above the cut"
+                f"ArrayPrior values of shape {np.shape(self.values)}: expected [{shape[0]}] or "
+                f"[{shape[0]}, {shape[1]}], a row for each of the opponent's actions above the cut"
             )
-        return jnp.broadcast_to(jax.device_put(values.astype(rows.dtype)), rows.shape)
-
-
-PRIORS: dict[str, type[NoPrior] | type[UniformPrior] | type[BlueprintPrior]] = {
-    prior.name: prior for prior in (NoPrior, UniformPrior, BlueprintPrior)
-}
-"""The priors that have a name on the command line."""
+        return np.broadcast_to(values, shape)

@@ -1,18 +1,22 @@
-"""What a blueprint brings to a cut: reaches, counterfactual values, and the opponent's trunk."""
+"""What blueprints bring to a cut: reaches, counterfactual values, the opponent's trunk. On the host, in float64."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable, Sequence
 
 import jax
-import jax.numpy as jnp
+import numpy as np
+from scipy.sparse import csr_array
 
-from jaxgadget.kernels.rows import RowSums
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.treeplex import Level, Treeplex, sweep_up
+from jaxgadget.tree import sequence
+from jaxgadget.util.precision import precision
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class TrunkRanges:
     """The opponent's decisions above the cut, against the resolving player's blueprint there.
 
@@ -20,26 +24,40 @@ class TrunkRanges:
 
     Attributes:
       treeplex: the opponent's decisions above the cut, one root.
-      link: `[R]` the sequence that leads to each root, E for padding.
-      linked: sums over roots into sequences.
-      ancestors: sums over the opponent's actions on the way to each root.
-      terminates: `[Q, 1]` whether an action ends the game at once.
+      on_device: the same on the device.
+      link: `[R]` the sequence that leads to each root.
+      ancestors: `[R, Q]` whether an action of the opponent lies on the way to a root.
+      terminates: `[Q]` whether an action ends the game at once.
       strategy: `[Q, L]` the opponent's blueprint.
       outside: `[E, L]` what each sequence earns by terminals outside all subgames, in the
         opponent's utility, weighted by the resolving player's and chance's reach.
       mass: `[I, L]` `N(I)`, the resolving player's and chance's reach of each infoset.
     """
 
-    treeplex: Treeplex
-    link: jax.Array
-    linked: RowSums
-    ancestors: RowSums
-    terminates: jax.Array
-    strategy: jax.Array
-    outside: jax.Array
-    mass: jax.Array
+    treeplex: sequence.Treeplex
+    on_device: Treeplex
+    link: IntArray
+    ancestors: csr_array
+    terminates: BoolArray
+    strategy: FloatArray
+    outside: FloatArray
+    mass: FloatArray
 
-    def best(self, values: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def at_sequences(self, x: FloatArray) -> FloatArray:
+        """Sums over roots into the sequences that lead to them: `[R, L]` → `[E, L]`."""
+        return sum_rows(self.link, x, self.treeplex.num_sequences)
+
+    def per_action(self, x: FloatArray) -> FloatArray:
+        """Repeats an infoset's number for its actions: `[I, L]` → `[Q, L]`."""
+        return x[self.treeplex.sequence_infoset]
+
+    def largest_action(self, x: FloatArray) -> FloatArray:
+        """The largest of every infoset's actions: `[Q, L]` → `[I, L]`."""
+        largest = np.full((self.treeplex.num_infosets, x.shape[1]), -np.inf)
+        np.maximum.at(largest, self.treeplex.sequence_infoset, x)
+        return largest
+
+    def best_values(self, values: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The opponent's counterfactual best-response values above the cut.
 
         Args:
@@ -48,38 +66,54 @@ class TrunkRanges:
         Returns:
           In the opponent's utility: of its actions `[Q, L]`, infosets `[I, L]` and root `[1, L]`.
         """
-        return sweep_up(self.treeplex, self.outside - self.linked(values), _largest)
+        return self.largest_above(self.outside - self.at_sequences(values))
+
+    def largest_above(self, gradient: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The same for what every sequence earns, `[E, L]`."""
+        with precision(np.float64):
+            action_values, infoset_values, root = _largest_above(self.on_device, gradient)
+        return np.asarray(action_values), np.asarray(infoset_values), np.asarray(root)
 
 
 def _largest(level: Level, q: jax.Array) -> jax.Array:
     return level.largest(q)
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@jax.jit
+def _largest_above(treeplex: Treeplex, gradient: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    return sweep_up(treeplex, gradient, _largest)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Ranges:
-    """What a blueprint brings to a cut; everything a gadget may use. `L` lanes, traced.
+    """What blueprints bring to a cut; everything that a gadget may use. R roots of the opponent, L lanes.
 
     Attributes:
-      num_subgames: S, padding included.
-      subgame: `[R]` the subgame of each of the opponent's roots, S for padding.
+      num_subgames: S.
+      subgame: `[R]` the subgame of each of the opponent's roots.
+      root: `[R]` the number of each of these roots among all that a user's arrays have rows for.
       resolver: `[R_i, L]` the resolving player's reach of its own roots.
       opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
       mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
-      cbv: `[R, L]` `V̄(s)`, in the resolving player's utility; what stands in for it where a
-        gadget's numbers are made.
+      cbv: `[R, L]` `V̄(s)`, the counterfactual best-response value, in the resolving player's utility.
       played: `[R, L]` `V(s)` when both players follow their blueprints; None if nobody asked.
       trunk: the opponent's decisions above the cut; None if nobody asked.
     """
 
-    num_subgames: int = dataclasses.field(metadata={"static": True})
-    subgame: jax.Array
-    resolver: jax.Array
-    opponent: jax.Array
-    mass: jax.Array
-    cbv: jax.Array
-    played: jax.Array | None = None
+    num_subgames: int
+    subgame: IntArray
+    root: IntArray
+    resolver: FloatArray
+    opponent: FloatArray
+    mass: FloatArray
+    cbv: FloatArray
+    played: FloatArray | None = None
     trunk: TrunkRanges | None = None
+
+    @property
+    def num_lanes(self) -> int:
+        """L, of blueprints."""
+        return self.cbv.shape[1]
 
     @property
     def above(self) -> TrunkRanges:
@@ -88,15 +122,50 @@ class Ranges:
             raise ValueError("ranges have no trunk: a gadget that uses it must list 'trunk' in `needs`")
         return self.trunk
 
-    def per_subgame(self, x: jax.Array) -> jax.Array:
+    def per_subgame(self, x: FloatArray) -> FloatArray:
         """Sums over the opponent's roots of every subgame: `[R, L]` → `[S, L]`."""
-        return jax.ops.segment_sum(x, self.subgame, num_segments=self.num_subgames)
+        return sum_rows(self.subgame, x, self.num_subgames)
 
-    def spread(self, x: jax.Array) -> jax.Array:
-        """Repeats a subgame's number for its roots: `[S, L]` → `[R, L]`, 0 for padding."""
-        return x.at[self.subgame].get(mode="fill", fill_value=0)
+    @functools.cached_property
+    def roots_per_subgame(self) -> FloatArray:
+        """`[R, 1]` how many roots the subgame of each root has."""
+        return self.per_subgame(np.ones((len(self.subgame), 1)))[self.subgame]
+
+    def share(self, x: FloatArray) -> FloatArray:
+        """Weights ≥ 0 as a distribution over the roots of every subgame, 0 where all are: `[R, L]`."""
+        return x * inverse(self.per_subgame(x)[self.subgame])
+
+    def lanes(self, lanes: IntArray) -> Ranges:
+        """Those of some blueprints only."""
+        return _map_lanes(lambda x: x[:, lanes], self)
 
 
-def inverse(x: jax.Array) -> jax.Array:
-    """1 / x, and 0 where x is 0."""
-    return jnp.where(x > 0, 1 / jnp.where(x > 0, x, 1), 0)
+def join_lanes(parts: Sequence[Ranges], count: int) -> Ranges:
+    """Ranges of some blueprints after those of others, the first `count` lanes of all."""
+    return _map_lanes(lambda *columns: np.concatenate(columns, axis=1)[:, :count], *parts)
+
+
+def _map_lanes(change: Callable[..., FloatArray], *parts: Ranges) -> Ranges:
+    """The first part with every array that has lanes replaced by `change` of all parts' arrays."""
+
+    def changed(names: Sequence[str], holders: Sequence[Ranges | TrunkRanges]) -> dict[str, FloatArray]:
+        known = [name for name in names if getattr(holders[0], name) is not None]
+        return {name: change(*(getattr(holder, name) for holder in holders)) for name in known}
+
+    trunk = parts[0].trunk
+    if trunk is not None:
+        above = changed(("strategy", "outside", "mass"), [part.above for part in parts])
+        trunk = dataclasses.replace(trunk, **above)
+    own = changed(("resolver", "opponent", "mass", "cbv", "played"), parts)
+    return dataclasses.replace(parts[0], trunk=trunk, **own)
+
+
+def inverse(x: FloatArray) -> FloatArray:
+    """1 / x, and 0 where x is not positive."""
+    return np.where(x > 0, 1 / np.where(x > 0, x, 1), 0)
+
+
+def sum_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:
+    """`y[row[i]] += x[i]`: `[n, L]` → `[num_rows, L]`."""
+    where = csr_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(num_rows, len(row)))
+    return np.asarray(where @ x)

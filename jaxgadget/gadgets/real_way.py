@@ -8,30 +8,138 @@ once: the least exploitability that any change below the cut can reach.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.gadgets.gadget import BoundRule, Entry, Layout, Perturbed, register
-from jaxgadget.gadgets.ranges import Ranges, inverse
-from jaxgadget.games.game import IntArray
+from jaxgadget.gadgets.entry import BoundRule, Entry
+from jaxgadget.gadgets.gadget import Perturbed
+from jaxgadget.gadgets.ranges import Ranges, inverse, sum_rows
+from jaxgadget.gadgets.structure import forest_rounding, pad_rows
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
-from jaxgadget.kernels.treeplex import expand_infosets, sum_actions, sweep_up
+from jaxgadget.kernels.treeplex import sweep_up, to_device
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Rounding, exact_size
+from jaxgadget.tree.sequence import Treeplex, exact_size
 from jaxgadget.tree.trunk import Trunk, build_way
+from jaxgadget.util.precision import precision
 
 
-class _Way(Perturbed):
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class WayTables:
+    """A gadget with the real way in, in numbers; the opponent's trunk has Q actions and I infosets.
+
+    Attributes:
+      action_values: `[Q, L]` the opponent's best-response values above the cut, in its own utility.
+      infoset_values: `[I, L]` of infosets.
+      root_value: `[1, L]` at the root.
+      alternative: `[R, L]` `V̄(s)`, in the resolving player's utility.
+      floor: `[Q, L]` ε × the prior's weight of each action, which sums to ε at every infoset.
+      has_decision: `[S, L]` whether there is anything to solve in a subgame.
+      bound: how the games' losses bound exploitability; None if they do not.
+    """
+
+    action_values: FloatArray
+    infoset_values: FloatArray
+    root_value: FloatArray
+    alternative: FloatArray
+    floor: FloatArray
+    has_decision: BoolArray
+    bound: BoundRule | None
+
+
+class WayEntry:
+    """A copy of the opponent's way for every game; see `Entry`.
+
+    Attributes:
+      tables: of the gadgets that stand side by side.
+      treeplex: the copies, one root a game.
+      link: `[R]` the sequence above each of the opponent's roots.
+      game: `[S]` the game that each subgame belongs to.
+      source: `[E]` the trunk's sequence that each one copies, -1 for padding.
+      infoset: `[I]` the trunk's infoset that each one copies, -1 for padding.
+    """
+
+    def __init__(self, forest: Forest, trunk: Trunk, player: int, tables: Sequence[WayTables], game: IntArray):
+        """Copies the way.
+
+        Args:
+          forest: the subgames.
+          trunk: what lies above them.
+          player: who re-solves.
+          tables: of the gadgets.
+          game: `[S]` the game of each subgame. If there is only one, its root is never padded.
+        """
+        other = 1 - player
+        rounding = forest_rounding(forest) if game.max(initial=0) else exact_size
+        way = build_way(trunk, other, game[forest.roots[other].subgame], rounding)
+        self.tables, self.game = tuple(tables), game
+        self.treeplex: Treeplex = way.treeplex
+        self.link, self.source, self.infoset = way.link, way.source, way.infoset
+        self._num_padded = forest.form.treeplex[other].num_roots
+
+    @property
+    def num_games(self) -> int:
+        """See `Entry`."""
+        return int(self.game.max(initial=-1)) + 1
+
+    def terms(self, number: int, lanes: IntArray) -> Terms:
+        """See `Entry`."""
+        table = self.tables[number]
+        alternative = table.alternative[:, lanes]
+        scale = pad_rows(np.ones_like(alternative), self._num_padded, 0)
+        bounds = Bounds(floor=self._floor(table, lanes))
+        return Terms(scale=scale, constant=self._constant(table, lanes), entry=bounds)
+
+    def _constant(self, table: WayTables, lanes: IntArray) -> FloatArray:
+        """`[E, L]` what each sequence earns where play leaves the copies after it."""
+        values = np.concatenate([table.root_value[:, lanes], table.action_values[:, lanes]])
+        whole = _copied(values, self.source)
+        inside = sum_rows(
+            self.treeplex.parent, _copied(table.infoset_values[:, lanes], self.infoset), len(whole)
+        )
+        return whole - inside + sum_rows(self.link, table.alternative[:, lanes], len(whole))
+
+    def _floor(self, table: WayTables, lanes: IntArray) -> FloatArray:
+        """`[Q, L]` of the copies' actions."""
+        return _copied(table.floor[:, lanes], self.source[self.treeplex.num_roots :] - 1)
+
+    def has_decision(self, number: int) -> BoolArray:
+        """See `Entry`."""
+        return self.tables[number].has_decision
+
+    def loss_bound(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray | None:
+        """See `Entry`: the gap, and what the opponent gains by leaving its floors."""
+        table = self.tables[number]
+        if table.bound is None:
+            return None
+        lanes = np.arange(values.shape[1])
+        top = self._constant(table, lanes) - sum_rows(self.link, values, self.treeplex.num_sequences)
+        with precision(np.float64):
+            treeplex = to_device(self.treeplex, np.float64)
+            bounds = (Bounds(), Bounds(floor=jax.device_put(self._floor(table, lanes))))
+            free, kept = (np.asarray(sweep_up(treeplex, top, bound.best)[2]) for bound in bounds)
+        losses = np.maximum(gap + (free - kept)[: self.num_games], 0)
+        return losses.sum(axis=0) if table.bound == "sum" else losses.max(axis=0)
+
+
+def _copied(x: FloatArray, source: IntArray) -> FloatArray:
+    """`x[source]`, and 0 where the source is negative."""
+    return np.where(source[:, None] >= 0, x[source], 0)
+
+
+class _RealWay(Perturbed):
     """What both share: an entry that copies the opponent's trunk.
 
     The prior's mistakes are at the opponent's decisions above the cut: the floor of an action is
     ε × its weight there. Where play leaves the copied part, the opponent gets its best-response
     value against the resolving player's blueprint, with the alternative values at other subgames.
     """
+
+    bound: ClassVar[BoundRule | None] = None
 
     @property
     def needs(self) -> frozenset[str]:
@@ -41,28 +149,25 @@ class _Way(Perturbed):
     def check_prior(self, num_roots: int, num_lanes: int) -> None:
         """See `Perturbed`; the prior is about actions above the cut and checks its shape itself."""
 
-    def mistakes(self, ranges: Ranges) -> jax.Array:
-        """See `Gadget`: weights of the opponent's actions above the cut."""
-        return self.prior.choose(ranges)
-
-    @staticmethod
-    def terms(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, entry: Entry) -> Terms:
+    def tables(self, ranges: Ranges) -> WayTables:
         """See `Gadget`."""
-        trunk, games = ranges.above, entry.num_games
-        q, v, root = trunk.best(ranges.cbv)
-        whole = jnp.concatenate([root, q]).at[entry.source].get(mode="fill", fill_value=0)
-        copied = v.at[entry.infoset].get(mode="fill", fill_value=0)
-        inside = jax.ops.segment_sum(copied, entry.parent, num_segments=entry.num_sequences)
-        constant = (whole - inside).at[entry.link].add(ranges.cbv, mode="drop")
-        weight = mistakes.at[entry.source[games:] - 1].get(mode="fill", fill_value=0)
-        total = expand_infosets(entry.side.entry, sum_actions(entry.side.entry, weight))
-        floor = epsilon[None, :] * weight * inverse(total)
-        return Terms(scale=jnp.ones_like(ranges.cbv), constant=constant, entry=Bounds(floor=floor))
+        trunk, alternative = ranges.above, self.promised.values(ranges)
+        action_values, infoset_values, root_value = trunk.best_values(alternative)
+        weight = self.prior.choose(ranges)
+        total = sum_rows(trunk.treeplex.sequence_infoset, weight, trunk.treeplex.num_infosets)
+        return WayTables(
+            action_values=action_values,
+            infoset_values=infoset_values,
+            root_value=root_value,
+            alternative=alternative,
+            floor=self.number * weight * trunk.per_action(inverse(total)),
+            has_decision=ranges.per_subgame(ranges.mass) > 0,
+            bound=self.bound,
+        )
 
 
-@register
 @dataclasses.dataclass(frozen=True)
-class Full(_Way):
+class Full(_RealWay):
     """The opponent's real way to each subgame, with values where play leaves it.
 
     For a single subgame and best-response values this is the optimal continuation of that
@@ -71,21 +176,16 @@ class Full(_Way):
     """
 
     name: ClassVar[str] = "full"
-
-    @property
-    def bound(self) -> BoundRule:
-        """See `Gadget`."""
-        return None
+    entry_name: ClassVar[str] = "full"
 
     @staticmethod
-    def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
+    def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[WayTables]) -> Entry:
         """See `Gadget`; a copy of the way for every subgame."""
-        return _layout(forest, trunk, player, np.arange(forest.num_subgames), rounding)
+        return WayEntry(forest, _known(trunk), player, tables, np.arange(forest.num_subgames))
 
 
-@register
 @dataclasses.dataclass(frozen=True)
-class OptimalContinuation(_Way):
+class OptimalContinuation(_RealWay):
     """The whole game with the resolving player fixed above the cut, all subgames jointly.
 
     Its value is what the best continuation guarantees in the whole game: the floor under every
@@ -93,6 +193,8 @@ class OptimalContinuation(_Way):
     """
 
     name: ClassVar[str] = "optimal-continuation"
+    entry_name: ClassVar[str] = "optimal-continuation"
+    bound: ClassVar[BoundRule | None] = "max"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -102,43 +204,13 @@ class OptimalContinuation(_Way):
                 "there is nothing to promise; leave it out"
             )
 
-    @property
-    def bound(self) -> BoundRule:
-        """See `Gadget`."""
-        return "max"
-
     @staticmethod
-    def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
-        """See `Gadget`; one game, whose only root is never padded."""
-        return _layout(forest, trunk, player, np.zeros(forest.num_subgames, np.int64), exact_size)
-
-    @staticmethod
-    def rise(
-        ranges: Ranges,
-        mistakes: jax.Array,
-        epsilon: jax.Array,
-        entry: Entry,
-        gap: jax.Array,
-        below: jax.Array,
-    ) -> jax.Array:
-        """See `Gadget`: the gap, and what the opponent gains by leaving its floors."""
-        terms = _Way.terms(ranges, mistakes, epsilon, entry)
-        top = terms.constant - entry.side.linked(below)
-        free, bound = (sweep_up(entry.side.entry, top, bounds.best)[2] for bounds in (Bounds(), terms.entry))
-        return jnp.maximum(gap + free - bound, 0)
+    def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[WayTables]) -> Entry:
+        """See `Gadget`; one game."""
+        return WayEntry(forest, _known(trunk), player, tables, np.zeros(forest.num_subgames, np.int64))
 
 
-def _layout(forest: Forest, trunk: Trunk | None, player: int, game: IntArray, rounding: Rounding) -> Layout:
-    """Copies the opponent's way to every game; `[S]` game of each subgame."""
+def _known(trunk: Trunk | None) -> Trunk:
     if trunk is None:
         raise ValueError("trunk=None: this gadget needs what lies above the cut, `build_trunk(forest)`")
-    other = 1 - player
-    way = build_way(trunk, other, game[forest.roots[other].subgame], rounding)
-    padding = forest.form.treeplex[other].num_roots - len(way.link)
-    return Layout(
-        treeplex=way.treeplex,
-        link=np.pad(way.link, (0, padding), constant_values=-1),
-        game=game,
-        source=way.source,
-        infoset=way.infoset,
-    )
+    return trunk

@@ -1,10 +1,9 @@
-"""A forest on the device, and what a blueprint brings to it."""
+"""A forest on the device, and what blueprints bring to it."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,78 +11,58 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
+from scipy.sparse import csr_array
 
 from jaxgadget.gadgets.ranges import Ranges, TrunkRanges
-from jaxgadget.kernels.payoff import MatrixPayoff, build_payoff
+from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels.payoff import Payoff, build_payoff
 from jaxgadget.kernels.problem import (
     Parts,
     Side,
     Terms,
+    best_values_up,
     build_side,
     fixed_entry,
     follow,
     payoff_reach,
     values_up,
 )
-from jaxgadget.kernels.rows import RowSums, build_row_sums
-from jaxgadget.kernels.treeplex import Treeplex, to_device
+from jaxgadget.kernels.treeplex import to_device
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Rounding, exact_size, rounded_size
+from jaxgadget.tree.sequence import Entries, Rounding, exact_size, rounded_size
 from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.precision import precision
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Structure:
-    """What all gadgets over a forest share: bodies, the payoff, chance at the roots.
+    """What all gadgets over a forest share: bodies and the payoff, on the device in float64.
 
     Attributes:
+      forest: the subgames.
       player: who re-solves.
-      num_subgames: S, padding included.
-      sides: both players' bodies with fixed entries.
+      sides: both players' bodies with fixed entries, a root a subgame.
       payoff: between the bodies.
-      magnitude: the payoff without its signs.
-      mass: chance's reach of root pairs: the resolving player's roots → the opponent's.
-      subgame: `[R]` subgame of each of the opponent's roots, S for padding.
     """
 
-    player: int = dataclasses.field(metadata={"static": True})
-    num_subgames: int = dataclasses.field(metadata={"static": True})
+    forest: Forest
+    player: int
     sides: tuple[Side, Side]
-    payoff: MatrixPayoff
-    magnitude: MatrixPayoff
-    mass: RowSums
-    subgame: jax.Array
+    payoff: Payoff
 
-    def with_payoff(self, change: Callable[[Any], Any]) -> Structure:
-        """The same structure, with every array of the payoff's numbers changed."""
-        return dataclasses.replace(
-            self, payoff=self.payoff.with_numbers(change), magnitude=self.magnitude.with_numbers(change)
+    @property
+    def num_subgames(self) -> int:
+        """S, padding included."""
+        return self.sides[0].entry.num_roots
+
+
+def build_structure(forest: Forest, player: int) -> Structure:
+    """Puts a forest on the device for one resolving player."""
+    with precision(np.float64):
+        payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest_rounding(forest))
+        return Structure(
+            forest=forest, player=player, sides=build_bodies(forest, np.float64), payoff=payoff
         )
-
-
-def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
-    """Puts a forest on the device for one resolving player; call inside `precision(dtype)`."""
-    rounding = forest_rounding(forest)
-    num_subgames = rounding(forest.num_subgames)
-    pairs = (forest.chance.row, forest.chance.column)
-    other = 1 - player
-    payoff = build_payoff(forest.form.payoff, dtype, rounding=rounding)
-    return Structure(
-        player=player,
-        num_subgames=num_subgames,
-        sides=build_bodies(forest, dtype),
-        payoff=payoff,
-        magnitude=payoff.absolute(),
-        mass=build_row_sums(
-            pairs[other], pairs[player], forest.chance.value, forest.chance.shape[other], dtype, rounding
-        ),
-        subgame=jax.device_put(
-            pad_rows(forest.roots[other].subgame, forest.form.treeplex[other].num_roots, num_subgames).astype(
-                np.int32
-            )
-        ),
-    )
 
 
 def build_bodies(forest: Forest, dtype: DTypeLike) -> tuple[Side, Side]:
@@ -108,115 +87,108 @@ def pad_rows(values: npt.NDArray[Any], size: int, fill: int) -> npt.NDArray[Any]
     return np.pad(values, extra, constant_values=fill)
 
 
-@jax.jit
-def blueprint_ranges(
-    structure: Structure, strategy: tuple[Parts, Parts], reach: tuple[jax.Array, jax.Array]
+def as_matrix(entries: Entries, player: int) -> csr_array:
+    """Entries as a matrix whose rows are `player`'s sequences (or roots) and columns the other one's."""
+    matrix = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape)
+    return matrix if player == 0 else csr_array(matrix.T)
+
+
+def find_ranges(
+    structure: Structure,
+    strategy: tuple[FloatArray, FloatArray],
+    reach: tuple[FloatArray, FloatArray],
+    *,
+    played: bool = False,
 ) -> Ranges:
-    """What a blueprint brings to the cut.
+    """What blueprints bring to the cut.
 
     Args:
       structure: the forest.
-      strategy: both players' blueprints below the cut, `[Q, lanes]` in the bodies.
-      reach: both players' reach of their own roots, `[R_p, lanes]`, 0 for padding.
+      strategy: both players' blueprints below the cut, `[Q_p, lanes]` in the bodies.
+      reach: both players' reach of their own roots, `[R_p, lanes]`, padding not included.
+      played: whether to find `V(s)` under both blueprints, too.
     """
-    player, other = structure.player, 1 - structure.player
-    best = _opponent_values(structure, strategy, reach, best=True)
+    forest, player, other = structure.forest, structure.player, 1 - structure.player
+    roots = forest.roots[other]
+    padded = [
+        pad_rows(rows, treeplex.num_roots, 0)
+        for rows, treeplex in zip(reach, forest.form.treeplex, strict=True)
+    ]
+    with precision(np.float64):
+        numbers = (structure.sides, structure.payoff, strategy, padded[player])
+        best, followed = _opponent_values(*numbers, player=player, played=played)
+    count = len(roots)
+    chance = as_matrix(forest.chance, other)
     return Ranges(
-        num_subgames=structure.num_subgames,
-        subgame=structure.subgame,
+        num_subgames=forest.num_subgames,
+        subgame=roots.subgame,
+        root=np.arange(count),
         resolver=reach[player],
         opponent=reach[other],
-        mass=structure.mass(reach[player]),
-        cbv=-best,
+        mass=np.asarray(chance @ padded[player])[:count],
+        cbv=-np.asarray(best)[:count],
+        played=-np.asarray(followed)[:count] if played else None,
     )
 
 
-@jax.jit
-def blueprint_values(
-    structure: Structure, strategy: tuple[Parts, Parts], reach: tuple[jax.Array, jax.Array]
-) -> jax.Array:
-    """`[R, lanes]` `V(s)` when both follow their blueprints, in the resolving player's utility."""
-    return -_opponent_values(structure, strategy, reach, best=False)
-
-
+@functools.partial(jax.jit, static_argnames=("player", "played"))
 def _opponent_values(
-    structure: Structure, strategy: tuple[Parts, Parts], reach: tuple[jax.Array, jax.Array], best: bool
-) -> jax.Array:
-    """`[R, lanes]` the opponent's counterfactual values of its roots."""
-    player, other = structure.player, 1 - structure.player
-    side = structure.sides[player]
-    nothing = jnp.zeros((structure.num_subgames, reach[0].shape[-1]), reach[0].dtype)
-    terms = Terms(scale=reach[player], constant=nothing)
-    seen = payoff_reach(side, terms, follow(side, terms, strategy[player]))
-    gradient, _ = structure.payoff.gradient(other, (seen, seen), None)
-    free = Terms(scale=jnp.ones_like(reach[other]), constant=nothing)
-    found = values_up(structure.sides[other], free, gradient, strategy=strategy[other], best=best)
-    return found.roots
+    sides: tuple[Side, Side],
+    payoff: Payoff,
+    strategy: tuple[jax.Array, jax.Array],
+    reach: jax.Array,
+    *,
+    player: int,
+    played: bool,
+) -> tuple[jax.Array, jax.Array]:
+    """`[R, lanes]` counterfactual values of the opponent's roots: its best response's, and as it plays."""
+    other, side, lanes = 1 - player, sides[player], reach.shape[-1]
+    nothing = jnp.zeros((side.entry.num_roots, lanes), reach.dtype)
+    empty = jnp.zeros((0, lanes), reach.dtype)
+    terms = Terms(scale=reach, constant=nothing)
+    plan = follow(side, terms, Parts(empty, strategy[player]))
+    seen = payoff_reach(side, terms, plan)
+    gradient, _ = payoff.gradient(other, (seen, seen), None)
+    unit = jnp.ones((sides[other].body.num_roots, lanes), reach.dtype)
+    free = Terms(scale=unit, constant=nothing)
+    best = best_values_up(sides[other], free, gradient).roots
+    if not played:
+        return best, best
+    theirs = Parts(empty, strategy[other])
+    return best, values_up(sides[other], free, gradient, theirs).roots
 
 
-@jax.tree_util.register_dataclass
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TrunkStructure:
-    """The opponent's trunk on the device; see `TrunkRanges`.
+def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatArray) -> TrunkRanges:
+    """What blueprints bring above the cut.
 
-    Attributes:
-      outside: the resolving player's reach of its trunk sequences → what the opponent's earn.
-      presence: the same reach → `N(I)` of the opponent's infosets.
+    Args:
+      trunk: what lies there.
+      player: who re-solves.
+      reach: `[E_i, lanes]` the resolving player's reach of its own sequences there.
+      strategy: `[Q, lanes]` the opponent's blueprint there.
     """
-
-    treeplex: Treeplex
-    link: jax.Array
-    linked: RowSums
-    ancestors: RowSums
-    terminates: jax.Array
-    outside: RowSums
-    presence: RowSums
-
-
-def build_trunk_structure(trunk: Trunk, forest: Forest, player: int, dtype: DTypeLike) -> TrunkStructure:
-    """Puts the opponent's trunk on the device; call inside `precision(dtype)`."""
     other = 1 - player
     treeplex, link = trunk.form.treeplex[other], trunk.link[other]
     owner = np.append(-1, treeplex.sequence_infoset)
     rows: list[int] = []
-    columns: list[int] = []
+    actions: list[int] = []
     for root, last in enumerate(link.tolist()):
         while last:
             rows.append(root)
-            columns.append(last - 1)
+            actions.append(last - 1)
             last = int(treeplex.parent[owner[last]])
-    num_roots = forest.form.treeplex[other].num_roots
-    sums = functools.partial(build_row_sums, dtype=dtype)
-    payoff, presence = trunk.form.payoff, trunk.presence[other]
-    mine, theirs = (payoff.column, payoff.row) if other == 1 else (payoff.row, payoff.column)
-    sign = -1.0 if other == 1 else 1.0
-    return TrunkStructure(
-        treeplex=to_device(treeplex, dtype),
-        link=jax.device_put(pad_rows(link, num_roots, treeplex.num_sequences).astype(np.int32)),
-        linked=sums(link, np.arange(len(link)), np.ones(len(link)), treeplex.num_sequences),
-        ancestors=sums(np.array(rows, np.int64), np.array(columns, np.int64), np.ones(len(rows)), num_roots),
-        terminates=jax.device_put(trunk.terminates[other][:, None]),
-        outside=sums(mine, theirs, sign * payoff.value, treeplex.num_sequences),
-        presence=sums(presence.row, presence.column, presence.value, treeplex.num_infosets),
-    )
-
-
-@jax.jit
-def trunk_ranges(structure: TrunkStructure, reach: jax.Array, strategy: jax.Array) -> TrunkRanges:
-    """What a blueprint brings above the cut.
-
-    Args:
-      structure: the opponent's trunk.
-      reach: `[E_i, lanes]` the resolving player's reach of its own sequences there.
-      strategy: `[Q, lanes]` the opponent's blueprint there.
-    """
+    shape = (len(link), treeplex.num_sequences - 1)
+    sign = 1.0 if other == 0 else -1.0
+    presence = trunk.presence[other]
+    with precision(np.float64):
+        on_device = to_device(treeplex, np.float64)
     return TrunkRanges(
-        treeplex=structure.treeplex,
-        link=structure.link,
-        linked=structure.linked,
-        ancestors=structure.ancestors,
-        terminates=structure.terminates,
+        treeplex=treeplex,
+        on_device=on_device,
+        link=link,
+        ancestors=csr_array((np.ones(len(rows)), (rows, actions)), shape=shape),
+        terminates=trunk.terminates[other],
         strategy=strategy,
-        outside=structure.outside(reach),
-        mass=structure.presence(reach),
+        outside=sign * np.asarray(as_matrix(trunk.form.payoff, other) @ reach),
+        mass=np.asarray(as_matrix(presence, 0) @ reach),
     )

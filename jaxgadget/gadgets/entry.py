@@ -1,0 +1,260 @@
+"""The opponent's way into the subgames: one entry of two levels, filled in by a gadget's tables.
+
+The opponent picks a root infostate of a subgame, then follows into it or terminates. A gadget is a function from ranges
+to `EntryTables`: what the two choices are worth by themselves, which of their actions exist, and how likely they are at
+least. A level in which no gadget of a solve has a choice is left out:
+
+- unsafe has none: its opponent enters as its blueprint does, and the entry is empty;
+- resolving does not pick: every root has its own follow or terminate;
+- max-margin only picks.
+
+Gadgets with different choices still stand side by side as lanes of one entry. A gadget that does not pick then picks every
+root of a subgame with the floor 1/n, which leaves no choice, and all that follows counts n times; for one that cannot
+terminate, terminating is illegal.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Literal, NamedTuple, Protocol
+
+import numpy as np
+
+from jaxgadget.gadgets.ranges import sum_rows
+from jaxgadget.gadgets.structure import pad_rows
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.kernels.problem import Terms
+from jaxgadget.kernels.regret import Bounds
+from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.sequence import Rounding, Treeplex, build_treeplex
+
+BoundRule = Literal["sum", "max"]
+"""How the losses of all games bound the rise of exploitability: they add up, or the largest counts."""
+
+
+class Pick(NamedTuple):
+    """The choice of a root infostate; R roots, L lanes.
+
+    Attributes:
+      legal: `[R, L]` which ones may be picked.
+      floor: `[R, L]` how likely each is at least.
+      earns: `[R, L]` what the opponent earns by picking it, besides what follows.
+    """
+
+    legal: BoolArray
+    floor: FloatArray
+    earns: FloatArray
+
+
+class Leave(NamedTuple):
+    """The choice to follow into a root infostate or to terminate; R roots, L lanes.
+
+    Attributes:
+      follow_floor: `[R, L]` how likely following is at least.
+      terminate_floor: `[R, L]` how likely terminating is at least.
+      earns: `[R, L]` what the opponent earns by terminating.
+    """
+
+    follow_floor: FloatArray
+    terminate_floor: FloatArray
+    earns: FloatArray
+
+
+class Bound(NamedTuple):
+    """What a solution's certificate says of exploitability.
+
+    Each game adds at most `[gap + Σ_s weight(s)·(V(s) − V̄(s))]⁺ / (1 − ε)` to that of the blueprint (design §3).
+
+    Attributes:
+      rule: how the games' losses go together.
+      weight: `[R, L]` of each root.
+      alternative: `[R, L]` `V̄(s)`.
+      epsilon: ε.
+    """
+
+    rule: BoundRule
+    weight: FloatArray
+    alternative: FloatArray
+    epsilon: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class EntryTables:
+    """A gadget in numbers, a lane for every blueprint; R roots of the opponent, S subgames, L lanes.
+
+    Attributes:
+      scale: `[R, L]` a root's reach is this × how likely the opponent enters it.
+      has_decision: `[S, L]` whether there is anything to solve; elsewhere the blueprint stays.
+      pick: the choice among a subgame's roots; None if there is none and all are entered.
+      leave: the choice at each root; None if there is none and it is followed.
+      bound: of exploitability; None if none is known.
+    """
+
+    scale: FloatArray
+    has_decision: BoolArray
+    pick: Pick | None = None
+    leave: Leave | None = None
+    bound: Bound | None = None
+
+
+class Entry(Protocol):
+    """The opponent's decisions above its roots, on the host.
+
+    Attributes:
+      treeplex: the decisions; each of its roots is a game of its own.
+      link: `[R]` the sequence above each of the opponent's roots.
+      game: `[S]` the game that each subgame belongs to.
+    """
+
+    @property
+    def treeplex(self) -> Treeplex:
+        """See above."""
+        ...
+
+    @property
+    def link(self) -> IntArray:
+        """See above."""
+        ...
+
+    @property
+    def game(self) -> IntArray:
+        """See above."""
+        ...
+
+    @property
+    def num_games(self) -> int:
+        """Games that are solved by themselves, padding not included."""
+        ...
+
+    def terms(self, number: int, lanes: IntArray) -> Terms:
+        """The opponent's numbers of one gadget for some blueprints, in float64 on the host.
+
+        Args:
+          number: of the gadget.
+          lanes: of blueprints.
+        """
+        ...
+
+    def has_decision(self, number: int) -> BoolArray:
+        """`[S, L]` whether a gadget has anything to solve in a subgame."""
+        ...
+
+    def loss_bound(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray | None:
+        """`[L]` by how much exploitability may rise; None if no bound is known.
+
+        Args:
+          number: of the gadget.
+          gap: `[games, L]` NashConv of its games, padding not included.
+          values: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
+        """
+        ...
+
+
+class TwoLevelEntry:
+    """Pick a root infostate, then follow or terminate: the entry of all gadgets that do not copy the trunk.
+
+    Attributes:
+      tables: of the gadgets that stand side by side.
+      treeplex: the levels in which one of them has a choice.
+      link: `[R]` the sequence above each of the opponent's roots.
+      game: `[S]` every subgame is a game.
+      picked: `[R]` the sequence that picks each root; None if nobody picks.
+      left: `[R]` the sequence that terminates there; None if nobody can.
+    """
+
+    def __init__(self, forest: Forest, player: int, tables: Sequence[EntryTables], rounding: Rounding):
+        """Lays the entry out.
+
+        Args:
+          forest: the subgames.
+          player: who re-solves.
+          tables: of the gadgets.
+          rounding: how sizes are rounded up.
+        """
+        subgame, num_subgames = forest.roots[1 - player].subgame, forest.num_subgames
+        self.tables, self.game, self._subgame = tuple(tables), np.arange(num_subgames), subgame
+        self._num_padded = forest.form.treeplex[1 - player].num_roots
+        num_roots = len(subgame)
+        roots_of, slot = _slots(subgame, num_subgames)
+        self._pick_floor = (1 / roots_of)[subgame][:, None]
+        picks = any(table.pick is not None for table in tables)
+        leaves = any(table.leave is not None for table in tables)
+        none = np.zeros(0, np.int64)
+        # A pick for every subgame, then follow or terminate for every root, as far as anybody can.
+        above = np.arange(num_subgames) if picks else none
+        below = np.arange(num_roots) if leaves else none
+        unpicked = np.full(len(below), -1)
+        self.treeplex, position = build_treeplex(
+            num_roots=num_subgames,
+            depth=np.repeat([0, int(picks)], [len(above), len(below)]),
+            num_actions=np.concatenate([roots_of[above], np.full(len(below), 2)]),
+            parent_infoset=np.concatenate([np.full(len(above), -1), subgame[below] if picks else unpicked]),
+            parent_slot=np.concatenate([above, slot[below] if picks else subgame[below]]),
+            infoset=np.arange(len(above) + len(below)),
+            rounding=rounding,
+        )
+        self.picked: IntArray | None = None
+        self.left: IntArray | None = None
+        self.link: IntArray = subgame.astype(np.int64)
+        if picks:
+            self.link = self.picked = self.treeplex.sequence(position[subgame], slot)
+        if leaves:
+            stays = position[len(above) :]
+            self.link = self.treeplex.sequence(stays, np.zeros(num_roots, np.int64))
+            self.left = self.treeplex.sequence(stays, np.ones(num_roots, np.int64))
+
+    @property
+    def num_games(self) -> int:
+        """See `Entry`."""
+        return len(self.game)
+
+    def terms(self, number: int, lanes: IntArray) -> Terms:
+        """See `Entry`."""
+        table, num_sequences = self.tables[number], self.treeplex.num_sequences
+        scale = table.scale[:, lanes]
+        shape = (num_sequences, scale.shape[1])
+        floor, constant, legal = np.zeros(shape), np.zeros(shape), np.ones(shape, np.bool_)
+        times = 1.0  # what follows a forced pick counts for itself
+        if self.picked is not None:
+            if table.pick is None:
+                floor[self.picked], times = self._pick_floor, 1 / self._pick_floor
+            else:
+                floor[self.picked] = table.pick.floor[:, lanes]
+                constant[self.picked] = table.pick.earns[:, lanes]
+                legal[self.picked] = table.pick.legal[:, lanes]
+        if self.left is not None:
+            if table.leave is None:
+                legal[self.left] = False
+            else:
+                floor[self.link] = table.leave.follow_floor[:, lanes]
+                floor[self.left] = table.leave.terminate_floor[:, lanes]
+                constant[self.left] = times * table.leave.earns[:, lanes]
+        bounds = Bounds()
+        if self.treeplex.num_infosets:
+            masked = self.picked is not None or any(other.leave is None for other in self.tables)
+            games = self.treeplex.num_roots
+            bounds = Bounds(legal=legal[games:] if masked else None, floor=floor[games:])
+        return Terms(scale=pad_rows(times * scale, self._num_padded, 0), constant=constant, entry=bounds)
+
+    def has_decision(self, number: int) -> BoolArray:
+        """See `Entry`."""
+        return self.tables[number].has_decision
+
+    def loss_bound(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray | None:
+        """See `Entry`."""
+        bound = self.tables[number].bound
+        if bound is None:
+            return None
+        traded = sum_rows(self._subgame, bound.weight * (values - bound.alternative), self.num_games)
+        losses = np.maximum(gap + traded, 0) / (1 - bound.epsilon)
+        return losses.sum(axis=0) if bound.rule == "sum" else losses.max(axis=0)
+
+
+def _slots(subgame: IntArray, num_subgames: int) -> tuple[IntArray, IntArray]:
+    """How many roots each subgame has, and `[R]` which of its subgame's each root is."""
+    size = np.bincount(subgame, minlength=num_subgames)
+    order = np.argsort(subgame, kind="stable")
+    slot = np.empty(len(subgame), np.int64)
+    slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
+    return size, slot

@@ -1,0 +1,151 @@
+"""Gadgets whose entry knows nothing of the way to the subgame: unsafe, resolving, max-margin, reach.
+
+Sources: resolving, Burch, Johanson and Bowling (2014), §4; max-margin, Moravčík et al.
+(2016); reach, Brown and Sandholm (2017), §5; priors and gadget game sequential equilibria,
+Kubíček, Lisý and Sandholm (2026), §4–§7. Formulas: the tables of `docs/concepts.md`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import ClassVar
+
+import numpy as np
+
+from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts
+from jaxgadget.gadgets.entry import Bound, EntryTables, Leave, Pick
+from jaxgadget.gadgets.gadget import Epsilon, Perturbed, TwoLevel, check_epsilon
+from jaxgadget.gadgets.prior import ArrayPrior, NoPrior, Prior, PriorRefusedError
+from jaxgadget.gadgets.ranges import Ranges, inverse
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsafe(TwoLevel):
+    """The opponent enters as its blueprint does; no guarantee."""
+
+    prior: Prior = dataclasses.field(default_factory=NoPrior)
+    epsilon: Epsilon = 0.0
+    name: ClassVar[str] = "unsafe"
+    needs: ClassVar[frozenset[str]] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prior, NoPrior):
+            raise PriorRefusedError(
+                f"prior={getattr(self.prior, 'name', self.prior)!r} for the unsafe gadget: it has no "
+                "decision to perturb; expected 'none'"
+            )
+        check_epsilon(self.epsilon)
+        object.__setattr__(self, "epsilon", 0.0)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """See `Gadget`."""
+        return {}
+
+    def check(self, num_roots: int, num_lanes: int) -> None:
+        """See `Gadget`; there are no arrays."""
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """See `Gadget`; nobody gets there either if the opponent's blueprint does not."""
+        entered = ranges.per_subgame(ranges.opponent) > 0
+        return EntryTables(
+            scale=ranges.opponent, has_decision=entered & (ranges.per_subgame(ranges.mass) > 0)
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Resolving(TwoLevel, Perturbed):
+    """At every root infostate the opponent follows, or terminates for its alternative value."""
+
+    name: ClassVar[str] = "resolving"
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """See `Gadget`."""
+        follow, epsilon, alternative = self.prior.follow(ranges), self.number, self.promised.values(ranges)
+        return EntryTables(
+            scale=np.ones_like(alternative),
+            has_decision=ranges.per_subgame(ranges.mass) > 0,
+            leave=Leave(
+                follow_floor=epsilon * follow, terminate_floor=epsilon * (1 - follow), earns=-alternative
+            ),
+            bound=Bound("sum", epsilon * follow, alternative, epsilon) if self.promised.exact else None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class MaxMargin(TwoLevel, Perturbed):
+    """The opponent picks the root infostate of a subgame where the improvement is smallest.
+
+    Margins are `(V(s) − V̄(s)) / N(s)`; roots with `N(s) = 0` cannot be picked.
+    """
+
+    name: ClassVar[str] = "max-margin"
+
+    def tables(self, ranges: Ranges) -> EntryTables:
+        """See `Gadget`.
+
+        Raises:
+          ValueError: if an `ArrayPrior` gives all roots of a subgame weight 0.
+        """
+        per_mass, epsilon, alternative = inverse(ranges.mass), self.number, self.promised.values(ranges)
+        can_pick = ranges.mass > 0
+        weight = np.where(can_pick, self.prior.weight(ranges), 0)
+        has_decision = ranges.per_subgame(ranges.mass) > 0
+        if epsilon != 0 and isinstance(self.prior, ArrayPrior):
+            empty = has_decision & ~(ranges.per_subgame(weight) > 0)
+            if empty.any():
+                raise ValueError(
+                    f"ArrayPrior: all roots of subgame {int(np.argwhere(empty)[0][0])} that can be picked "
+                    "have weight 0; expected a positive weight for one root with N(s) > 0 in each subgame"
+                )
+        floor = epsilon * ranges.share(weight)
+        return EntryTables(
+            scale=per_mass,
+            has_decision=has_decision,
+            pick=Pick(legal=can_pick, floor=floor, earns=per_mass * alternative),
+            bound=Bound("max", floor * per_mass, alternative, epsilon) if self.promised.exact else None,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class _Reach(Perturbed):
+    """What reach gadgets add: gifts on top of the alternative values.
+
+    Attributes:
+      gifts: `lower-bound`, which is safe, or `estimate`.
+      scaled: give the whole gift to a single subgame, scaled up by what chance takes away.
+    """
+
+    gifts: GiftRule = "lower-bound"
+    scaled: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scaled not in (True, False):
+            raise ValueError(f"scaled={self.scaled!r}: expected True or False")
+        if self.gifts not in GIFT_RULES:
+            raise ValueError(f"gifts={self.gifts!r}: expected {' or '.join(map(repr, GIFT_RULES))}")
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """See `Gadget`."""
+        return super().settings | {"gifts": f"{self.gifts}, scaled" if self.scaled else self.gifts}
+
+    @property
+    def promised(self) -> Alternative:
+        """See `Perturbed`: `V̄ − N·Σg`."""
+        return WithGifts(self.alternative, self.gifts, self.scaled)
+
+
+@dataclasses.dataclass(frozen=True)
+class ReachResolving(_Reach, Resolving):
+    """Resolving, where terminating also pays what the opponent gave away on its way."""
+
+    name: ClassVar[str] = "reach-resolving"
+
+
+@dataclasses.dataclass(frozen=True)
+class ReachMaxMargin(_Reach, MaxMargin):
+    """Max-margin, where margins include what the opponent gave away on its way."""
+
+    name: ClassVar[str] = "reach-max-margin"
