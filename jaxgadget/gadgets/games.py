@@ -1,0 +1,172 @@
+"""The gadget games of a forest: gadgets that share an entry, for every blueprint, side by side as lanes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxgadget.gadgets.entry import Entry
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.structure import Structure, forest_rounding, pad_rows
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
+from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.precision import precision
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class GadgetGames:
+    """Gadgets that share an entry over a forest. S subgames, L lanes.
+
+    Attributes:
+      structure: the forest on the device.
+      ranges: what the blueprints bring.
+      gadgets: the gadgets.
+      gadget: `[L]` which of them each lane solves.
+      blueprint: `[L]` which of the ranges' lanes it has.
+      entry: the opponent's way in.
+      batch: the games.
+    """
+
+    structure: Structure
+    ranges: Ranges
+    gadgets: tuple[Gadget, ...]
+    gadget: IntArray
+    blueprint: IntArray
+    entry: Entry
+    batch: Batch
+
+    @property
+    def player(self) -> int:
+        """Who re-solves."""
+        return self.structure.player
+
+    @property
+    def num_lanes(self) -> int:
+        """L."""
+        return len(self.gadget)
+
+    def has_decision(self, lanes: IntArray) -> BoolArray:
+        """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
+        return self._by_gadget(lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints])
+
+    def loss_bound(self, gap: FloatArray, values: FloatArray) -> FloatArray:
+        """`[L]` by how much each lane's solution may raise exploitability, NaN where no bound is known.
+
+        Args:
+          gap: `[games, L]` NashConv of the games, padding not included.
+          values: `[R, L]` `V(s)` of the refined strategies, in the resolving player's utility.
+        """
+        bound = np.full(self.num_lanes, np.nan)
+        for number in range(len(self.gadgets)):
+            lanes = np.nonzero(self.gadget == number)[0]
+            of_gadget = self.entry.loss_bound(number, gap[:, lanes], values[:, lanes])
+            if of_gadget is not None:
+                bound[lanes] = of_gadget
+        return bound
+
+    def _by_gadget(self, lanes: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
+        """What `make` says of each gadget and its blueprints, lane by lane in the order of `lanes`."""
+        return select_lanes(self.gadget[lanes], self.blueprint[lanes], make)
+
+
+def select_lanes(gadget: IntArray, blueprint: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
+    """Pytrees with lanes last, made gadget by gadget, put together in the order of the lanes.
+
+    Args:
+      gadget: `[L]` of every lane.
+      blueprint: `[L]` of every lane.
+      make: what there is of a gadget for some blueprints.
+    """
+    order = np.argsort(gadget, kind="stable")
+    parts = [make(number, blueprint[order[gadget[order] == number]]) for number in np.unique(gadget).tolist()]
+    if len(parts) == 1:
+        return parts[0]
+    back = np.argsort(order)
+    return jax.tree.map(lambda *columns: np.concatenate(columns, axis=1)[:, back], *parts)
+
+
+def group_gadgets(gadgets: Sequence[Gadget]) -> list[list[int]]:
+    """Which gadgets are solved together, because they share an entry: their numbers."""
+    groups: dict[str, list[int]] = {}
+    for number, gadget in enumerate(gadgets):
+        groups.setdefault(gadget.entry_name, []).append(number)
+    return list(groups.values())
+
+
+def build_games(
+    structure: Structure,
+    ranges: Ranges,
+    gadgets: Sequence[Gadget],
+    trunk: Trunk | None = None,
+    *,
+    pairs: tuple[IntArray, IntArray] | None = None,
+) -> GadgetGames:
+    """The gadget games of every gadget and blueprint.
+
+    Args:
+      structure: the forest on the device.
+      ranges: what the blueprints bring.
+      gadgets: of one `entry_name`, with numbers for ε.
+      trunk: what lies above the cut, for gadgets that need it.
+      pairs: `[L]` the gadget, and `[L]` the blueprint of every lane; by default all gadgets with all blueprints,
+        `lane = gadget * num_blueprints + blueprint`.
+
+    Raises:
+      ValueError: if a gadget's numbers make no sense for these ranges.
+    """
+    if pairs is None:
+        numbers = np.arange(len(gadgets) * ranges.num_lanes)
+        pairs = numbers // ranges.num_lanes, numbers % ranges.num_lanes
+    forest, player, (gadget, blueprint) = structure.forest, structure.player, pairs
+    tables = [one.tables(ranges) for one in gadgets]
+    entry = gadgets[0].build_entry(forest, trunk, player, tables)
+    sides = _sides(structure, entry)
+    resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)
+
+    def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+        opponent = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
+        nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
+        resolver = Terms(scale=resolver_scale[:, blueprint[lanes]], constant=nothing)
+        return (resolver, opponent) if player == 0 else (opponent, resolver)
+
+    names = {one.name for one in gadgets}
+    batch = Batch(
+        name=names.pop() if len(names) == 1 else gadgets[0].entry_name,
+        order=(1 - player, player),
+        sides=sides,
+        payoff=structure.payoff,
+        num_lanes=len(gadget),
+        num_games=entry.num_games,
+        terms=terms,
+    )
+    return GadgetGames(
+        structure=structure,
+        ranges=ranges,
+        gadgets=tuple(gadgets),
+        gadget=gadget,
+        blueprint=blueprint,
+        entry=entry,
+        batch=batch,
+    )
+
+
+def _sides(structure: Structure, entry: Entry) -> tuple[Side, Side]:
+    """Both players' sides, the resolving player's with a root a game."""
+    forest, player, other = structure.forest, structure.player, 1 - structure.player
+    rounding, bodies = forest_rounding(forest), structure.sides
+    link = pad_rows(entry.link, bodies[other].body.num_roots, -1)
+    with precision(np.float64):
+        theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, np.float64, rounding)
+        ours = bodies[player]
+        if entry.treeplex.num_roots != structure.num_subgames:
+            game = pad_rows(entry.game[forest.roots[player].subgame], ours.body.num_roots, -1)
+            fixed = fixed_entry(entry.treeplex.num_roots)
+            ours = attach(ours.body, ours.root_of, fixed, game, np.float64, rounding)
+    return (ours, theirs) if player == 0 else (theirs, ours)
