@@ -17,10 +17,10 @@ from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.games.game import FloatArray
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import normalise_rows
-from jaxgadget.refining.batch import Prepared, prepare
-from jaxgadget.solving.drive import precision
+from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving.forest import GadgetGames, build_games
 from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.util.precision import precision
 
 BLUEPRINTS = ("uniform", "geometric:2.0", "geometric:0.5", "cfr:10", "cfr:100", "dirichlet:0", "dirichlet:1")
 EPSILONS = (1e-3, 2e-2)

@@ -41,9 +41,9 @@ from experiments.convergence.summary import summarise
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.solving.drive import precision
 from jaxgadget.solving.forest import cast, conclude, in_precision
 from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 HERE = pathlib.Path(__file__).parent

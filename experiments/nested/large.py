@@ -19,8 +19,8 @@ import pandas as pd
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets, piece
 from experiments.refinements.common import Settings, titled
 from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
+from jaxgadget.gadgets.gadget import describe
 from jaxgadget.games.game import FloatArray
-from jaxgadget.refining.batch import describe
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.portfolio import make_portfolio
 from jaxgadget.searching.value import ExactValues

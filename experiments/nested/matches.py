@@ -27,8 +27,8 @@ from experiments.nested.common import (
 )
 from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
 from jaxgadget import Policy
+from jaxgadget.gadgets.gadget import describe
 from jaxgadget.play.match import expected_matches, play_matches, worst_matchup
-from jaxgadget.refining.batch import describe
 from jaxgadget.report.matches import draw_matches
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.value import ExactValues

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings, make_axes, panels, titled
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.prior import PRIORS
+from jaxgadget.gadgets.registry import PRIORS
 from jaxgadget.report.styles import STYLES
 
 NAME = "reach"

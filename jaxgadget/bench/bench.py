@@ -25,14 +25,15 @@ from jaxgadget.games.registry import load
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import whole_game
 from jaxgadget.kernels.regret import Rule, find_rule
-from jaxgadget.solving.chunks import run_all
-from jaxgadget.solving.drive import check_dtype, check_iterations, precision
+from jaxgadget.solving.driver import run_all
 from jaxgadget.solving.memory import Plan, num_bytes, plan_game
+from jaxgadget.solving.options import check_dtype, check_iterations
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compiled_afresh
 from jaxgadget.util.machine import describe_device, find_versions
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 OURS = "jaxgadget"

@@ -222,8 +222,7 @@ def refine(
     best response, so the game's value v* is bracketed too.
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.alternative import ALTERNATIVES
-    from jaxgadget.gadgets.prior import PRIORS
+    from jaxgadget.gadgets.registry import ALTERNATIVES, PRIORS
     from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 

@@ -14,11 +14,10 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.bench.bench import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
-from jaxgadget.gadgets.alternative import ALTERNATIVES, GIFT_RULES
+from jaxgadget.gadgets.alternative import GIFT_RULES
 from jaxgadget.gadgets.gadget import AUTO
-from jaxgadget.gadgets.kinds import GADGETS
-from jaxgadget.gadgets.prior import PRIORS
-from jaxgadget.solving.drive import MOST_ITERATIONS
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.solving.options import MOST_ITERATIONS
 
 
 class AlgorithmName(enum.StrEnum):

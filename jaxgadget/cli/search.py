@@ -151,7 +151,7 @@ def _visited_error(
     Raises:
       ValueError: if there is no such search, or none ends before the game does.
     """
-    from jaxgadget.gadgets.kinds import Resolving
+    from jaxgadget.gadgets.two_level import Resolving
     from jaxgadget.learn.training import visited_rmse
     from jaxgadget.searching.nested import nested_search
     from jaxgadget.searching.value import ExactValues
@@ -305,8 +305,8 @@ def _assemble(
     how: dict[str, Any],
 ) -> tuple[Policy, str]:
     """Both players' assembled policies, a lane a gadget, and the blueprint; and what to say about them."""
+    from jaxgadget.gadgets.gadget import describe
     from jaxgadget.policy.policy import Policy
-    from jaxgadget.refining.batch import describe
     from jaxgadget.searching.nested import nested_search
 
     bound = tree.payoff_range
@@ -331,7 +331,7 @@ def _save(ax: Axes, path: pathlib.Path) -> None:
 def _gadgets(
     names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
 ) -> list[GadgetGame]:
-    from jaxgadget.gadgets.prior import PRIORS
+    from jaxgadget.gadgets.registry import PRIORS
     from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
     from jaxgadget.searching.nested import EPSILON
 

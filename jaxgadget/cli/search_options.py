@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from jaxgadget.gadgets.kinds import GADGETS
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.gadgets.specs import DEFAULT_GADGETS
-from jaxgadget.solving.drive import MOST_ITERATIONS
+from jaxgadget.solving.options import MOST_ITERATIONS
 
 BLUEPRINT = "cfr:10"
 """What is searched with if nothing else is asked for."""

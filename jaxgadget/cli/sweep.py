@@ -10,7 +10,7 @@ import typer
 from jaxgadget.cli import options
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
-from jaxgadget.solving.drive import MOST_ITERATIONS
+from jaxgadget.solving.options import MOST_ITERATIONS
 
 SWEEP_EXAMPLES = """\
 Examples:

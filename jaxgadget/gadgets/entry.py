@@ -140,8 +140,12 @@ class Entry(Protocol):
         """`[S, L]` whether a gadget has anything to solve in a subgame."""
         ...
 
-    def loss_bound(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray | None:
-        """`[L]` by how much exploitability may rise; None if no bound is known.
+    def bound_rule(self, number: int) -> BoundRule | None:
+        """How the losses of a gadget's games bound exploitability; None if no bound is known."""
+        ...
+
+    def losses(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray:
+        """`[games, L]` the most that each game's solution may add to exploitability, if a bound is known.
 
         Args:
           number: of the gadget.
@@ -241,14 +245,18 @@ class TwoLevelEntry:
         """See `Entry`."""
         return self.tables[number].has_decision
 
-    def loss_bound(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray | None:
+    def bound_rule(self, number: int) -> BoundRule | None:
+        """See `Entry`."""
+        bound = self.tables[number].bound
+        return None if bound is None else bound.rule
+
+    def losses(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray:
         """See `Entry`."""
         bound = self.tables[number].bound
         if bound is None:
-            return None
+            return np.full_like(gap, np.nan)
         traded = sum_rows(self._subgame, bound.weight * (values - bound.alternative), self.num_games)
-        losses = np.maximum(gap + traded, 0) / (1 - bound.epsilon)
-        return losses.sum(axis=0) if bound.rule == "sum" else losses.max(axis=0)
+        return np.maximum(gap + traded, 0) / (1 - bound.epsilon)
 
 
 def _slots(subgame: IntArray, num_subgames: int) -> tuple[IntArray, IntArray]:

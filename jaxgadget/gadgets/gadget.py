@@ -140,7 +140,9 @@ class Perturbed:
     def number(self) -> float:
         """ε as a number; linear programs replace `auto` before they ask."""
         if isinstance(self.epsilon, str):
-            raise ValueError(f"epsilon={self.epsilon!r}: expected a number here; only linear programs find one")
+            raise ValueError(
+                f"epsilon={self.epsilon!r}: expected a number here; only linear programs find one"
+            )
         return self.epsilon
 
     @property
@@ -176,3 +178,25 @@ def _check_rows(what: str, shape: tuple[int, ...], num_roots: int, num_lanes: in
             f"{what} of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], a row for "
             "each of the opponent's root infostates (`forest.roots`), a lane for each blueprint"
         )
+
+
+def describe(gadget: Gadget) -> str:
+    """A gadget in a few words, as in the labels of refined policies."""
+    parts = [gadget.name]
+    if not isinstance(gadget.prior, NoPrior):
+        epsilon = gadget.epsilon if isinstance(gadget.epsilon, str) else f"{gadget.epsilon:g}"
+        parts.append(f"{prior_name(gadget)} prior, epsilon {epsilon}")
+    usual = {"alternative": "best-response", "gifts": "lower-bound"}
+    parts += [f"{what} {how}" for what, how in gadget.settings.items() if usual.get(what) != how]
+    return ", ".join(parts)
+
+
+def prior_name(gadget: Gadget) -> str:
+    """What tables call a gadget's prior: its name, and its numbers where they are not the usual ones."""
+    prior: Any = gadget.prior
+    parts = [getattr(prior, "name", type(prior).__name__)]
+    for field in dataclasses.fields(prior) if dataclasses.is_dataclass(prior) else ():
+        value = getattr(prior, field.name)
+        if isinstance(value, int | float) and value != field.default:
+            parts.append(f"{field.name} {value:g}")
+    return ", ".join(parts)

@@ -54,22 +54,22 @@ class GadgetGames:
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
         """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
-        return self._by_gadget(lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints])
+        return self._by_gadget(
+            lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints]
+        )
 
-    def loss_bound(self, gap: FloatArray, values: FloatArray) -> FloatArray:
-        """`[L]` by how much each lane's solution may raise exploitability, NaN where no bound is known.
+    def losses(self, gap: FloatArray, values: FloatArray) -> FloatArray:
+        """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
 
         Args:
           gap: `[games, L]` NashConv of the games, padding not included.
           values: `[R, L]` `V(s)` of the refined strategies, in the resolving player's utility.
         """
-        bound = np.full(self.num_lanes, np.nan)
+        losses = np.full_like(gap, np.nan)
         for number in range(len(self.gadgets)):
             lanes = np.nonzero(self.gadget == number)[0]
-            of_gadget = self.entry.loss_bound(number, gap[:, lanes], values[:, lanes])
-            if of_gadget is not None:
-                bound[lanes] = of_gadget
-        return bound
+            losses[:, lanes] = self.entry.losses(number, gap[:, lanes], values[:, lanes])
+        return losses
 
     def _by_gadget(self, lanes: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
         """What `make` says of each gadget and its blueprints, lane by lane in the order of `lanes`."""

@@ -63,7 +63,9 @@ class WayEntry:
       infoset: `[I]` the trunk's infoset that each one copies, -1 for padding.
     """
 
-    def __init__(self, forest: Forest, trunk: Trunk, player: int, tables: Sequence[WayTables], game: IntArray):
+    def __init__(
+        self, forest: Forest, trunk: Trunk, player: int, tables: Sequence[WayTables], game: IntArray
+    ):
         """Copies the way.
 
         Args:
@@ -111,19 +113,22 @@ class WayEntry:
         """See `Entry`."""
         return self.tables[number].has_decision
 
-    def loss_bound(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray | None:
+    def bound_rule(self, number: int) -> BoundRule | None:
+        """See `Entry`."""
+        return self.tables[number].bound
+
+    def losses(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray:
         """See `Entry`: the gap, and what the opponent gains by leaving its floors."""
         table = self.tables[number]
         if table.bound is None:
-            return None
+            return np.full_like(gap, np.nan)
         lanes = np.arange(values.shape[1])
         top = self._constant(table, lanes) - sum_rows(self.link, values, self.treeplex.num_sequences)
         with precision(np.float64):
             treeplex = to_device(self.treeplex, np.float64)
             bounds = (Bounds(), Bounds(floor=jax.device_put(self._floor(table, lanes))))
             free, kept = (np.asarray(sweep_up(treeplex, top, bound.best)[2]) for bound in bounds)
-        losses = np.maximum(gap + (free - kept)[: self.num_games], 0)
-        return losses.sum(axis=0) if table.bound == "sum" else losses.max(axis=0)
+        return np.maximum(gap + (free - kept)[: self.num_games], 0)
 
 
 def _copied(x: FloatArray, source: IntArray) -> FloatArray:

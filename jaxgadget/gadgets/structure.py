@@ -60,9 +60,7 @@ def build_structure(forest: Forest, player: int) -> Structure:
     """Puts a forest on the device for one resolving player."""
     with precision(np.float64):
         payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest_rounding(forest))
-        return Structure(
-            forest=forest, player=player, sides=build_bodies(forest, np.float64), payoff=payoff
-        )
+        return Structure(forest=forest, player=player, sides=build_bodies(forest, np.float64), payoff=payoff)
 
 
 def build_bodies(forest: Forest, dtype: DTypeLike) -> tuple[Side, Side]:

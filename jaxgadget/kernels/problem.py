@@ -215,8 +215,8 @@ def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> 
     """No sum of positive regrets counts as none, but 0."""
     parts = [
         Parts(
-            jnp.zeros((side.entry.num_infosets, lanes), dtype),
-            jnp.zeros((side.body.num_infosets, lanes), dtype),
+            np.zeros((side.entry.num_infosets, lanes), dtype),
+            np.zeros((side.body.num_infosets, lanes), dtype),
         )
         for side in sides
     ]

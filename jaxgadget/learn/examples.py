@@ -17,7 +17,7 @@ from jaxgadget.learn.network import NetworkValues
 from jaxgadget.learn.returns import make_simulator
 from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.value import ExactValues, ValueFunction, leaf_values
-from jaxgadget.solving.drive import check_iterations
+from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree
 
 TARGET_BYTES = 4 * 2**30

@@ -18,8 +18,8 @@ from flax import nnx
 
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.learn.encoding import Encoding
-from jaxgadget.solving.drive import precision
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.precision import precision
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
 """Batches are padded to powers of two in between."""

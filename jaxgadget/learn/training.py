@@ -28,9 +28,10 @@ from jaxgadget.learn.learner import CONSTANTS, ERROR_PAIRS, Examples, Plan, adva
 from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
-from jaxgadget.solving.drive import check_iterations, precision
+from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.digest import digest
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 PARTS = 50

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.drive import MOST_ITERATIONS, check_iterations
+from jaxgadget.solving.options import MOST_ITERATIONS, check_iterations
 from jaxgadget.tree.history import HistoryTree
 
 FORMS = (

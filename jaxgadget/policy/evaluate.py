@@ -16,6 +16,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels import response
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import average
 from jaxgadget.kernels.payoff import build_payoff, terminal_payoff
 from jaxgadget.kernels.problem import (
@@ -29,9 +30,11 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.policy.policy import Policy, check_policy
-from jaxgadget.solving.drive import check_iterations, drive, precision
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import SolveOptions, check_iterations
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes, sequence_form, whole_treeplexes
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 VALUE_TOLERANCE = 1e-6
@@ -246,18 +249,25 @@ def game_value(
 def _bracket(
     tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
 ) -> tuple[float, float]:
-    problem = whole_problem(tree, 1, np.float64)
+    game = Batch.of(whole_problem(tree, 1, np.float64), "game value")
+    options = SolveOptions(rule=RULES["pcfr+"], dtype=np.dtype(np.float64))
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
-        with precision(np.float64):
-            state = drive(problem, RULES["pcfr+"], iterations=done, state=state)
-            first, second = (part.body for part in average(problem, state))
-        values = evaluate_policy(to_policy(tree, whole_treeplexes(tree), (first, second), ("value",)))
+        solved = solve(game, dataclasses.replace(options, iterations=done), average_bodies, state=state)
+        state = solved.state
+        values = evaluate_policy(to_policy(tree, whole_treeplexes(tree), solved.outcome, ("value",)))
         second_gets, first_gets = values.best_response_values[:, 0].tolist()
         low, high = max(low, -second_gets), min(high, first_gets)
         report(done)
     return low, high
+
+
+def average_bodies(ended: Finished) -> tuple[jax.Array, jax.Array]:
+    """Both players' average strategies `[Q, lanes]` of a finished solve, in its precision."""
+    with precision(ended.problem.dtype):
+        first, second = (parts.body for parts in average(ended.problem, ended.state))
+    return first, second
 
 
 def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | None = None) -> FloatArray:

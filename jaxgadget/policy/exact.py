@@ -11,7 +11,7 @@ from jaxgadget.kernels.problem import fixed_entry
 from jaxgadget.policy.evaluate import to_policy
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.drive import check_time
+from jaxgadget.solving.options import check_time
 from jaxgadget.solving.program import Decisions, Program, solve_program
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form

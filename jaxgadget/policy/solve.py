@@ -11,22 +11,22 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray
-from jaxgadget.kernels.cfr import State, average
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import Bounds, Rule, find_rule
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.policy.evaluate import evaluate_policy, to_parts, to_policy, whole_problem
+from jaxgadget.policy.evaluate import average_bodies, evaluate_policy, to_parts, to_policy, whole_problem
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.drive import check_dtype, check_iterations, check_time, drive, precision
+from jaxgadget.solving.driver import Solved
+from jaxgadget.solving.driver import solve as solve_batch
+from jaxgadget.solving.options import LP, SolveOptions, check_iterations, make_options
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-
-LP = "lp"
-"""The algorithm that is none of CFR's."""
 
 _evaluate = jax.jit(evaluate)
 
@@ -111,39 +111,25 @@ def solve(
     check_tree(tree)
     watch = Stopwatch()
     least = None if floors is None else check_floors(tree, floors)
-    if algorithm == LP:
-        return _solve_exactly(tree, least, (target_gap, checkpoint), check_time(time_limit), watch)
-    rule, precise = find_rule(algorithm, besides=(LP,)), check_dtype(dtype)
-    check_iterations(iterations)
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        check_every=check_every,
+        dtype=dtype,
+        checkpoint=checkpoint,
+        time_limit=time_limit,
+    )
+    if options.rule is None:
+        with watch.phase("run"):
+            exact = solve_exactly(tree, floors=least, time_limit=options.time_limit)
+        return _certified(exact.policy, least, LP, exact.iterations, watch)
     with watch.phase("build"):
-        problem = _floored(tree, whole_problem(tree, 1, precise), least)
-    with watch.phase("run"), precision(precise), progress_bar("solving", iterations, progress) as report:
-        state = drive(
-            problem,
-            rule,
-            iterations=iterations,
-            target_gap=target_gap,
-            check_every=check_every,
-            checkpoint=checkpoint,
-            report=report,
-        )
-        policy = _policy(tree, problem, state, rule)
-    return _certified(policy, least, rule.name, int(state.iteration), watch, target_gap)
-
-
-def _solve_exactly(
-    tree: HistoryTree,
-    floors: tuple[FloatArray, FloatArray] | None,
-    refused: tuple[object, object],
-    time_limit: float | None,
-    watch: Stopwatch,
-) -> Solution:
-    for name, value in zip(("target_gap", "checkpoint"), refused, strict=True):
-        if value is not None:
-            raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
-    with watch.phase("run"):
-        found = solve_exactly(tree, floors=floors, time_limit=time_limit)
-    return _certified(found.policy, floors, LP, found.iterations, watch)
+        problem = _floored(tree, whole_problem(tree, 1, options.dtype), least)
+    with watch.phase("run"), progress_bar("solving", iterations, progress) as report:
+        solved = solve_batch(Batch.of(problem), options, average_bodies, report=report)
+        policy = _policy(tree, solved, options)
+    return _certified(policy, least, options.algorithm, int(solved.iterations[0]), watch, target_gap)
 
 
 def _certified(
@@ -163,8 +149,8 @@ def _certified(
             tree = policy.tree
             problem = _floored(tree, whole_problem(tree, 1, np.float64), floors)
             with precision(np.float64):
-                found = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
-            gap = float(found.gap[0, 0])
+                evaluation = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
+            gap = float(evaluation.gap[0, 0])
     return Solution(
         policy=policy,
         value=float(values.value[0]),
@@ -211,20 +197,20 @@ def cfr_checkpoints(
     rule = find_rule(algorithm)
     if not hasattr(counts, "__iter__"):
         raise ValueError(f"counts={counts!r}: expected numbers of iterations, such as (10, 100)")
-    problem = whole_problem(tree, 1, np.float64)
-    found: dict[int, Policy] = {}
+    game = Batch.of(whole_problem(tree, 1, np.float64))
+    policies: dict[int, Policy] = {}
     state = None
     goals = sorted({check_iterations(count) for count in counts})
     if not goals:
         raise ValueError("counts=() is empty: expected at least one number of iterations")
-    with precision(np.float64), progress_bar("blueprints", goals[-1], progress) as report:
+    with progress_bar("blueprints", goals[-1], progress) as report:
         for goal in goals:
-            state = drive(problem, rule, iterations=goal, state=state, report=report)
-            found[goal] = _policy(tree, problem, state, rule)
-    return Policy.stack([found[count] for count in counts])
+            options = SolveOptions(rule=rule, iterations=goal, dtype=np.dtype(np.float64))
+            solved = solve_batch(game, options, average_bodies, state=state, report=report)
+            state, policies[goal] = solved.state, _policy(tree, solved, options)
+    return Policy.stack([policies[count] for count in counts])
 
 
-def _policy(tree: HistoryTree, problem: Problem, state: State, rule: Rule) -> Policy:
-    first, second = (part.body for part in average(problem, state))
-    label = f"{rule.name}:{int(state.iteration)}"
-    return to_policy(tree, sequence_form(tree), (first, second), (label,))
+def _policy(tree: HistoryTree, solved: Solved, options: SolveOptions) -> Policy:
+    label = f"{options.algorithm}:{int(solved.iterations[0])}"
+    return to_policy(tree, sequence_form(tree), solved.outcome, (label,))

@@ -18,21 +18,23 @@ from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
-from jaxgadget.gadgets.kinds import Resolving
 from jaxgadget.gadgets.prior import NoPrior
+from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.games.game import FloatArray
-from jaxgadget.kernels.cfr import start
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.policy.evaluate import check_player, normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
 from jaxgadget.solving.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
-from jaxgadget.solving.drive import check_dtype, check_iterations, drive, precision
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import check_iterations, make_options
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.trunk import Trunk, build_trunk
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 
@@ -189,20 +191,25 @@ def cfr_d(
     Raises:
       ValueError: for an unknown or crossing cut, a number out of range, another solve's checkpoint.
     """
-    rule, below = find_rule(algorithm), find_rule(subgame_algorithm, "subgame_algorithm")
-    precise = check_dtype(dtype)
-    check_iterations(iterations)
+    below = find_rule(subgame_algorithm, "subgame_algorithm")
+    options = make_options(
+        algorithm=algorithm, iterations=iterations, dtype=dtype, checkpoint=checkpoint, exact=False
+    )
+    rule = options.rule
+    assert rule is not None
     counts = _counts(subgame_iterations)
     watch = Stopwatch()
-    with watch.phase("build"), precision(precise):
+    with watch.phase("build"), precision(options.dtype):
         forest = build_forest(tree, where, padded=False)
         trunk = build_trunk(forest)
-        problem = trunk_problem(forest, trunk, iterations=counts, rule=below, weighting=rule, dtype=precise)
-    with watch.phase("run"), precision(precise), progress_bar("CFR-D", iterations, progress) as report:
-        state = start(problem, no_values(problem))
-        state = drive(problem, rule, iterations=iterations, checkpoint=checkpoint, state=state, report=report)
-        solved = conclude_trunk(problem, state)
-        found: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved)
+        numbers = {"iterations": counts, "rule": below, "weighting": rule, "dtype": options.dtype}
+        problem = trunk_problem(forest, trunk, **numbers)
+        game = Batch.of(problem, "cfr-d", no_values(problem))
+    with watch.phase("run"), progress_bar("CFR-D", iterations, progress) as report:
+        solved = solve(game, options, _finish, report=report)
+    found: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved.outcome)
+    state = solved.state
+    assert state is not None
     return Decomposition(
         trunk=_policy(tree, trunk, found, tuple(f"cfr-d:{iterations}:{count}" for count in counts)),
         values=(np.asarray(found.values[0]), np.asarray(found.values[1])),
@@ -215,6 +222,11 @@ def cfr_d(
         num_values=sum(leaf.size // (leaf.shape or (1,))[-1] for leaf in jax.tree.leaves(state)),
         seconds=watch.seconds,
     )
+
+
+def _finish(ended: Finished) -> TrunkSolution:
+    with precision(ended.problem.dtype):
+        return conclude_trunk(ended.problem, ended.state)
 
 
 def _counts(subgame_iterations: int | Sequence[int]) -> tuple[int, ...]:

@@ -1,32 +1,19 @@
-"""Subgames and blueprints on the device: what comes before a gadget."""
+"""A forest on the device, and what blueprints bring to it: what comes before a gadget."""
 
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Iterable, Iterator
 
-import jax
 import numpy as np
 
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import (
-    Structure,
-    blueprint_ranges,
-    blueprint_values,
-    build_structure,
-    build_trunk_structure,
-    pad_rows,
-    trunk_ranges,
-)
-from jaxgadget.games.game import FloatArray
-from jaxgadget.kernels.problem import Parts
-from jaxgadget.policy.evaluate import to_parts
+from jaxgadget.gadgets.ranges import Ranges, join_lanes
+from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
+from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.drive import precision
-from jaxgadget.solving.forest import join_ranges
 from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.tree.trunk import Trunk, build_trunk
 
 
@@ -35,31 +22,36 @@ class Prepared:
     """What comes before a gadget, in float64.
 
     Attributes:
-      forest: the subgames.
-      trunk: what lies above them, if a gadget needs it.
       structure: the forest on the device.
+      trunk: what lies above the subgames, if a gadget needs it.
       blueprint: the blueprints, a lane each.
       ranges: what they bring.
     """
 
-    forest: Forest
-    trunk: Trunk | None
     structure: Structure
+    trunk: Trunk | None
     blueprint: Policy
     ranges: Ranges
 
-    @functools.cached_property
-    def strategy(self) -> tuple[Parts, Parts]:
-        """Both players' blueprints below the cut, `[Q, lanes]`."""
-        with precision(np.float64):
-            return to_parts(self.forest.form, self.blueprint, np.float64)
+    @property
+    def forest(self) -> Forest:
+        """The subgames."""
+        return self.structure.forest
 
     @property
-    def rows(self) -> FloatArray:
-        """The resolving player's, `[Q, lanes]`, on the host."""
-        player = self.structure.player
-        sequence = self.forest.form.action_sequences(player)
-        return np.where(sequence[:, None] >= 0, self.blueprint.probabilities[player][sequence - 1], 0)
+    def player(self) -> int:
+        """Who re-solves."""
+        return self.structure.player
+
+    def rows(self, player: int) -> FloatArray:
+        """`[Q, lanes]` a player's blueprints below the cut."""
+        return body_rows(self.forest.form, self.blueprint, player)
+
+
+def body_rows(form: Treeplexes, policy: Policy, player: int) -> FloatArray:
+    """`[Q, lanes]` a player's policies as strategies of its treeplex, 0 for padding."""
+    sequence = form.action_sequences(player)
+    return np.where(sequence[:, None] >= 0, policy.probabilities[player][sequence - 1], 0)
 
 
 def prepare(
@@ -68,36 +60,33 @@ def prepare(
     blueprint: Policy,
     gadgets: Iterable[Gadget] = (),
     *,
+    root: IntArray | None = None,
     at_once: int | None = None,
 ) -> Prepared:
-    """Puts a forest and blueprints on the device.
+    """Puts a forest on the device and finds what blueprints bring to it.
 
     Args:
       forest: the subgames.
       player: who re-solves.
       blueprint: profiles of the forest's game, a lane each.
       gadgets: what is asked for; they say what they need.
+      root: `[R]` the number of each of the opponent's roots in arrays of the gadgets; by default 0, 1, ….
       at_once: for how many blueprints ranges are computed at a time; by default all.
     """
     needs = frozenset[str]().union(*(gadget.needs for gadget in gadgets))
     trunk = build_trunk(forest) if "trunk" in needs else None
-    with precision(np.float64):
-        structure = build_structure(forest, player, np.float64)
-        above = None if trunk is None else build_trunk_structure(trunk, forest, player, np.float64)
-        found: list[Ranges] = []
-        for some in _in_turn(blueprint, at_once or blueprint.num_lanes):
-            strategy, reach = to_parts(forest.form, some, np.float64), _root_reach(forest, some)
-            ranges = blueprint_ranges(structure, strategy, reach)
-            if "played" in needs:
-                ranges = dataclasses.replace(ranges, played=blueprint_values(structure, strategy, reach))
-            if above is not None and trunk is not None:
-                own = some.reach(player)[trunk.sequences(player)]
-                theirs = some.probabilities[1 - player][trunk.form.action_sequences(1 - player) - 1]
-                way = trunk_ranges(above, jax.device_put(own), jax.device_put(theirs))
-                ranges = dataclasses.replace(ranges, trunk=way)
-            found.append(ranges)
-        joined = join_ranges(found, blueprint.num_lanes)
-    return Prepared(forest, trunk, structure, blueprint, joined)
+    structure, other = build_structure(forest, player), 1 - player
+    parts: list[Ranges] = []
+    for profiles in _in_turn(blueprint, at_once or blueprint.num_lanes):
+        strategy = body_rows(forest.form, profiles, 0), body_rows(forest.form, profiles, 1)
+        first, second = (profiles.reach(p)[forest.roots[p].sequence] for p in (0, 1))
+        ranges = find_ranges(structure, strategy, (first, second), played="played" in needs)
+        if trunk is not None:
+            own = profiles.reach(player)[trunk.sequences(player)]
+            theirs = profiles.probabilities[other][trunk.form.action_sequences(other) - 1]
+            ranges = dataclasses.replace(ranges, trunk=trunk_ranges(trunk, player, own, theirs))
+        parts.append(ranges if root is None else dataclasses.replace(ranges, root=root))
+    return Prepared(structure, trunk, blueprint, join_lanes(parts, blueprint.num_lanes))
 
 
 def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:
@@ -109,12 +98,3 @@ def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:
         lanes = np.minimum(np.arange(begin, begin + count), policy.num_lanes - 1)
         first, second = (rows[:, lanes] for rows in policy.probabilities)
         yield Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes.tolist()))
-
-
-def _root_reach(forest: Forest, blueprint: Policy) -> tuple[jax.Array, jax.Array]:
-    """Both players' own reach of their roots, `[R, lanes]`, 0 for padding."""
-    first, second = (
-        pad_rows(blueprint.reach(p)[forest.roots[p].sequence], forest.form.treeplex[p].num_roots, 0)
-        for p in (0, 1)
-    )
-    return jax.device_put(first), jax.device_put(second)

@@ -17,25 +17,18 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget
-from jaxgadget.gadgets.kinds import MaxMargin, Resolving, Unsafe
+from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, prior_name
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
+from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.games.game import BoolArray, FloatArray
-from jaxgadget.kernels.regret import Rule, find_rule
-from jaxgadget.policy.evaluate import (
-    check_player,
-    check_value,
-    exploitability,
-    game_value,
-    nash_conv,
-)
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, check_policy
-from jaxgadget.policy.solve import LP
-from jaxgadget.refining.batch import Batch, Settings, prior_name
-from jaxgadget.solving.devices import Device, find_place
-from jaxgadget.solving.drive import check_dtype, check_limits, check_time
-from jaxgadget.solving.memory import Plan, check_memory
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.solving.devices import Device
+from jaxgadget.solving.memory import Plan
+from jaxgadget.solving.options import LP, make_options
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
@@ -71,7 +64,7 @@ class Refinement:
       gadget_value: `[S, lanes]` what the refined strategy guarantees in each gadget game. An optimal
         continuation is one game for all subgames: row 0, the others are NaN.
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
-      live: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
+      has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
@@ -91,7 +84,7 @@ class Refinement:
     exploitability_bound: FloatArray
     gadget_value: FloatArray
     gap: FloatArray
-    live: BoolArray
+    has_decision: BoolArray
     epsilon: FloatArray
     game_value: tuple[float, float]
     algorithm: str
@@ -114,7 +107,7 @@ class Refinement:
         """How far the solve got, and what to do about it, in a sentence."""
         worst = float(np.nanmax(self.gap, initial=0.0))
         share = worst / self.forest.tree.payoff_range
-        left = int((~self.live).sum())
+        left = int((~self.has_decision).sum())
         skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
         advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
         if self.target_gap is not None and worst > self.target_gap:
@@ -209,47 +202,62 @@ def refine(
     profiles = stack_blueprints(blueprint).on(tree)
     check_player(player)
     check_value(value, tree)
-    limits = (iterations, target_gap, check_every)
-    settings = make_settings(algorithm, limits, dtype, checkpoint, time_limit, memory_limit, devices)
-    asked, watch = list_gadgets(gadgets, settings.rule is None), Stopwatch()
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        check_every=check_every,
+        dtype=dtype,
+        checkpoint=checkpoint,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        devices=devices,
+    )
+    asked, watch = list_gadgets(gadgets, options.rule is None), Stopwatch()
     with watch.phase("build"):
-        spot = cut(tree, where)
-        forest = build_forest(tree, spot if infostate is None else spot.only(infostate), padded=padded)
-    return solve_batch(Batch(forest, player, profiles, asked, settings, watch), value, progress)
+        below = cut(tree, where)
+        forest = build_forest(tree, below if infostate is None else below.only(infostate), padded=padded)
+    return refine_forest(GadgetTask(forest, player, profiles, asked, options), value, watch, progress)
 
 
-def solve_batch(batch: Batch, value: tuple[float, float] | None, progress: bool | None) -> Refinement:
-    """Solves everything and measures it in the full game, whose value is bracketed if it is not given."""
-    batch.solve_all(progress)
-    with batch.watch.phase("run"):
-        tree, exact = batch.forest.tree, batch.settings.rule is None
-        return _collect(batch, find_value(tree, exact, progress) if value is None else value)
+def refine_forest(
+    task: GadgetTask, value: tuple[float, float] | None, watch: Stopwatch, progress: bool | None
+) -> Refinement:
+    """Solves a task and measures what came out in the full game.
 
-
-def _collect(batch: Batch, value: tuple[float, float]) -> Refinement:
-    """Splices the strategies into the blueprints and evaluates them in the full game."""
-    lanes, gadgets, player, blueprint = batch.lanes, batch.gadgets, batch.player, batch.blueprint
-    policy = batch.policy()
-    exploited = np.tile(exploitability(blueprint, player, value=value), len(gadgets))
+    Args:
+      task: forest, blueprints, gadgets and options, checked.
+      value: bracket of player 0's value of the game, found if it is not given.
+      watch: is told where the time goes.
+      progress: see `refine`.
+    """
+    solutions = solve_gadgets(task, watch, progress)
+    with watch.phase("run"):
+        tree, player = task.forest.tree, task.player
+        bracket = find_value(tree, task.options.rule is None, progress) if value is None else value
+        policy = solutions.policy(task)
+        before = exploitability(task.blueprint, player, value=bracket)
+        blueprint_exploitability = np.tile(before, len(task.gadgets))
+        refined_exploitability = exploitability(policy, player, value=bracket)
     return Refinement(
-        forest=batch.forest,
+        forest=task.forest,
         player=player,
-        blueprint=blueprint,
-        gadgets=gadgets,
+        blueprint=task.blueprint,
+        gadgets=task.gadgets,
         policy=policy,
-        blueprint_exploitability=exploited,
-        refined_exploitability=exploitability(policy, player, value=value),
-        exploitability_bound=exploited + np.concatenate([lane.bound for lane in lanes]),
-        gadget_value=np.concatenate([lane.value for lane in lanes], axis=1),
-        gap=np.concatenate([lane.gap for lane in lanes], axis=1),
-        live=np.concatenate([lane.live for lane in lanes], axis=1),
-        epsilon=np.concatenate([lane.epsilon for lane in lanes]),
-        game_value=value,
-        algorithm=batch.settings.algorithm,
-        iterations=np.concatenate([lane.iterations for lane in lanes]),
-        target_gap=batch.settings.target_gap,
-        seconds=batch.watch.seconds,
-        plans=tuple(batch.plans),
+        blueprint_exploitability=blueprint_exploitability,
+        refined_exploitability=refined_exploitability,
+        exploitability_bound=blueprint_exploitability + solutions.loss_bound,
+        gadget_value=solutions.value,
+        gap=solutions.gap,
+        has_decision=solutions.has_decision,
+        epsilon=solutions.epsilon,
+        game_value=bracket,
+        algorithm=task.options.algorithm,
+        iterations=solutions.iterations,
+        target_gap=task.options.target_gap,
+        seconds=watch.seconds,
+        plans=tuple(solutions.plans),
     )
 
 
@@ -263,41 +271,9 @@ def stack_blueprints(blueprint: Policy | Sequence[Policy]) -> Policy:
 def find_value(tree: HistoryTree, exact: bool, progress: bool | None) -> tuple[float, float]:
     """The bracket of player 0's value; by a linear program if that is asked for and the game is small."""
     if exact and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
-        found = solve_exactly(tree)
-        return found.value, found.value + found.gap
+        solution = solve_exactly(tree)
+        return solution.value, solution.value + solution.gap
     return game_value(tree, progress=progress)
-
-
-def make_settings(
-    algorithm: str | Rule,
-    limits: tuple[int, float | None, int],
-    dtype: DTypeLike,
-    checkpoint: str | os.PathLike[str] | None,
-    time_limit: float | None,
-    memory_limit: int | None,
-    devices: Sequence[Device] | None,
-) -> Settings:
-    """Checks what does not depend on the game; see `refine`."""
-    check_limits(*limits)
-    return Settings(
-        _find_rule(algorithm, limits[1], checkpoint),
-        check_dtype(dtype),
-        *limits,
-        checkpoint,
-        check_time(time_limit),
-        check_memory(memory_limit),
-        find_place(devices),
-    )
-
-
-def _find_rule(algorithm: str | Rule, target_gap: object, checkpoint: object) -> Rule | None:
-    """The rule, or None for linear programs, which neither stop early nor keep checkpoints."""
-    if algorithm != LP:
-        return find_rule(algorithm, besides=(LP,))
-    for name, value in (("target_gap", target_gap), ("checkpoint", checkpoint)):
-        if value is not None:
-            raise ValueError(f"{name}={value!r} with algorithm='lp': linear programs have none; leave it out")
-    return None
 
 
 def list_gadgets(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
@@ -305,19 +281,19 @@ def list_gadgets(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tupl
     if gadgets is None:
         return default_gadgets()
     if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):
-        several = tuple(gadgets)
+        asked = tuple(gadgets)
     else:
-        several: tuple[Any, ...] = (gadgets,)
-    for gadget in several:
-        if isinstance(gadget, type) or not hasattr(gadget, "layout"):
+        asked: tuple[Any, ...] = (gadgets,)
+    for gadget in asked:
+        if isinstance(gadget, type) or not hasattr(gadget, "tables"):
             raise ValueError(
                 f"gadgets: {gadget!r} is no gadget; expected Unsafe(), Resolving(), MaxMargin(), …"
             )
         if gadget.epsilon == AUTO and not exact:
             raise ValueError(f"epsilon='auto' for {gadget.name}: CFR takes a number; expected algorithm='lp'")
-    if not several:
+    if not asked:
         raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
-    return several
+    return asked
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -378,13 +354,13 @@ def refine_both(
     """
     if "player" in options:
         raise ValueError("player: both players re-solve; use refine for one of them")
-    found: list[Refinement] = []
+    refinements: list[Refinement] = []
     for player in (0, 1):
         folder = None if checkpoint is None else pathlib.Path(checkpoint) / f"player{player}"
-        one = refine(tree, where, blueprint, gadgets, player=player, checkpoint=folder, **options)
-        options["value"] = one.game_value
-        found.append(one)
-    first, second = found
+        refinement = refine(tree, where, blueprint, gadgets, player=player, checkpoint=folder, **options)
+        options["value"] = refinement.game_value
+        refinements.append(refinement)
+    first, second = refinements
     halves = first.policy.probabilities[0], second.policy.probabilities[1]
     policy = Policy(tree, halves, first.policy.labels)
     before = np.tile(nash_conv(first.blueprint), len(first.gadgets))

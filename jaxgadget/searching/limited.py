@@ -15,18 +15,18 @@ import numpy as np
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.batch import Settings, describe, prior_name
 from jaxgadget.refining.refine import list_gadgets, make_settings, stack_blueprints
 from jaxgadget.searching.lookahead import Lookahead, build_lookahead, limit_by_depth
 from jaxgadget.searching.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, check_entries, leaf_values
 from jaxgadget.solving.devices import Device
-from jaxgadget.solving.drive import Report
+from jaxgadget.solving.driver import Report
+from jaxgadget.solving.options import Settings
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.progress import progress_bar

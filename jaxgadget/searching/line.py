@@ -14,12 +14,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxgadget.gadgets.entries import Unsafe
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.two_level import Unsafe
 from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.batch import Settings
 from jaxgadget.searching.limited import spread
 from jaxgadget.searching.lookahead import (
     Lookahead,
@@ -30,7 +29,8 @@ from jaxgadget.searching.lookahead import (
 )
 from jaxgadget.searching.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
 from jaxgadget.searching.value import ValueFunction, leaf_values
-from jaxgadget.solving.drive import Report
+from jaxgadget.solving.driver import Report
+from jaxgadget.solving.options import Settings
 from jaxgadget.tree.cut import Cut, cut_at, kept_subgames
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.compilation import drop_programs

@@ -17,12 +17,11 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.gadget import Gadget, prior_name
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.batch import prior_name
 from jaxgadget.refining.refine import list_gadgets, stack_blueprints
 from jaxgadget.searching.limited import check_depth, search_settings, values_for
 from jaxgadget.searching.line import Line, Visits, decisions

@@ -18,7 +18,7 @@ from jaxgadget.policy.evaluate import best_response, normalise_rows
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.policy.solve import cfr_checkpoints
 from jaxgadget.searching.value import check_entries
-from jaxgadget.solving.drive import MOST_ITERATIONS
+from jaxgadget.solving.options import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree, check_whole
 
 SIZE = 10

@@ -31,7 +31,7 @@ from jaxgadget.solving.decomposition import (
     played_values,
     trunk_problem,
 )
-from jaxgadget.solving.drive import check_iterations
+from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Roots, build_forest, find_roots
 from jaxgadget.tree.history import HistoryTree

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.joint import group_gadgets, join
+from jaxgadget.gadgets.games import group_gadgets
+from jaxgadget.gadgets.joint import join
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure, blueprint_ranges, build_structure, pad_rows
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
@@ -23,13 +24,14 @@ from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts
 from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.batch import Settings
 from jaxgadget.searching.lookahead import Lookahead
 from jaxgadget.solving.chunks import Loop, solve_chunks
-from jaxgadget.solving.drive import Report, precision
+from jaxgadget.solving.driver import Report
 from jaxgadget.solving.forest import GadgetGames, KindLanes, build_kind, conclude, with_lanes
 from jaxgadget.solving.memory import plan_solve
+from jaxgadget.solving.options import Settings
 from jaxgadget.tree.forest import Forest
+from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -32,11 +32,13 @@ from jaxgadget.searching.ranged import (
 )
 from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.decomposition import RootSums
-from jaxgadget.solving.drive import check_dtype, check_iterations, drive, precision
+from jaxgadget.solving.driver import drive
+from jaxgadget.solving.options import check_dtype, check_iterations
 from jaxgadget.tree.cut import Cut, CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 

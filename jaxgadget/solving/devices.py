@@ -16,10 +16,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import Mesh, NamedSharding, PartitionSpec, Sharding
-
-from jaxgadget.kernels.cfr import State
-from jaxgadget.kernels.problem import Problem
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 AXIS = "lanes"
 
@@ -95,15 +92,3 @@ def find_place(devices: Sequence[Device] | None = None) -> Place:
             "so every process solves its own blueprints"
         )
     return HOME if several == HOME.devices else Place(several)
-
-
-def beside(problem: Problem, state: State) -> State:
-    """Puts a state where its problem is."""
-    there = problem.terms[0].scale
-    return Place(tuple(_devices(there.sharding))).by_lane(state) if there.committed else state
-
-
-def _devices(sharding: Sharding) -> Sequence[Device]:
-    if isinstance(sharding, NamedSharding) and isinstance(sharding.mesh, Mesh):
-        return sharding.mesh.devices.flatten().tolist()
-    return list(sharding.device_set)

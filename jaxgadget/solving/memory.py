@@ -1,8 +1,7 @@
-"""What a solve takes, known before it starts: bytes, chunks of lanes, workers, devices.
+"""What a solve takes on a device, planned before anything is allocated: chunks of lanes, workers, devices.
 
-Shapes say how large arguments and states are; what the compiled loop needs besides is a multiple of
-the arrays over sequences, measured once for all games (`LOOP_ARRAYS`). On a CPU a chunk of lanes
-also keeps what an iteration touches in the cache, and cores take a chunk each.
+One model counts what the games hold and multiplies what XLA adds, as measured; the driver checks it against what the
+compiled loop says (`fits_compiled`).
 """
 
 from __future__ import annotations
@@ -15,13 +14,14 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.kernels.cfr import start
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.payoff import payoff_bytes
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.solving.devices import HOME, Place
-from jaxgadget.solving.drive import precision
-from jaxgadget.solving.forest import KindLanes, games_shape, with_lanes
 from jaxgadget.tree.forest import Forest
+
+STATE_ARRAYS = 4.0
+"""What a state holds, in arrays `[S_0 + S_1, lanes]`: strategies, plans, regrets and sums of plans."""
 
 LOOP_ARRAYS = 1.8
 """Temporaries of the loop, in arrays `[S_0 + S_1, lanes]`: XLA's memory analysis says 1.3 to 2.6."""
@@ -143,16 +143,6 @@ def megabytes(count: int) -> str:
     return f"{count / unit:.3g} {name}"
 
 
-def check_memory(memory_limit: object) -> int | None:
-    """None or a positive whole number of bytes; ValueError otherwise."""
-    if memory_limit is None:
-        return None
-    count = int(memory_limit) if isinstance(memory_limit, int | np.integer) else 0
-    if isinstance(memory_limit, bool) or count <= 0:
-        raise ValueError(f"memory_limit={memory_limit!r}: expected a positive whole number of bytes")
-    return count
-
-
 def find_memory(place: Place, ours: int = 0) -> int | None:
     """Bytes that a solve may take on each device; None if nobody knows.
 
@@ -199,55 +189,67 @@ def num_bytes(tree: Any) -> int:
 
 
 def loop_size(problem: Problem) -> Size:
-    """What the compiled loop `cfr.run` takes: arguments, results, temporaries.
+    """What the compiled loop takes: arguments, results, temporaries.
 
     Args:
       problem: the games, or their shapes, in the precision of the solve.
     """
-    with precision(problem.dtype):
-        state = num_bytes(start.eval_shape(problem))
-    by_lane = num_bytes((problem.terms, problem.regret_tolerance))
+    itemsize = np.dtype(problem.dtype).itemsize
+    sequences = _num_sequences(problem)
+    by_lane = num_bytes((problem.terms, problem.regret_tolerance)) / problem.num_lanes
     shared_payoff, lane_payoff = problem.payoff.num_bytes()
-    fixed = num_bytes(problem.sides) + shared_payoff
-    temporary = LOOP_ARRAYS * _sequences(problem) * np.dtype(problem.dtype).itemsize
-    return Size(fixed, round((by_lane + state) / problem.num_lanes + lane_payoff + temporary))
+    temporary = (STATE_ARRAYS + LOOP_ARRAYS) * sequences * itemsize
+    return Size(num_bytes(problem.sides) + shared_payoff, round(by_lane + lane_payoff + temporary))
 
 
-def _sequences(problem: Problem) -> int:
+def _num_sequences(problem: Problem) -> int:
     return sum(part.num_sequences for side in problem.sides for part in (side.entry, side.body))
 
 
-def solve_size(lanes: KindLanes, dtype: DTypeLike) -> tuple[Size, Size]:
-    """What the games of one kind take: their loop, and everything until they are certified."""
-    with precision(np.float64):
-        games = games_shape(lanes, 1)
-    loop = loop_size(jax.tree.map(lambda x: _in_precision(x, dtype), games.problem))
-    numbers: list[Any] = [
-        games.problem.terms,
-        games.problem.regret_tolerance,
-        games.live,
-        games.mistakes,
-        games.epsilon,
-    ]
-    with_lanes(games.ranges, numbers.append)
-    _, lane_payoff = games.problem.payoff.num_bytes()  # in float64 beside the solve's own
-    final = round(FINAL_ARRAYS * 8 * _sequences(games.problem))
-    return loop, Size(loop.fixed, num_bytes(numbers) + lane_payoff + max(loop.lane, final))
+def batch_size(batch: Batch, dtype: DTypeLike) -> tuple[Size, Size]:
+    """What chunks of a batch take: their loop, and everything until they are certified."""
+    problem = problem_shape(batch, 1, dtype)
+    loop = loop_size(problem)
+    exact = num_bytes(jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, np.float64), problem.terms))
+    _, lane_payoff = batch.payoff.num_bytes()
+    final = round(FINAL_ARRAYS * 8 * _num_sequences(problem))
+    return loop, Size(loop.fixed, exact + lane_payoff + max(loop.lane, final))
 
 
-def _in_precision(shape: Any, dtype: DTypeLike) -> jax.ShapeDtypeStruct:
-    floating = np.issubdtype(shape.dtype, np.floating)
-    return jax.ShapeDtypeStruct(shape.shape, dtype if floating else shape.dtype)
+def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
+    """Shapes and dtypes of `count` lanes of a batch; nothing is computed but one lane's numbers."""
+
+    def shape(x: Any) -> jax.ShapeDtypeStruct:
+        floating = np.issubdtype(x.dtype, np.floating)
+        return jax.ShapeDtypeStruct(x.shape, np.dtype(dtype) if floating else x.dtype)
+
+    def with_lanes(x: Any) -> jax.ShapeDtypeStruct:
+        return jax.ShapeDtypeStruct((*x.shape[:-1], count), shape(x).dtype)
+
+    one = batch.problem(np.zeros(1, np.int64))
+    return Problem(
+        order=batch.order,
+        sides=jax.tree.map(shape, batch.sides),
+        terms=jax.tree.map(with_lanes, one.terms),
+        payoff=jax.tree.map(shape, one.payoff),
+        regret_tolerance=jax.tree.map(with_lanes, one.regret_tolerance),
+    )
 
 
-def plan_solve(
-    lanes: KindLanes, dtype: DTypeLike, *, memory_limit: int | None = None, chunk: int | None = None
+def plan_batch(
+    batch: Batch,
+    dtype: DTypeLike,
+    place: Place = HOME,
+    *,
+    memory_limit: int | None = None,
+    chunk: int | None = None,
 ) -> Plan:
-    """Splits the lanes of gadgets that share an entry into chunks.
+    """Splits the lanes of a batch into chunks.
 
     Args:
-      lanes: all of them.
+      batch: all lanes.
       dtype: of the solve.
+      place: the devices.
       memory_limit: bytes that the solve may take on each device; by default what there is.
       chunk: lanes of a chunk, if an earlier part of the solve has settled that.
 
@@ -256,11 +258,10 @@ def plan_solve(
       ValueError: if there is not enough for a chunk of the size asked for, or the devices do not
         divide it.
     """
-    loop, size = solve_size(lanes, dtype)
-    shared = num_bytes((lanes.structure, lanes.sides, lanes.entry, lanes.ranges))
-    what = f"{lanes.kind.name}: {{}} lane(s) of {lanes.layout.num_games} game(s)"
-    needs = Needs(what, size, loop.lane, shared)
-    return plan_lanes(lanes.num_lanes, needs, lanes.place, memory_limit, chunk)
+    loop, size = batch_size(batch, dtype)
+    shared = num_bytes((batch.sides, batch.payoff))
+    what = f"{batch.name}: {{}} lane(s) of {batch.num_games} game(s)"
+    return plan_lanes(batch.num_lanes, Needs(what, size, loop.lane, shared), place, memory_limit, chunk)
 
 
 def plan_game(problem: Problem, lanes: int) -> Plan:
@@ -272,6 +273,26 @@ def plan_game(problem: Problem, lanes: int) -> Plan:
     """
     loop = loop_size(problem)
     return plan_lanes(lanes, Needs("the game: {} lane(s)", loop, loop.lane, 0), HOME, None, None)
+
+
+def fits_compiled(plan: Plan, loop: Any) -> Plan:
+    """The plan, with a smaller chunk if the compiled loop takes more than the model says and that is too much.
+
+    Args:
+      plan: how lanes are split, on one device.
+      loop: the loop, compiled for a chunk.
+    """
+    found = loop.memory_analysis()
+    if found is None or plan.available is None:
+        return plan
+    taken = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
+    more = taken - found.alias_size_in_bytes - plan.chunk_bytes
+    room = plan.available - plan.bytes
+    if more * plan.workers <= room:
+        return plan
+    share = plan.chunk_bytes / (plan.chunk_bytes + more)
+    chunk = max(int(plan.chunk * share), 1)
+    return dataclasses.replace(plan, chunk=chunk, workers=min(plan.workers, -(-plan.lanes // chunk)))
 
 
 class Needs(NamedTuple):

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import json
 import pathlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from jaxgadget.gadgets.alternative import ArrayValues
-from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.prior import ArrayPrior
 from jaxgadget.games.game import IntArray
-from jaxgadget.tree.cut import Cut
+from jaxgadget.tree.cut import kept_subgames
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.util.files import atomic_writer
 
@@ -24,68 +19,20 @@ PARTS_FILE = "parts.json"
 """In a folder of checkpoints: where the parts of the forest begin, if there are several."""
 
 
-def separable(gadgets: Sequence[Gadget]) -> bool:
-    """Whether each subgame can be solved without the others: the trunk's gadgets look at them all."""
-    return not any("trunk" in gadget.needs for gadget in gadgets)
-
-
-def has_array(gadget: Gadget) -> bool:
-    """Whether a gadget has a user's numbers for the roots of the whole forest."""
-    return isinstance(gadget.prior, ArrayPrior) or isinstance(
-        getattr(gadget, "alternative", None), ArrayValues
-    )
-
-
 def take_part(forest: Forest, subgames: IntArray) -> Forest:
-    """The forest of some subgames alone, in the order given."""
+    """The forest of some subgames alone; they are numbered in ascending order."""
     if len(subgames) == forest.num_subgames:
         return forest
-    return build_forest(forest.tree, take_subgames(forest.cut, subgames), padded=forest.padded)
+    cut = forest.cut
+    roots = cut.roots[np.isin(cut.subgame, subgames)]
+    return build_forest(forest.tree, kept_subgames(forest.tree, cut.name, roots), padded=forest.padded)
 
 
-def take_subgames(cut: Cut, subgames: IntArray) -> Cut:
-    """The cut that keeps only some subgames, in the order given."""
-    number = np.full(cut.num_subgames, -1)
-    number[subgames] = np.arange(len(subgames))
-    kept = number[cut.subgame] >= 0
-    roots = cut.roots[kept]
-    if kept.all():
-        root = cut.root
-    else:
-        here = np.zeros(cut.tree.num_histories + 1, np.bool_)  # the last one is root -1
-        here[roots] = True
-        root = np.where(here[cut.root], cut.root, -1)
-    return Cut(
-        tree=cut.tree,
-        name=cut.name,
-        roots=roots,
-        subgame=number[cut.subgame[kept]],
-        root=root,
-    )
-
-
-def restrict(gadget: Gadget, whole: Forest, part: Forest, player: int) -> Gadget:
-    """The same gadget with only the rows of its arrays that belong to the part.
-
-    Args:
-      gadget: for the whole forest.
-      whole: the forest.
-      part: some of its subgames.
-      player: who re-solves.
-    """
-    if part is whole:  # a trunk's gadget has numbers for other things than roots, and is never split
-        return gadget
-    row = {state: i for i, state in enumerate(whole.roots[1 - player].infostate.tolist())}
-    rows = [row[state] for state in part.roots[1 - player].infostate.tolist()]
-    changed: Any = gadget
-    if isinstance(changed.prior, ArrayPrior):
-        values = np.asarray(changed.prior.values)[rows]
-        changed = dataclasses.replace(changed, prior=dataclasses.replace(changed.prior, values=values))
-    alternative = getattr(changed, "alternative", None)
-    if isinstance(alternative, ArrayValues):
-        array = np.asarray(alternative.array)[rows]
-        changed = dataclasses.replace(changed, alternative=dataclasses.replace(alternative, array=array))
-    return changed
+def root_numbers(part: Forest, whole: Forest, player: int) -> IntArray:
+    """`[R]` which root infostates of a player in the whole forest those of a part are."""
+    order = np.argsort(whole.roots[player].infostate)
+    place = np.searchsorted(whole.roots[player].infostate[order], part.roots[player].infostate)
+    return order[place]
 
 
 def save_parts(folder: pathlib.Path, parts: Sequence[IntArray]) -> None:
@@ -106,10 +53,10 @@ def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None
     if not path.exists():
         return None
     try:
-        found = json.loads(path.read_bytes())
-        begins = [int(begin) for begin in found["begins"]]
-        if found["format"] != PARTS_FORMAT or begins[0] != 0 or sorted(set(begins)) != begins:
-            raise ValueError(found)
+        record = json.loads(path.read_bytes())
+        begins = [int(begin) for begin in record["begins"]]
+        if record["format"] != PARTS_FORMAT or begins[0] != 0 or sorted(set(begins)) != begins:
+            raise ValueError(record)
     except Exception as error:
         raise ValueError(
             f"checkpoint {str(path)!r} cannot be read: {type(error).__name__}; delete it to start again"

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.joint import group_gadgets
+from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.games.game import Game
 from jaxgadget.games.registry import load
@@ -22,10 +22,9 @@ from jaxgadget.games.stepwise import Rules
 from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
 from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
-from jaxgadget.policy.solve import LP
-from jaxgadget.refining.batch import Settings
 from jaxgadget.refining.refine import list_gadgets, make_settings
 from jaxgadget.solving.memory import suggest_chunk, whole_memory
+from jaxgadget.solving.options import LP, Settings
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree
 

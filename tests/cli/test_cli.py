@@ -17,9 +17,8 @@ import jaxgadget
 from jaxgadget import HistoryTree, Policy, enumerate_game, load
 from jaxgadget.cli import app
 from jaxgadget.cli.options import AlgorithmName
-from jaxgadget.gadgets.alternative import ALTERNATIVES, GIFT_RULES
-from jaxgadget.gadgets.kinds import GADGETS
-from jaxgadget.gadgets.prior import PRIORS
+from jaxgadget.gadgets.alternative import GIFT_RULES
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
 from jaxgadget.kernels.regret import RULES
 
 SOLVE_KEYS = [

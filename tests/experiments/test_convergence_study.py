@@ -13,7 +13,7 @@ import pytest
 from experiments.convergence import cases, methods, study
 from jaxgadget import BlueprintPrior, Resolving, UniformPrior, refine
 from jaxgadget.kernels.regret import RULES
-from jaxgadget.solving.drive import precision
+from jaxgadget.util.precision import precision
 
 KUHN = cases.CASES["kuhn"]
 

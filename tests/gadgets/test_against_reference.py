@@ -19,7 +19,7 @@ from jaxgadget.gadgets.gadget import GADGETS
 from jaxgadget.kernels import cfr
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import RULES, Rule
-from jaxgadget.solving.drive import precision
+from jaxgadget.util.precision import precision
 from tests.kernels import grove, twins
 from tests.reference import cfr as reference
 from tests.reference import gadgets

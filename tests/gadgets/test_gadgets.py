@@ -30,18 +30,19 @@ from jaxgadget.gadgets.gadget import (
     layout,
     register,
 )
-from jaxgadget.gadgets.kinds import Full, OptimalContinuation, ReachMaxMargin, ReachResolving
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.real_way import Full, OptimalContinuation
+from jaxgadget.gadgets.two_level import ReachMaxMargin, ReachResolving
 from jaxgadget.kernels import response
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Parts, Side, Terms, follow, payoff_reach
 from jaxgadget.kernels.regret import RULES, Bounds
-from jaxgadget.solving.drive import precision
 from jaxgadget.solving.forest import Conclusion, conclude, excess
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Rounding, build_treeplex
 from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.precision import precision
 from tests.kernels import grove, twins
 from tests.reference import cuts, efg, gadgets, lp
 from tests.reference.efg import Array, Label

@@ -28,11 +28,11 @@ from jaxgadget import (
 )
 from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, gifts, with_gifts
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.refining.batch import Prepared, prepare
-from jaxgadget.solving.drive import precision
+from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving.forest import excess
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.precision import precision
 from tests.kernels import grove
 from tests.reference import efg, gadgets, lp
 from tests.reference.efg import Array, Label

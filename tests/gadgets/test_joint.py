@@ -21,8 +21,10 @@ from jaxgadget import (
     load,
     refine,
 )
-from jaxgadget.gadgets.joint import Joint, find_mode, group_gadgets, join
-from jaxgadget.gadgets.kinds import Full, OptimalContinuation, ReachMaxMargin, ReachResolving
+from jaxgadget.gadgets.games import group_gadgets
+from jaxgadget.gadgets.joint import Joint, find_mode, join
+from jaxgadget.gadgets.real_way import Full, OptimalContinuation
+from jaxgadget.gadgets.two_level import ReachMaxMargin, ReachResolving
 
 ROUNDING = 1e-12
 EPSILON = 0.05

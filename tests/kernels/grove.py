@@ -15,14 +15,15 @@ import numpy as np
 
 from jaxgadget import Policy
 from jaxgadget.gadgets.gadget import Gadget, Layout
-from jaxgadget.gadgets.kinds import OptimalContinuation, ReachResolving
+from jaxgadget.gadgets.real_way import OptimalContinuation
+from jaxgadget.gadgets.two_level import ReachResolving
 from jaxgadget.games.game import CHANCE
-from jaxgadget.refining.batch import Prepared, prepare
-from jaxgadget.solving.drive import precision
+from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving.forest import GadgetGames, build_games
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.precision import precision
 from tests.reference import cuts, efg, gadgets
 from tests.reference.efg import Array, Label, Strategy
 from tests.reference.random_games import SHAPES, History, RandomGame, Shape, Turn, random_policy

@@ -22,7 +22,6 @@ from jaxgadget.kernels.payoff import (
     terminal_payoff,
 )
 from jaxgadget.kernels.rows import UNROLLED_WIDTH, RowSums, build_row_sums
-from jaxgadget.solving.drive import precision
 from jaxgadget.tree.sequence import (
     Entries,
     Rounding,
@@ -32,6 +31,7 @@ from jaxgadget.tree.sequence import (
     sequence_form,
     whole_treeplexes,
 )
+from jaxgadget.util.precision import precision
 from tests.kernels import grove
 from tests.reference.efg import Array
 

@@ -29,10 +29,10 @@ from jaxgadget.kernels.problem import (
 from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds
 from jaxgadget.kernels.response import Evaluation, evaluate
 from jaxgadget.opponents.responses import restricted_nash_response
-from jaxgadget.solving.drive import precision
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.sequence import Treeplex, build_treeplex, sequence_form
+from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 from tests.reference.random_games import SHAPES, RandomGame
 

@@ -14,9 +14,9 @@ from jaxgadget.kernels import cfr
 from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds, Rule, find_rule, learn, match
 from jaxgadget.kernels.treeplex import Level, Treeplex, to_device
 from jaxgadget.policy.evaluate import to_policy, whole_problem
-from jaxgadget.solving.drive import precision
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import build_treeplex, rounded_size, sequence_form
+from jaxgadget.util.precision import precision
 from tests.reference import cfr as reference
 from tests.reference import efg
 from tests.reference.efg import Array

@@ -10,7 +10,7 @@ import pytest
 import jaxgadget
 from jaxgadget import MaxMargin, NoPrior, Policy, Resolving
 from jaxgadget.games.game import FloatArray
-from jaxgadget.refining.batch import prepare
+from jaxgadget.refining.prepare import prepare
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 from jaxgadget.kernels.treeplex import Treeplex, expand_infosets, reach, sum_actions, sweep_up, to_device
-from jaxgadget.solving.drive import precision
 from jaxgadget.tree import sequence
 from jaxgadget.tree.sequence import Rounding, build_treeplex, exact_size, rounded_size
+from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 
 LANES = 2

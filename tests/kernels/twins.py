@@ -15,7 +15,7 @@ import numpy as np
 from jaxgadget import ArrayPrior, BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.gadget import GADGETS, Gadget, Layout
 from jaxgadget.gadgets.prior import Prior
-from jaxgadget.refining.batch import Prepared
+from jaxgadget.refining.prepare import Prepared
 from jaxgadget.solving.forest import GadgetGames
 from jaxgadget.tree.sequence import Treeplex
 from tests.kernels import grove

@@ -32,14 +32,14 @@ from jaxgadget.gadgets.alternative import gifts
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.kernels.problem import Parts
 from jaxgadget.policy.exact import solve_exactly
-from jaxgadget.refining.batch import Prepared, prepare
+from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving import forest as on_device
-from jaxgadget.solving.drive import precision
 from jaxgadget.solving.exactly import HostGames, to_host
 from jaxgadget.solving.program import Program, solve_program
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.precision import precision
 
 Rows = Mapping[str, Mapping[str, float]]
 """Infostate → action → probability."""

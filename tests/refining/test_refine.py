@@ -20,7 +20,7 @@ import pytest
 import jaxgadget
 from jaxgadget import ArrayPrior, BlueprintPrior, MaxMargin, NoPrior, Policy, Refinement, Resolving, Unsafe
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.refining.batch import prepare
+from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.refine import default_gadgets, refine
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest

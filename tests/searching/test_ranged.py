@@ -26,9 +26,10 @@ from jaxgadget.refining.cfr_d import cfr_d
 from jaxgadget.searching.ranged import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
 from jaxgadget.searching.trunk import LimitedTrunk, solve_trunk
 from jaxgadget.searching.value import ExactValues, OwnValues
-from jaxgadget.solving.drive import drive, precision
+from jaxgadget.solving.driver import drive
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.util.precision import precision
 
 KUHN_VALUE = -1 / 18
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"

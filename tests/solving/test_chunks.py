@@ -30,8 +30,8 @@ from jaxgadget import (
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.solving import memory as planning
-from jaxgadget.solving.chunks import run_all
-from jaxgadget.solving.drive import precision
+from jaxgadget.solving.driver import run_all
+from jaxgadget.util.precision import precision
 from tests.refining.test_refine import check_equal, counted, forget, solved
 
 

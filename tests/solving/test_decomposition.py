@@ -21,10 +21,11 @@ from jaxgadget.solving.decomposition import (
     no_values,
     trunk_problem,
 )
-from jaxgadget.solving.drive import drive, precision
+from jaxgadget.solving.driver import drive
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.tree.trunk import Trunk, build_trunk
+from jaxgadget.util.precision import precision
 from tests.kernels import grove
 from tests.reference import cfr as reference
 from tests.reference import efg, lp

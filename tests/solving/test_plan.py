@@ -17,10 +17,9 @@ from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.policy.evaluate import whole_problem
-from jaxgadget.refining.batch import Prepared, prepare
+from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.drive import precision
 from jaxgadget.solving.forest import KindLanes, build_kind, games_shape, in_precision, lane_games
 from jaxgadget.solving.memory import (
     DoesNotFit,
@@ -32,6 +31,7 @@ from jaxgadget.solving.memory import (
     plan_solve,
 )
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.precision import precision
 
 WITHIN = 1.3
 

@@ -17,11 +17,11 @@ import jax, numpy as np
 from jaxgadget import BlueprintPrior, MaxMargin, NoPrior
 from jaxgadget.kernels import cfr
 from jaxgadget.solving.devices import beside, find_place
-from jaxgadget.solving.drive import precision
+from jaxgadget.util.precision import precision
 from jaxgadget.solving.forest import build_kind, in_precision, lane_games
 from jaxgadget.kernels.regret import RULES
 from tests.refining.test_refine import NUMBERS, SHAPE, CUT, blueprints, counted, small, solved
-from jaxgadget.refining.batch import prepare
+from jaxgadget.refining.prepare import prepare
 from jaxgadget.tree.forest import build_forest
 
 asked = (MaxMargin(NoPrior()), MaxMargin(BlueprintPrior(), 0.02), MaxMargin(NoPrior()))

@@ -11,9 +11,9 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.drive import precision
 from jaxgadget.solving.forest import build_kind
 from jaxgadget.solving.memory import num_bytes, solve_size, suggest_chunk, whole_memory
+from jaxgadget.util.precision import precision
 
 
 class Device:

@@ -1,0 +1,426 @@
+"""Solves the gadget games of a forest: gadgets that share an entry at once, each with every blueprint.
+
+Where not even one lane of the whole forest fits, its subgames are solved in parts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import pathlib
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.gadgets.entry import BoundRule
+from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
+from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average
+from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.policy.evaluate import normalise_rows
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.prepare import Prepared, prepare
+from jaxgadget.solving.checkpoint import load_chunk, save_chunk
+from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
+from jaxgadget.solving.memory import MANY_LANES, DoesNotFit, Plan, plan_batch, plan_ranges
+from jaxgadget.solving.options import SolveOptions
+from jaxgadget.solving.parts import load_parts, root_numbers, save_parts, take_part
+from jaxgadget.tree.forest import Forest
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.files import make_folder
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GadgetTask:
+    """What is to be solved, and how.
+
+    Attributes:
+      forest: the subgames.
+      player: who re-solves.
+      blueprint: profiles, a lane each.
+      gadgets: each takes all of them.
+      options: how.
+    """
+
+    forest: Forest
+    player: int
+    blueprint: Policy
+    gadgets: tuple[Gadget, ...]
+    options: SolveOptions
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GadgetSolutions:
+    """All gadgets of a task, solved. Lanes run over gadgets, then blueprints; S subgames.
+
+    Attributes:
+      strategy: `[actions of the tree, lanes]` of the resolving player, 0 outside the subgames.
+      value: `[S, lanes]` what it guarantees; rows of missing games are NaN.
+      gap: `[S, lanes]` NashConv of each gadget game.
+      has_decision: `[S, lanes]` False where there was nothing to solve.
+      losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
+      bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
+      epsilon: `[lanes]`.
+      iterations: `[lanes]`.
+      plans: how lanes were split, for every group of gadgets and part of the forest.
+    """
+
+    strategy: FloatArray
+    value: FloatArray
+    gap: FloatArray
+    has_decision: BoolArray
+    losses: FloatArray
+    bound_rules: list[BoundRule | None]
+    epsilon: FloatArray
+    iterations: npt.NDArray[np.int64]
+    plans: list[Plan]
+
+    @staticmethod
+    def nothing(task: GadgetTask) -> GadgetSolutions:
+        """Before any subgame is solved."""
+        lanes, subgames = len(task.gadgets) * task.blueprint.num_lanes, task.forest.num_subgames
+        actions = task.forest.tree.infosets[task.player].num_sequences - 1
+        return GadgetSolutions(
+            strategy=np.zeros((actions, lanes)),
+            value=np.full((subgames, lanes), np.nan),
+            gap=np.full((subgames, lanes), np.nan),
+            has_decision=np.zeros((subgames, lanes), np.bool_),
+            losses=np.full((subgames, lanes), np.nan),
+            bound_rules=[None] * len(task.gadgets),
+            epsilon=np.zeros(lanes),
+            iterations=np.zeros(lanes, np.int64),
+            plans=[],
+        )
+
+    @property
+    def loss_bound(self) -> FloatArray:
+        """`[lanes]` by how much exploitability may rise, NaN where no bound is known."""
+        bounds: list[FloatArray] = []
+        for rule, losses in zip(
+            self.bound_rules, np.split(self.losses, len(self.bound_rules), axis=1), strict=True
+        ):
+            known = np.where(np.isnan(losses), 0.0, losses)
+            together = known.sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
+            bounds.append(np.full_like(together, np.nan) if rule is None else together)
+        return np.concatenate(bounds)
+
+    def policy(self, task: GadgetTask) -> Policy:
+        """The blueprints with the strategies spliced in."""
+        tree, player, gadgets = task.forest.tree, task.player, task.gadgets
+        task.forest.check_disjoint()
+        before = Policy.stack([task.blueprint] * len(gadgets))
+        infosets = tree.infosets[player]
+        inside = np.isin(infosets.infoset[1:], task.forest.infosets(player))
+        rows = np.where(inside[:, None], self.strategy, before.probabilities[player])
+        rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
+        theirs = before.probabilities[1 - player]
+        labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in task.blueprint.labels)
+        return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), labels)
+
+
+class _Part(NamedTuple):
+    """Gadgets that share an entry, over some subgames, about to be solved.
+
+    Attributes:
+      prepared: the subgames.
+      subgames: their numbers in the whole forest.
+      numbers: which of all gadgets these are.
+      games: their games.
+      plan: how their lanes are split.
+      folder: of checkpoints.
+    """
+
+    prepared: Prepared
+    subgames: IntArray
+    numbers: list[int]
+    games: GadgetGames
+    plan: Plan
+    folder: pathlib.Path | None
+
+
+class _Concluded(NamedTuple):
+    """What is kept of a solve, lanes last; see `Certificate`. Everything is the resolving player's."""
+
+    strategy: Any
+    value: Any
+    gap: Any
+    below: Any
+
+
+def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> GadgetSolutions:
+    """Solves everything, by CFR or by linear programs.
+
+    Args:
+      task: what.
+      watch: is told where the time goes.
+      progress: see `refine`.
+
+    Raises:
+      ValueError: if a user's array does not fit, a checkpoint is another solve's, too little memory, overflow.
+    """
+    roots = len(task.forest.roots[1 - task.player])
+    for gadget in task.gadgets:
+        gadget.check(roots, task.blueprint.num_lanes)
+    solutions = GadgetSolutions.nothing(task)
+    if task.options.rule is None:
+        _solve_exactly(task, solutions, watch, progress)
+    else:
+        _solve_by_cfr(task, solutions, watch, progress)
+    return solutions
+
+
+def _solve_by_cfr(
+    task: GadgetTask, solutions: GadgetSolutions, watch: Stopwatch, progress: bool | None
+) -> None:
+    """Part by part of the forest, group by group of the gadgets."""
+    options = task.options
+    with watch.phase("build"):
+        if options.checkpoint is not None:
+            make_folder(options.checkpoint)
+        parts, whole = _split(task)
+    total = len(parts) * len(group_gadgets(task.gadgets))
+    solved = 0
+    with progress_bar("refining", options.iterations * total, progress) as report:
+        for subgames in parts:
+            with watch.phase("build"):
+                planned = whole if whole is not None else _plan(task, subgames, several=len(parts) > 1)
+            for part in planned:
+                before = solved * options.iterations
+                _solve_part(task, part, solutions, watch, lambda done, before=before: report(before + done))
+                solved += 1
+
+
+def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Part] | None]:
+    """The subgames in as few parts as fit, or as they were if some of this is done already.
+
+    Returns:
+      The parts' numbers of subgames; and what is planned for the only one, if there is one.
+    """
+    folder, subgames = task.options.checkpoint, np.arange(task.forest.num_subgames)
+    kept = None if folder is None else load_parts(folder, len(subgames))
+    if kept is not None:
+        return kept, None
+    try:
+        return [subgames], _plan(task, subgames, several=False)
+    except DoesNotFit:
+        parts = _halves(task, subgames)
+    if folder is not None:
+        save_parts(folder, parts)
+    return parts, None
+
+
+def _halves(task: GadgetTask, subgames: IntArray) -> list[IntArray]:
+    """Subgames that do not fit, in parts that do; gadgets that look at the trunk look at all subgames."""
+    if len(subgames) == 1 or any("trunk" in gadget.needs for gadget in task.gadgets):
+        _plan(task, subgames, several=True)  # raises, and says what is missing
+    middle = len(subgames) // 2
+    parts: list[IntArray] = []
+    for half in (subgames[:middle], subgames[middle:]):
+        try:
+            _plan(task, half, several=True)
+            parts.append(half)
+        except DoesNotFit:
+            parts += _halves(task, half)
+    return parts
+
+
+def _plan(task: GadgetTask, subgames: IntArray, *, several: bool) -> list[_Part]:
+    """Puts some subgames on the device and splits the lanes of every group of gadgets.
+
+    Args:
+      task: all of it.
+      subgames: which of them.
+      several: whether there are other parts, whose checkpoints lie beside these.
+    """
+    options, player = task.options, task.player
+    folder = options.checkpoint
+    if folder is not None and several:
+        folder /= f"subgames-{subgames[0]}-to-{subgames[-1]}"
+    forest = take_part(task.forest, subgames)
+    at_once = min(plan_ranges(forest, options.place, options.memory_limit), options.chunk or MANY_LANES)
+    prepared = prepare(
+        forest,
+        player,
+        task.blueprint,
+        task.gadgets,
+        root=root_numbers(forest, task.forest, 1 - player),
+        at_once=at_once,
+    )
+    parts: list[_Part] = []
+    for numbers in group_gadgets(task.gadgets):
+        gadgets = [task.gadgets[number] for number in numbers]
+        games = build_games(prepared.structure, prepared.ranges, gadgets, prepared.trunk)
+        batch = games.batch
+        settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
+        plan = plan_batch(
+            batch, options.dtype, options.place, memory_limit=options.memory_limit, chunk=settled
+        )
+        parts.append(_Part(prepared, subgames, numbers, games, plan, folder))
+    return parts
+
+
+def _solve_part(
+    task: GadgetTask, part: _Part, solutions: GadgetSolutions, watch: Stopwatch, report: Report
+) -> None:
+    """Solves a group of gadgets in some subgames."""
+    games, options = part.games, dataclasses.replace(task.options, checkpoint=part.folder)
+    rows = part.prepared.rows(task.player)
+    with watch.phase("run"):
+        plan = checked_plan(games.batch, options, part.plan)
+        if part.folder is not None:
+            make_folder(part.folder)
+            save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
+
+        def finish(ended: Finished) -> _Concluded:
+            kept = ended.place.by_lane(_kept(games, rows, ended.lanes))
+            return _conclude(ended.exact(), ended.state.strategy_sum, kept, player=task.player)
+
+        solved = solve(games.batch, options, finish, plan=plan, report=report)
+    solutions.plans.append(solved.plan)
+    epsilon = [gadget.epsilon for gadget in games.gadgets]
+    by_lane = np.repeat(np.array(epsilon, np.float64), task.blueprint.num_lanes)
+    where = (part.games, part.subgames, part.numbers)
+    _keep(task, where, solutions, solved.outcome, solved.iterations, by_lane)
+
+
+def _kept(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
+    """The blueprint's rows, and where a solution takes their place: in subgames that have a decision."""
+    forest, player = games.structure.forest, games.player
+    treeplex, roots = forest.form.treeplex[player], forest.roots[player]
+    subgame = np.append(roots.subgame, np.zeros(treeplex.num_roots - len(roots), np.int64))
+    of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
+    return Kept(rows[:, games.blueprint[lanes]], games.has_decision(lanes)[of_action])
+
+
+@functools.partial(jax.jit, static_argnames=("player",))
+def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, *, player: int) -> _Concluded:
+    """The resolving player's averages, completed by the blueprint, and their certificate."""
+    exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
+    return _of_player(certify_average(problem, exact, _pair(kept, player)), player)
+
+
+@functools.partial(jax.jit, static_argnames=("player",))
+def _certify(problem: Problem, played: tuple[Parts, Parts], kept: Kept, *, player: int) -> _Concluded:
+    """The certificate of strategies that come from linear programs."""
+    return _of_player(certify(problem, played, _pair(kept, player)), player)
+
+
+def _pair(kept: Kept, player: int) -> tuple[Kept | None, Kept | None]:
+    return (kept, None) if player == 0 else (None, kept)
+
+
+def _of_player(certificate: Certificate, player: int) -> _Concluded:
+    return _Concluded(
+        certificate.strategy[player],
+        certificate.guaranteed[player],
+        certificate.gap,
+        certificate.below[player],
+    )
+
+
+def _solve_exactly(
+    task: GadgetTask, solutions: GadgetSolutions, watch: Stopwatch, progress: bool | None
+) -> None:
+    """Solves all gadgets by linear programs, one after the other, with the same certificates as CFR's."""
+    from jaxgadget.solving.lp import solve_lanes
+
+    labels, player = task.blueprint.labels, task.player
+    with watch.phase("build"):
+        prepared = prepare(task.forest, player, task.blueprint, task.gadgets)
+    rows, subgames = prepared.rows(player), np.arange(task.forest.num_subgames)
+    done = itertools.count(1)
+    with progress_bar("refining", len(task.gadgets) * len(labels), progress) as report:
+        for number, gadget in enumerate(task.gadgets):
+            games_of = functools.cache(functools.partial(_exact_games, prepared, gadget, watch))
+            own = games_of(0.0 if gadget.epsilon == AUTO else None)
+            with watch.phase("run"), precision(np.float64):
+                programs = solve_lanes(
+                    lambda epsilon, games_of=games_of: games_of(epsilon).batch.problem(),
+                    np.arange(own.num_lanes),
+                    [f"{describe(gadget)} after blueprint {label!r}" for label in labels],
+                    (rows, None) if player == 0 else (None, rows),
+                    auto=gadget.epsilon == AUTO,
+                    time_limit=task.options.time_limit,
+                    report=lambda: report(next(done)),
+                )
+                kept = _kept(own, rows, np.arange(own.num_lanes))
+                concluded = _certify(own.batch.problem(), programs.played, kept, player=player)
+            epsilon = programs.epsilon
+            if not isinstance(gadget.epsilon, str):
+                epsilon = np.full(own.num_lanes, gadget.epsilon)
+            iterations = np.asarray(programs.iterations, np.int64)
+            outcome = jax.tree.map(np.asarray, concluded)
+            _keep(task, (own, subgames, [number]), solutions, outcome, iterations, epsilon)
+
+
+def _exact_games(prepared: Prepared, gadget: Any, watch: Stopwatch, epsilon: float | None) -> GadgetGames:
+    """The games of one gadget, with another ε if one is given."""
+    asked = gadget if epsilon is None else dataclasses.replace(gadget, epsilon=epsilon)
+    with watch.phase("build"):
+        return build_games(prepared.structure, prepared.ranges, [asked], prepared.trunk)
+
+
+def _keep(
+    task: GadgetTask,
+    where: tuple[GadgetGames, IntArray, list[int]],
+    solutions: GadgetSolutions,
+    concluded: _Concluded,
+    iterations: npt.NDArray[np.int64],
+    epsilon: FloatArray,
+) -> None:
+    """Checks what came out and writes it where it belongs.
+
+    Args:
+      task: all of it.
+      where: games, numbers of their subgames in the whole forest, and numbers of their gadgets.
+      solutions: of the task.
+      concluded: what came out.
+      iterations: `[lanes]` done.
+      epsilon: `[lanes]`.
+    """
+    games, subgames, numbers = where
+    count, entry, num_games = task.blueprint.num_lanes, games.entry, games.batch.num_games
+    value, gap = concluded.value[:num_games], concluded.gap[:num_games]
+    check_finite(games.gadgets, task.blueprint, subgames, value, gap, task.options.dtype)
+    lanes = np.concatenate([number * count + np.arange(count) for number in numbers])
+    sequence = games.structure.forest.form.action_sequences(task.player)
+    real = sequence >= 0
+    solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = concluded.strategy[real]
+    solved = np.ix_(subgames[:num_games], lanes)
+    solutions.value[solved] = value
+    solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
+    solutions.losses[solved] = games.losses(gap, concluded.below[: len(games.ranges.subgame)])
+    has_decision = games.has_decision(np.arange(games.num_lanes))
+    solutions.has_decision[np.ix_(subgames, lanes)] = has_decision
+    for place, number in enumerate(numbers):
+        solutions.bound_rules[number] = entry.bound_rule(place)
+    solutions.epsilon[lanes] = epsilon
+    solutions.iterations[lanes] = np.maximum(solutions.iterations[lanes], iterations)
+
+
+def check_finite(
+    gadgets: Sequence[Gadget],
+    blueprint: Policy,
+    subgames: IntArray,
+    value: FloatArray,
+    gap: FloatArray,
+    dtype: np.dtype[Any],
+) -> None:
+    """ValueError if a solve overflowed, saying which."""
+    bad = ~(np.isfinite(value) & np.isfinite(gap))
+    if bad.any():
+        subgame, lane = np.argwhere(bad)[0].tolist()
+        number, label = divmod(lane, blueprint.num_lanes)
+        remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
+        raise ValueError(
+            f"{describe(gadgets[number])} after blueprint {blueprint.labels[label]!r}: the solve of subgame "
+            f"{subgames[subgame]} overflowed in {dtype}, because the blueprint reaches it with a probability "
+            f"near 0; {remedy}"
+        )

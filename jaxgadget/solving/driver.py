@@ -1,0 +1,351 @@
+"""The one driver: everything here that regret matching solves is solved by `solve`.
+
+Lanes go in chunks that fit memory and caches, on a CPU several chunks at a time, or spread over devices. The compiled
+loop runs in parts, so that the host hears of it, looks at gaps and keeps checkpoints; results do not depend on where it is
+cut. What comes out is what `finish` makes of a chunk: usually strategies with their certificate, in float64.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import os
+import pathlib
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+import numpy.typing as npt
+from jax.typing import DTypeLike
+
+from jaxgadget.games.game import IntArray
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.cfr import State, largest_gap, run, run_to_gap, start
+from jaxgadget.kernels.problem import Problem, with_regret_tolerance
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.solving.checkpoint import fingerprint, load_checkpoint, save_checkpoint
+from jaxgadget.solving.devices import Place
+from jaxgadget.solving.memory import Plan, fits_compiled, plan_batch, problem_shape
+from jaxgadget.solving.options import SolveOptions
+from jaxgadget.util.files import check_writable
+from jaxgadget.util.precision import precision
+
+LOOK_SECONDS = 0.1
+"""How often the main thread looks at its workers."""
+
+REPORT_SECONDS = 0.5
+"""How often the host hears of a solve."""
+
+CHECKPOINT_SECONDS = 20.0
+"""How much work may be lost."""
+
+CHECKED_SHARE = 0.25
+"""Plans that take a smaller share of the memory there is are not held against the compiled loop."""
+
+Report = Callable[[int], None]
+"""Is told the number of iterations done."""
+
+Result = TypeVar("Result")
+
+
+class Stopped(Exception):
+    """Another chunk failed, or somebody pressed Ctrl-C."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Finished:
+    """A chunk of lanes whose iterations are done.
+
+    Attributes:
+      problem: its games, in the precision of the solve.
+      state: where the loop ended.
+      lanes: `[chunk]` their numbers; the last chunk is filled up with copies of the last lane.
+      place: the devices.
+      exact: makes its games in float64.
+    """
+
+    problem: Problem
+    state: State
+    lanes: IntArray
+    place: Place
+    exact: Callable[[], Problem]
+
+
+Finish = Callable[[Finished], Any]
+"""Makes a pytree of arrays, lanes last, of a finished chunk. Called in float64."""
+
+
+class Solved(NamedTuple):
+    """A batch that is solved.
+
+    Attributes:
+      outcome: what `finish` made, on the host, lanes last.
+      iterations: `[lanes]` done.
+      plan: how the lanes were split.
+      state: where the loop ended, to go on from there; None if there were several chunks.
+    """
+
+    outcome: Any
+    iterations: npt.NDArray[np.int64]
+    plan: Plan
+    state: State | None
+
+
+def solve(
+    batch: Batch,
+    options: SolveOptions,
+    finish: Finish,
+    *,
+    plan: Plan | None = None,
+    state: State | None = None,
+    report: Report | None = None,
+) -> Solved:
+    """Solves all lanes of a batch by regret matching.
+
+    Args:
+      batch: the games.
+      options: how; its checkpoint is a file if the lanes are one chunk, else a folder of files.
+      finish: what to make of a chunk that is done.
+      plan: how lanes are split; by default planned here.
+      state: where to go on, for a batch in one chunk.
+      report: is told the number of iterations done, the mean over chunks; first when everything is compiled.
+
+    Raises:
+      ValueError: if a checkpoint is of another solve or cannot be written, or the games do not fit.
+    """
+    rule = options.rule
+    if rule is None:
+        raise ValueError("algorithm='lp': this runs regret matching; expected 'cfr+', for example")
+    if plan is None:
+        limits = {"memory_limit": options.memory_limit, "chunk": options.chunk}
+        plan = checked_plan(batch, options, plan_batch(batch, options.dtype, options.place, **limits))
+    if state is not None and plan.num_chunks > 1:
+        raise ValueError(
+            f"state: {plan.num_chunks} chunks of lanes cannot go on from one state; expected one chunk"
+        )
+    structure = (batch.sides, batch.payoff)
+    with precision(np.float64):
+        exact = options.place.everywhere(structure)
+    with precision(options.dtype):
+        shared = options.place.everywhere(cast_arrays(structure, options.dtype))
+    done = np.zeros(plan.num_chunks, np.int64)
+    building, stop = threading.Lock(), threading.Event()
+
+    def tell() -> None:
+        if report is not None:
+            report(int(done.mean()))
+
+    def solve_chunk(number: int) -> tuple[Any, State]:
+        lanes = np.minimum(np.arange(number * plan.chunk, (number + 1) * plan.chunk), batch.num_lanes - 1)
+
+        def problem_of(parts: Any, dtype: DTypeLike) -> Problem:
+            sides, payoff = parts
+            problem = dataclasses.replace(batch, sides=sides, payoff=payoff).problem(lanes)
+            by_lane = cast_arrays((problem.terms, problem.regret_tolerance), dtype)
+            with precision(dtype):
+                terms, tolerance = options.place.by_lane(by_lane)
+            return dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance)
+
+        with building:  # so that what two chunks need is compiled once
+            file = checkpoint_file(options.checkpoint, batch.name, number, plan)
+            begun = state if state is not None else batch.payoff_state
+            loop = _Loop(problem_of(shared, options.dtype), rule, options, file, begun)
+            done[number] = loop.iteration
+            if plan.workers == 1:
+                tell()
+        for iteration in loop.run():
+            done[number] = iteration
+            if stop.is_set():
+                raise Stopped
+            if plan.workers == 1:
+                tell()
+        with building, precision(np.float64):
+            ended = Finished(
+                loop.problem, loop.state, lanes, options.place, lambda: problem_of(exact, np.float64)
+            )
+            return jax.tree.map(np.asarray, finish(ended)), loop.state
+
+    tasks = [functools.partial(solve_chunk, number) for number in range(plan.num_chunks)]
+    chunks = run_all(tasks, plan.workers, stop, tell)
+    lanes = batch.num_lanes
+    outcome = jax.tree.map(lambda *x: _join_lanes(x, lanes), *(outcome for outcome, _ in chunks))
+    iterations = np.repeat([int(ended.iteration) for _, ended in chunks], plan.chunk)[:lanes]
+    last = chunks[0][1] if plan.num_chunks == 1 else None
+    return Solved(outcome, iterations.astype(np.int64), plan, last)
+
+
+def _join_lanes(parts: Sequence[Any], lanes: int) -> Any:
+    """All chunks' lanes, without the copies."""
+    return (parts[0] if len(parts) == 1 else np.concatenate(parts, axis=-1))[..., :lanes]
+
+
+def checked_plan(batch: Batch, options: SolveOptions, plan: Plan) -> Plan:
+    """The plan, held against what the compiled loop says if it takes much of what there is."""
+    if options.rule is None or plan.devices > 1 or plan.available is None:
+        return plan
+    if plan.bytes < CHECKED_SHARE * plan.available or options.chunk is not None:
+        return plan
+    problem = problem_shape(batch, plan.chunk, options.dtype)
+    with precision(options.dtype):
+        state = jax.eval_shape(start, problem, batch.payoff_state)
+        last = jax.ShapeDtypeStruct((), np.int32)
+        loop = run.lower(problem, state, last, rule=options.rule).compile()
+    return fits_compiled(plan, loop)
+
+
+def checkpoint_file(
+    checkpoint: pathlib.Path | None, name: str, number: int, plan: Plan
+) -> pathlib.Path | None:
+    """The file of a chunk's checkpoints: of a file in one chunk itself, else in a folder."""
+    if checkpoint is None:
+        return None
+    if plan.num_chunks == 1:
+        return checkpoint / f"{name}.npz" if checkpoint.is_dir() else checkpoint
+    return checkpoint / f"{name}-{number + 1}-of-{plan.num_chunks}.npz"
+
+
+def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
+    """The same pytree with its floating-point arrays in another precision, on the host; nothing is compiled."""
+
+    def cast(x: Any) -> Any:
+        same = not np.issubdtype(x.dtype, np.floating) or x.dtype == dtype
+        return x if same else np.asarray(x).astype(dtype)
+
+    return jax.tree.map(cast, tree)
+
+
+@jax.jit
+def _begin(problem: Problem, payoff_state: Any) -> tuple[Any, State]:
+    """What counts as no regret, and the first state."""
+    complete = with_regret_tolerance(problem)
+    return complete.regret_tolerance, start(complete, payoff_state)
+
+
+class _Loop:
+    """The compiled loop on a chunk of lanes, in parts.
+
+    Attributes:
+      problem: the games.
+      state: where it stands.
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        rule: Rule,
+        options: SolveOptions,
+        checkpoint: pathlib.Path | None,
+        begun: State | Any,
+    ):
+        """Compiles everything; finds the checkpoint if there is one.
+
+        Args:
+          problem: the games, regrets that count as none still 0.
+          rule: the rule.
+          options: how.
+          checkpoint: the file.
+          begun: where to go on, or the payoff's own state in the beginning.
+        """
+        self._rule, self._options, self._checkpoint = rule, options, checkpoint
+        with precision(options.dtype):
+            payoff_state = begun.payoff if isinstance(begun, State) else begun
+            tolerance, first = options.place.by_lane(_begin(problem, payoff_state))
+            self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
+            self.state: State = begun if isinstance(begun, State) else first
+            self._key = "" if checkpoint is None else self._find(checkpoint, first)
+            self._gap = float("inf")
+            if options.target_gap is not None and self.iteration > 0:
+                self._gap = float(largest_gap(self.problem, self.state))
+            # Nothing to do, but compiled: so the first part's time tells how large the next may be.
+            self._advance(self.iteration)
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done."""
+        return int(self.state.iteration)
+
+    def _find(self, checkpoint: pathlib.Path, first: State) -> str:
+        """Goes on from the checkpoint, if there is one; what it must match."""
+        check_writable(checkpoint)
+        key = fingerprint(self.problem, self._rule)
+        saved = load_checkpoint(checkpoint, key, first)
+        if saved is not None:
+            self.state = self._options.place.by_lane(saved)
+        if self.iteration > self._options.iterations:
+            raise ValueError(
+                f"iterations={self._options.iterations}: checkpoint {os.fspath(checkpoint)!r} has "
+                f"{self.iteration} already; ask for at least as many, or choose another file"
+            )
+        return key
+
+    def run(self) -> Iterator[int]:
+        """Iterates; yields the number of iterations done after every part."""
+        options, saved = self._options, time.perf_counter()
+        target = options.target_gap
+        # Parts begin where the gap is looked at, so that the result does not depend on them.
+        part = 1 if target is None else options.check_every - self.iteration % options.check_every
+        while self.iteration < options.iterations and not (target is not None and self._gap <= target):
+            began = time.perf_counter()
+            self._advance(self.iteration + part)
+            seconds = time.perf_counter() - began
+            yield self.iteration
+            if self._checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+                save_checkpoint(self._checkpoint, self._key, self.state)
+                saved = time.perf_counter()
+            if target is not None:
+                part = max(part, options.check_every) // options.check_every * options.check_every
+            if seconds < REPORT_SECONDS / 2:
+                part *= 2
+        if self._checkpoint is not None:
+            save_checkpoint(self._checkpoint, self._key, self.state)
+
+    def _advance(self, until: int) -> None:
+        options, before = self._options, self.iteration
+        last = np.asarray(min(until, options.iterations), np.int32)
+        with precision(options.dtype):
+            if options.target_gap is None:
+                state = run(self.problem, self.state, last, rule=self._rule)
+                self.state = jax.block_until_ready(options.place.by_lane(state))
+                return
+            goal = np.asarray(options.target_gap, options.dtype)
+            how = {"rule": self._rule, "check_every": options.check_every}
+            state, gap = run_to_gap(self.problem, self.state, last, goal, **how)
+            self.state = options.place.by_lane(state)
+            if self.iteration > before:
+                self._gap = float(gap)
+
+
+def run_all(
+    tasks: Sequence[Callable[[], Result]],
+    workers: int,
+    stop: threading.Event,
+    look: Callable[[], None],
+) -> list[Result]:
+    """Runs tasks, several at a time, and returns their results in order.
+
+    Args:
+      tasks: what to do.
+      workers: how many threads; with one, everything runs in the caller's.
+      stop: set if a task fails or the main thread is interrupted; tasks look at it and end early.
+      look: called now and then while threads work.
+    """
+    if workers == 1:
+        return [task() for task in tasks]
+    with ThreadPoolExecutor(workers, thread_name_prefix="jaxgadget") as pool:
+        futures = [pool.submit(task) for task in tasks]
+        try:
+            pending = set(futures)
+            while pending:
+                ended, pending = wait(pending, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
+                for future in ended:
+                    future.result()
+                look()
+        except BaseException:
+            stop.set()
+            pool.shutdown(cancel_futures=True)
+            raise
+    return [future.result() for future in futures]
