@@ -15,7 +15,6 @@ from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import ArrayPrior
 from jaxgadget.games.game import IntArray
-from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.util.files import atomic_writer
 
@@ -40,28 +39,7 @@ def take_part(forest: Forest, subgames: IntArray) -> Forest:
     """The forest of some subgames alone, in the order given."""
     if len(subgames) == forest.num_subgames:
         return forest
-    return build_forest(forest.tree, take_subgames(forest.cut, subgames), padded=forest.padded)
-
-
-def take_subgames(cut: Cut, subgames: IntArray) -> Cut:
-    """The cut that keeps only some subgames, in the order given."""
-    number = np.full(cut.num_subgames, -1)
-    number[subgames] = np.arange(len(subgames))
-    kept = number[cut.subgame] >= 0
-    roots = cut.roots[kept]
-    if kept.all():
-        root = cut.root
-    else:
-        here = np.zeros(cut.tree.num_histories + 1, np.bool_)  # the last one is root -1
-        here[roots] = True
-        root = np.where(here[cut.root], cut.root, -1)
-    return Cut(
-        tree=cut.tree,
-        name=cut.name,
-        roots=roots,
-        subgame=number[cut.subgame[kept]],
-        root=root,
-    )
+    return build_forest(forest.tree, forest.cover.take(subgames), padded=forest.padded)
 
 
 def restrict(gadget: Gadget, whole: Forest, part: Forest, player: int) -> Gadget:

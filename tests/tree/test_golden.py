@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxgadget.searching.lookahead import build_lookahead, limit_at_decisions, limit_by_depth
+from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
@@ -99,11 +99,11 @@ def of_lookahead(name: str, where: str, depth: int, player: int | None, entries:
     leaves = (
         limit_by_depth(tree, spot, depth) if player is None else limit_at_decisions(tree, spot, depth, player)
     )
-    look = build_lookahead(spot, leaves, entries, padded=padded)
+    look = build_forest(tree, spot, limit=leaves, num_choices=entries, padded=padded)
     values = np.random.default_rng(0).integers(-2, 3, (len(leaves), entries, entries)) / 4
-    places = [look.places(p) for p in (0, 1)]
-    whole = look.forest(values)
-    return [of_forest(whole), look.terminals, look.leaves, look.states, look.below, places]
+    rows = [np.maximum(look.form.action_sequences(p) - 1, -1) for p in (0, 1)]
+    whole, ends = look.with_values(values), look.leaves
+    return [of_forest(whole), look.terminals, ends.histories, ends.states, ends.sequence, rows]
 
 
 def of_trunk(name: str, where: str) -> Any:
