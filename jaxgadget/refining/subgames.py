@@ -250,7 +250,7 @@ def _plan(task: GadgetTask, subgames: IntArray, *, several: bool) -> list[_Part]
         player,
         task.blueprint,
         task.gadgets,
-        root=root_numbers(forest, task.forest, 1 - player),
+        root=root_numbers(forest, task.forest, subgames, 1 - player),
         at_once=at_once,
     )
     parts: list[_Part] = []

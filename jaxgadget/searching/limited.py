@@ -21,13 +21,14 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import list_gadgets, make_settings, stack_blueprints
-from jaxgadget.searching.lookahead import Lookahead, build_lookahead, limit_by_depth
+from jaxgadget.searching.lookahead import check_room, limit_by_depth
 from jaxgadget.searching.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, check_entries, leaf_values
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import Settings
 from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.progress import progress_bar
 
@@ -52,7 +53,7 @@ class Search:
       iterations: done.
     """
 
-    lookahead: Lookahead
+    lookahead: Forest
     values: tuple[FloatArray, ...]
     player: int
     blueprint: Policy
@@ -167,13 +168,15 @@ def search(
     asked, leaf = list_gadgets(gadgets, exact=False), values_for(values, profiles)
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
-    look = build_lookahead(spot, limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries)
+    leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries
+    check_room(leaves, num_entries, tree.game.name)
+    look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)
     with progress_bar("search", len(leaf) * iterations, progress) as report:
         return _solve(look, profiles, asked, leaf, player, settings, report)
 
 
 def _solve(
-    look: Lookahead,
+    look: Forest,
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
     values: Sequence[ValueFunction],
@@ -183,7 +186,10 @@ def _solve(
 ) -> Search:
     """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
     distinct = {id(one): one for one in values}
-    known = {key: leaf_values(one, look.tree, look.leaves, settings.dtype) for key, one in distinct.items()}
+    known = {
+        key: leaf_values(one, look.tree, look.leaves.histories, settings.dtype)
+        for key, one in distinct.items()
+    }
     plans, found = list[Profile](), list[Searched]()
     for number, one in enumerate(values):
         mine = spread(profiles.lane(number), gadgets)

@@ -21,17 +21,16 @@ from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
 from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.limited import spread
 from jaxgadget.searching.lookahead import (
-    Lookahead,
-    build_lookahead,
-    leaf_above,
+    check_room,
     limit_at_decisions,
     most_payoffs,
 )
 from jaxgadget.searching.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
 from jaxgadget.searching.value import ValueFunction, leaf_values
 from jaxgadget.solving.driver import Report
-from jaxgadget.solving.options import Settings
-from jaxgadget.tree.cut import Cut, cut_at, kept_subgames
+from jaxgadget.solving.options import SolveOptions
+from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.compilation import drop_programs
 
@@ -110,12 +109,9 @@ class Visits(NamedTuple):
     weights: FloatArray
 
 
-def inside(look: Lookahead, player: int) -> BoolArray:
+def inside(look: Forest, player: int) -> BoolArray:
     """`[Q]` which of a player's actions in the game lie between the roots and the limit."""
-    infosets, found = look.tree.infosets[player], look.treeplex[player].infoset
-    here = np.zeros(len(infosets), np.bool_)
-    here[found[found >= 0]] = True
-    return here[infosets.infoset[1:]]
+    return np.isin(look.tree.infosets[player].infoset[1:], look.infosets(player))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -276,7 +272,8 @@ class Line:
           beside: what other searches of this level found; the result is theirs too.
         """
         leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
-        look = build_lookahead(where, leaves, self.values.num_entries)
+        check_room(leaves, self.values.num_entries, self.tree.game.name)
+        look = build_forest(self.tree, where, limit=leaves, num_choices=self.values.num_entries)
         values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
@@ -305,29 +302,32 @@ class Line:
 
     def find_ranges(self, here: Prepared, above: AtLimit | None, fallback: Profile) -> Ranges:
         """What the search above brings to the roots, or the blueprint if there was none."""
-        reach = root_reach(here.look, self.assembled)
+        reach = root_reach(here.forest, self.assembled)
         if above is None:
             return find_ranges(here, fallback, reach)
-        reached = here.look.cut.root[above.leaves] >= 0
-        inner = build_lookahead(here.look.cut, above.leaves[reached], here.look.num_entries)
+        where = here.forest.cut
+        reached = where.root[above.leaves] >= 0
+        inner = build_forest(
+            self.tree, where, limit=above.leaves[reached], num_choices=self.values.num_entries
+        )
         return find_ranges(prepare(inner, above.values[reached], self.player), above.plan, reach)
 
-    def _count_visits(self, look: Lookahead, plan: Profile) -> Visits:
+    def _count_visits(self, look: Forest, plan: Profile) -> Visits:
         """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
         rows = [
             np.where(inside(look, p)[:, None], plan.policy.probabilities[p], self.assembled.probabilities[p])
             for p in (0, 1)
         ]
         policy = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
-        chosen: list[FloatArray] = []
+        leaves, chosen = look.leaves.histories, list[FloatArray]()
         for player in (0, 1):
-            reach = policy.reach(player)[self.tree.sequence[player, look.leaves]]
-            state = np.searchsorted(plan.states[player], self.tree.infostate[player, look.leaves])
+            reach = policy.reach(player)[self.tree.sequence[player, leaves]]
+            state = np.searchsorted(plan.states[player], self.tree.infostate[player, leaves])
             chosen.append(reach[:, None] * plan.choice[player][state])
         lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
-        return Visits(look.leaves, self.tree.chance[look.leaves, None, None] * lanes)
+        return Visits(leaves, self.tree.chance[leaves, None, None] * lanes)
 
-    def _assemble(self, look: Lookahead, plan: Policy, live: BoolArray) -> None:
+    def _assemble(self, look: Forest, plan: Policy, live: BoolArray) -> None:
         """Takes over the decisions at the roots, and what the opponent was found to do below them."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]

@@ -22,7 +22,6 @@ from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, array_bytes, build_pa
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.kernels.rows import Sums, build_sums, take_rows
 from jaxgadget.searching.limited import one_each
-from jaxgadget.searching.lookahead import Lookahead
 from jaxgadget.searching.value import ValueFunction, leaf_values
 from jaxgadget.solving.decomposition import (
     ForestPayoff,
@@ -32,8 +31,9 @@ from jaxgadget.solving.decomposition import (
     trunk_problem,
 )
 from jaxgadget.solving.options import check_iterations
+from jaxgadget.tree.cover import Roots, cover_of, find_roots
 from jaxgadget.tree.cut import Cut
-from jaxgadget.tree.forest import Roots, build_forest, find_roots
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import Entries
 from jaxgadget.tree.trunk import build_trunk
@@ -65,9 +65,8 @@ class Limit:
     @staticmethod
     def of(where: Cut, dtype: np.dtype[Any]) -> Limit:
         """The limit whose leaf histories are the roots of a cut."""
-        (first, row), (second, column) = (find_roots(where, player) for player in (0, 1))
-        here = where.roots
-        return Limit(cut=where, roots=(first, second), row=(row[here], column[here]), dtype=dtype)
+        (first, row), (second, column) = (find_roots(cover_of(where), player) for player in (0, 1))
+        return Limit(cut=where, roots=(first, second), row=(row, column), dtype=dtype)
 
     @property
     def tree(self) -> HistoryTree:
@@ -213,7 +212,7 @@ class RangedPayoff:
         raise TypeError("values that depend on the ranges are asked for all lanes at once; solve them so")
 
 
-def ranged_payoff(look: Lookahead, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
+def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
     """Puts a lookahead's payoff on the device; call inside `precision(limit.dtype)`.
 
     Args:
@@ -228,8 +227,8 @@ def ranged_payoff(look: Lookahead, limit: Limit, function: RangeFunction, weight
     linked: list[Sums] = []
     for player in (0, 1):
         place = np.empty(len(limit.roots[player]), np.int64)
-        place[limit.row[player]] = look.below[player][:, 0]
-        total = look.treeplex[player].num_sequences
+        place[limit.row[player]] = look.leaves.sequence[player][:, 0]
+        total = look.form.treeplex[player].num_sequences
         sequence.append(jax.device_put(place.astype(np.int32)))
         linked.append(build_sums(place, np.ones(len(place), np.bool_), total, limit.dtype))
     return RangedPayoff(

@@ -24,7 +24,6 @@ from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts
 from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
 from jaxgadget.policy.policy import Policy
-from jaxgadget.searching.lookahead import Lookahead
 from jaxgadget.solving.chunks import Loop, solve_chunks
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.forest import GadgetGames, KindLanes, build_kind, conclude, with_lanes
@@ -49,65 +48,63 @@ class Profile:
     choice: tuple[FloatArray, FloatArray]
 
     @staticmethod
-    def of_blueprint(look: Lookahead, blueprint: Policy) -> Profile:
+    def of_blueprint(look: Forest, blueprint: Policy) -> Profile:
         """The blueprint, and at the limit entry 0, which is the blueprint."""
         choices: list[FloatArray] = []
-        for states in look.states:
-            choice = np.zeros((len(states), look.num_entries, blueprint.num_lanes))
+        for states in look.leaves.states:
+            choice = np.zeros((len(states), look.leaves.num_choices, blueprint.num_lanes))
             choice[:, 0] = 1
             choices.append(choice)
-        return Profile(blueprint, look.states, (choices[0], choices[1]))
+        return Profile(blueprint, look.leaves.states, (choices[0], choices[1]))
 
     @property
     def num_lanes(self) -> int:
         """L."""
         return self.policy.num_lanes
 
-    def body(self, look: Lookahead, player: int) -> FloatArray:
+    def body(self, look: Forest, player: int) -> FloatArray:
         """`[Q, L]` a player's strategy in a lookahead whose leaf infostates are all among these.
 
         Raises:
           ValueError: if one is not.
         """
-        place = np.searchsorted(self.states[player], look.states[player])
-        if not np.array_equal(
-            self.states[player][place % max(len(self.states[player]), 1)], look.states[player]
-        ):
+        known, states = self.states[player], look.leaves.states[player]
+        number = np.searchsorted(known, states)
+        if not np.array_equal(known[number % max(len(known), 1)], states):
             raise ValueError("profile: the lookahead has leaf infostates of which it says nothing")
-        limit = self.choice[player][place].reshape(-1, self.num_lanes)
+        limit = self.choice[player][number].reshape(-1, self.num_lanes)
         rows = np.concatenate([self.policy.probabilities[player], limit])
-        places = look.places(player)
-        return np.where(places[:, None] >= 0, rows[places], 0)
+        sequence = look.form.action_sequences(player)[:, None]
+        return np.where(sequence > 0, rows[sequence[:, 0] - 1], 0)
 
-    def extended(self, look: Lookahead) -> Profile:
+    def extended(self, look: Forest) -> Profile:
         """This profile, with entry 0 at the leaf infostates of a lookahead of which it says nothing."""
         states: list[IntArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):
-            fresh = np.setdiff1d(look.states[player], self.states[player])
+            fresh = np.setdiff1d(look.leaves.states[player], self.states[player])
             both = np.concatenate([self.states[player], fresh])
-            choice = np.zeros((len(fresh), look.num_entries, self.num_lanes))
+            choice = np.zeros((len(fresh), look.leaves.num_choices, self.num_lanes))
             choice[:, 0] = 1
             order = np.argsort(both)
             states.append(both[order])
             choices.append(np.concatenate([self.choice[player], choice])[order])
         return Profile(self.policy, (states[0], states[1]), (choices[0], choices[1]))
 
-    def with_bodies(self, look: Lookahead, bodies: tuple[FloatArray, FloatArray]) -> Profile:
+    def with_bodies(self, look: Forest, bodies: tuple[FloatArray, FloatArray]) -> Profile:
         """This profile with the strategies found in a lookahead, which may be one part of the limit."""
         rows: list[FloatArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):
-            policy, places = self.policy.probabilities[player].copy(), look.places(player)
-            count = len(policy)
-            above, limit = (places >= 0) & (places < count), places >= count
-            policy[places[above]] = bodies[player][above]
+            above = self.policy.probabilities[player]
+            states, sequence = look.leaves.states[player], look.form.action_sequences(player)
+            limit = np.empty((len(states) * look.leaves.num_choices, self.num_lanes))
+            both = np.concatenate([above, limit])
+            both[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
             choice = self.choice[player].copy()
-            found = np.empty((len(look.states[player]) * look.num_entries, self.num_lanes))
-            found[places[limit] - count] = bodies[player][limit]
-            place = np.searchsorted(self.states[player], look.states[player])
-            choice[place] = found.reshape(-1, look.num_entries, self.num_lanes)
-            rows.append(policy)
+            number = np.searchsorted(self.states[player], states)
+            choice[number] = both[len(above) :].reshape(-1, look.leaves.num_choices, self.num_lanes)
+            rows.append(both[: len(above)])
             choices.append(choice)
         policy = Policy(self.policy.tree, (rows[0], rows[1]), self.policy.labels)
         return Profile(policy, self.states, (choices[0], choices[1]))
@@ -116,12 +113,11 @@ class Profile:
 class Prepared(NamedTuple):
     """A lookahead with values, on the device."""
 
-    look: Lookahead
     forest: Forest
     structure: Structure
 
 
-def prepare(look: Lookahead, values: FloatArray, player: int) -> Prepared:
+def prepare(look: Forest, values: FloatArray, player: int) -> Prepared:
     """Puts a lookahead on the device.
 
     Args:
@@ -129,9 +125,9 @@ def prepare(look: Lookahead, values: FloatArray, player: int) -> Prepared:
       values: `[H, K, K]` at its leaves.
       player: who searches.
     """
-    forest = look.forest(values)
+    forest = look.with_values(values)
     with precision(np.float64):
-        return Prepared(look, forest, build_structure(forest, player, np.float64))
+        return Prepared(forest, build_structure(forest, player, np.float64))
 
 
 def find_ranges(here: Prepared, profile: Profile, reach: tuple[FloatArray, FloatArray]) -> Ranges:
@@ -144,16 +140,16 @@ def find_ranges(here: Prepared, profile: Profile, reach: tuple[FloatArray, Float
     """
     empty = np.zeros((0, profile.num_lanes))
     with precision(np.float64):
-        first, second = (Parts(*jax.device_put((empty, profile.body(here.look, p)))) for p in (0, 1))
+        first, second = (Parts(*jax.device_put((empty, profile.body(here.forest, p)))) for p in (0, 1))
         padded = [
             pad_rows(rows, treeplex.num_roots, 0)
-            for rows, treeplex in zip(reach, here.look.treeplex, strict=True)
+            for rows, treeplex in zip(reach, here.forest.form.treeplex, strict=True)
         ]
         roots = jax.device_put(padded[0]), jax.device_put(padded[1])
         return blueprint_ranges(here.structure, (first, second), roots)
 
 
-def root_reach(look: Lookahead, policy: Policy) -> tuple[FloatArray, FloatArray]:
+def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
     """Both players' own reach `[R_p, L]` of their root infostates."""
     first, second = (policy.reach(player)[look.roots[player].sequence] for player in (0, 1))
     return first, second
@@ -224,7 +220,7 @@ def solve_lookahead(
     rule = settings.rule
     if rule is None:
         raise ValueError("algorithm='lp': search runs regret matching; expected 'cfr+', for example")
-    rows = profile.body(here.look, 0), profile.body(here.look, 1)
+    rows = profile.body(here.forest, 0), profile.body(here.forest, 1)
     count, subgames = len(gadgets), here.forest.num_subgames
     strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
     value, gap = np.zeros((subgames, count)), np.zeros((subgames, count))

@@ -12,14 +12,14 @@ import numpy as np
 from jax.tree_util import Partial
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.cfr import State, averages, start
 from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, check_policy
-from jaxgadget.searching.lookahead import Lookahead, build_lookahead, first_below
+from jaxgadget.searching.lookahead import first_below
 from jaxgadget.searching.ranged import (
     Limit,
     Pair,
@@ -32,9 +32,8 @@ from jaxgadget.searching.ranged import (
 )
 from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.decomposition import RootSums
-from jaxgadget.solving.driver import drive
-from jaxgadget.solving.options import check_dtype, check_iterations
-from jaxgadget.tree.cut import Cut, CutSpec, cut
+from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.util.clock import Stopwatch
@@ -172,23 +171,19 @@ def _spread(blueprint: Policy | None, tree: HistoryTree, num_lanes: int) -> Poli
     return rows if rows.num_lanes == num_lanes else Policy.stack([rows] * num_lanes)
 
 
-def _above(where: Cut) -> Lookahead:
+def _above(where: Cut) -> Forest:
     """The game from its root down to a cut, with K = 1."""
-
-    def root(_: HistoryTree) -> IntArray:
-        return np.zeros(1, np.int64)
-
-    top = cut(where.tree, root)
-    marked = np.zeros(where.tree.num_histories, np.bool_)
+    tree, top = where.tree, whole_cut(where.tree)
+    marked = np.zeros(tree.num_histories, np.bool_)
     marked[where.roots] = True
-    return build_lookahead(top, first_below(where.tree, top, marked), 1, padded=False)
+    first_below(tree, top, marked)  # refuses a tree that was truncated before the cut
+    return build_forest(tree, top, limit=where, num_choices=1, padded=False)
 
 
-def _problem(look: Lookahead, limit: Limit, values: RangeValues, rule: Rule, num_lanes: int) -> Problem:
+def _problem(look: Forest, limit: Limit, values: RangeValues, rule: Rule, num_lanes: int) -> Problem:
     """The depth-limited game."""
     payoff = ranged_payoff(look, limit, function_at(values, limit, num_lanes), rule)
-    decisions = Treeplexes(tree=look.tree, treeplex=look.treeplex)
-    return with_regret_tolerance(evaluation_game(decisions, payoff, num_lanes, limit.dtype))
+    return with_regret_tolerance(evaluation_game(look.form, payoff, num_lanes, limit.dtype))
 
 
 def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
@@ -229,14 +224,15 @@ def _held(values: Pair, _: Pair) -> Pair:
     return values
 
 
-def _policy(look: Lookahead, below: Policy, strategy: Pair, label: str) -> Policy:
+def _policy(look: Forest, below: Policy, strategy: Pair, label: str) -> Policy:
     """The strategies above the limit, normalised in float64, and the blueprint elsewhere."""
     tree, pair = look.tree, list[FloatArray]()
     for player in (0, 1):
-        rows, places = below.probabilities[player].copy(), look.places(player)
-        above = (places >= 0) & (places < len(rows))
-        rows[places[above]] = np.asarray(strategy[player], np.float64)[above]
-        rows[places[above]] = normalise_rows(rows, tree.infosets[player].infoset[1:])[places[above]]
+        rows, sequence = below.probabilities[player].copy(), look.form.action_sequences(player)
+        above = (sequence > 0) & (sequence <= len(rows))
+        taken = sequence[above] - 1
+        rows[taken] = np.asarray(strategy[player], np.float64)[above]
+        rows[taken] = normalise_rows(rows, tree.infosets[player].infoset[1:])[taken]
         pair.append(rows)
     lanes = range(below.num_lanes)
     labels = tuple(f"{label} #{lane}" for lane in lanes) if len(lanes) > 1 else (label,)

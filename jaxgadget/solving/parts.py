@@ -10,7 +10,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from jaxgadget.games.game import IntArray
-from jaxgadget.tree.cut import kept_subgames
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.util.files import atomic_writer
 
@@ -23,16 +22,25 @@ def take_part(forest: Forest, subgames: IntArray) -> Forest:
     """The forest of some subgames alone; they are numbered in ascending order."""
     if len(subgames) == forest.num_subgames:
         return forest
-    cut = forest.cut
-    roots = cut.roots[np.isin(cut.subgame, subgames)]
-    return build_forest(forest.tree, kept_subgames(forest.tree, cut.name, roots), padded=forest.padded)
+    return build_forest(forest.tree, forest.cover.take(subgames), padded=forest.padded)
 
 
-def root_numbers(part: Forest, whole: Forest, player: int) -> IntArray:
-    """`[R]` which root infostates of a player in the whole forest those of a part are."""
-    order = np.argsort(whole.roots[player].infostate)
-    place = np.searchsorted(whole.roots[player].infostate[order], part.roots[player].infostate)
-    return order[place]
+def root_numbers(part: Forest, whole: Forest, subgames: IntArray, player: int) -> IntArray:
+    """`[R]` which root infostates of the whole forest are those of a part.
+
+    Args:
+      part: some of the subgames.
+      whole: all of them.
+      subgames: numbers of the part's in the whole forest, ascending.
+      player: whose roots.
+    """
+    ours, theirs = part.roots[player], whole.roots[player]
+    number = {
+        pair: row
+        for row, pair in enumerate(zip(theirs.subgame.tolist(), theirs.infostate.tolist(), strict=True))
+    }
+    pairs = zip(subgames[ours.subgame].tolist(), ours.infostate.tolist(), strict=True)
+    return np.array([number[pair] for pair in pairs], np.int64)
 
 
 def save_parts(folder: pathlib.Path, parts: Sequence[IntArray]) -> None:

@@ -122,6 +122,20 @@ def cut_at(tree: HistoryTree, name: str, roots: IntArray, *, inside: Cut | None 
     return result
 
 
+def whole_cut(tree: HistoryTree) -> Cut:
+    """The cut at the root of the game."""
+    root = np.broadcast_to(np.int64(0), tree.num_histories)
+    first = np.zeros(1, np.int64)
+    return Cut(tree=tree, name="whole game", roots=first, subgame=first, root=root)
+
+
+def leaf_above(where: Cut, leaves: IntArray) -> IntArray:
+    """`[n]` the leaf, of some below a cut, at or above each history, -1 if there is none."""
+    if len(leaves) == 0:
+        return np.full(where.tree.num_histories, -1, np.int64)
+    return cut_at(where.tree, "limit", leaves, inside=where).root
+
+
 def kept_subgames(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
     """The cut at the roots, ascending, of some whole subgames of another cut (not checked).
 

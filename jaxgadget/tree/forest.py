@@ -1,130 +1,301 @@
-"""HistoryTree + cut → Forest: all subgames below a cut, side by side in one sequence form.
+"""HistoryTree + cut or cover → Forest: subgames side by side in one sequence form.
 
-The subgames share nothing, so one pair of treeplexes holds them all; its roots are the
-infostates at the cut. Only level sizes are rounded up, so that two forests of nearly the
-same shape reuse one compiled program.
+One pair of treeplexes holds all subgames; its roots are the infostates at the cut, a root for each subgame
+that such an infostate is in. Only level sizes are rounded up, so that two forests of nearly the same shape
+reuse one compiled program.
+
+A forest may end at a limit, before its games do. There both players choose once among K strategies for the
+rest of the game (Brown, Sandholm and Amos 2018, §4; Kovařík et al. 2023): below the leaf histories every leaf
+infostate of a player gets one infoset of K actions, and every leaf history a K×K payoff. That is a sequence
+form like any other. Nothing below the limit is looked at.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
-from jaxgadget.games.game import IntArray, dense_ids
-from jaxgadget.tree.cut import Cut, CutSpec, cut
-from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray, dense_ids
+from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
+from jaxgadget.tree.cut import Cut, CutSpec, cut, cut_at
+from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
 from jaxgadget.tree.sequence import (
     Entries,
+    Frontier,
+    Layout,
     Rounding,
     SequenceForm,
-    build_sequence_form,
+    Treeplexes,
+    build_treeplexes,
     exact_size,
     merge_entries,
     rounded_size,
+    with_terminals,
 )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Roots:
-    """One player's root infostates, padding not included; `R` of them.
+class Leaves:
+    """Where a forest ends before its games do, H leaf histories; none if it goes on to the end.
 
     Attributes:
-      infostate: `[R]` id in the tree.
-      subgame: `[R]` the subgame that it is in.
-      sequence: `[R]` the tree's sequence that leads to it; its reach is the player's.
+      histories: `[H]` ascending.
+      states: for both players, ids of the leaf infostates, ascending. The choice at number j of them is
+        infoset -2 - j in the player's treeplex.
+      num_choices: K, strategies that each player chooses from.
+      leaf: `[C]` which leaf; one that lies in several subgames is there for each of them.
+      sequence: for both players `[C, K]` the sequence of each choice, `[C, 1]` the last one if K is 0.
     """
 
-    infostate: IntArray
-    subgame: IntArray
-    sequence: IntArray
+    histories: IntArray
+    states: tuple[IntArray, IntArray]
+    num_choices: int
+    leaf: IntArray
+    sequence: tuple[IntArray, IntArray]
 
     def __len__(self) -> int:
-        return len(self.infostate)
+        return len(self.histories)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Forest:
-    """The subgames below one cut.
+    """Subgames side by side.
 
     Attributes:
-      cut: the root histories and their subgames.
+      cover: which root histories each subgame has.
       form: sequence form; roots of `form.treeplex[p]` are player p's root infostates.
       roots: both players' root infostates.
       chance: chance's reach of every pair of root infostates (summed over root histories).
+      terminals: the payoff of terminals; `form.payoff` has that of the leaves too, see `with_values`.
+      leaves: where the forest ends before the game does.
       padded: whether sizes were rounded up.
     """
 
-    cut: Cut
+    cover: Cover
     form: SequenceForm
     roots: tuple[Roots, Roots]
     chance: Entries
+    terminals: Entries
+    leaves: Leaves
     padded: bool
 
     def __repr__(self) -> str:
-        return f"<Forest below {self.cut!r}: {len(self.roots[0])} + {len(self.roots[1])} root infostates>"
+        where = self.cut if self.cover.roots is self.cut.roots else self.cover
+        count, leaves = f"{len(self.roots[0])} + {len(self.roots[1])} root infostates", len(self.leaves)
+        end = f", {leaves} leaves with {self.leaves.num_choices} choices" if leaves else ""
+        return f"<Forest below {where!r}: {count}{end}>"
+
+    @property
+    def cut(self) -> Cut:
+        """All root histories."""
+        return self.cover.cut
 
     @property
     def tree(self) -> HistoryTree:
         """The game's histories."""
-        return self.cut.tree
+        return self.cover.tree
 
     @property
     def num_subgames(self) -> int:
-        """Subgames below the cut."""
-        return self.cut.num_subgames
+        """S."""
+        return self.cover.num_subgames
+
+    @functools.cached_property
+    def solved(self) -> tuple[BoolArray, BoolArray]:
+        """For both players `[I]`, which infosets of its treeplex are solved for; padding is not."""
+        first, second = (self._solved(player) for player in (0, 1))
+        return first, second
+
+    def _solved(self, player: int) -> BoolArray:
+        infoset = self.form.treeplex[player].infoset
+        if self.cover.solved[player].all():
+            return infoset != -1
+        _, number = find_roots(self.cover, player)
+        by_root = np.empty(len(self.roots[player]), np.bool_)
+        by_root[number] = self.cover.solved[player]
+        return (infoset != -1) & by_root[self._root_of(player)]
+
+    def _root_of(self, player: int) -> IntArray:
+        """`[I]` the root above each infoset of a player's treeplex; some root for padding."""
+        treeplex = self.form.treeplex[player]
+        root = treeplex.root_of()[treeplex.first_sequence]
+        return np.where(treeplex.infoset == -1, 0, root)
 
     def infosets(self, player: int) -> IntArray:
         """The tree's infosets of a player that lie in the forest, ascending."""
         infoset = self.form.treeplex[player].infoset
-        return np.sort(infoset[infoset >= 0])
+        return np.unique(infoset[infoset >= 0])
 
     def infoset_subgame(self, player: int) -> IntArray:
-        """`[num_infosets]` of the tree: the subgame that each infoset lies in, -1 above the cut."""
-        root = self.cut.root[self.tree.infosets[player].history]
-        place = np.searchsorted(self.cut.roots, np.maximum(root, 0))
-        return np.where(root >= 0, self.cut.subgame[np.minimum(place, len(self.cut.roots) - 1)], -1)
+        """`[num_infosets]` of the tree: the subgame that each infoset lies in, -1 if it lies in none.
+
+        Raises:
+          ValueError: if subgames overlap.
+        """
+        self.check_disjoint()
+        infoset = self.form.treeplex[player].infoset
+        subgame = np.full(len(self.tree.infosets[player]), -1, np.int64)
+        inside = infoset >= 0
+        subgame[infoset[inside]] = self.roots[player].subgame[self._root_of(player)[inside]]
+        return subgame
+
+    def check_disjoint(self) -> None:
+        """Whether strategies found in the subgames can be put side by side into one policy.
+
+        Raises:
+          ValueError: if an infostate of either player is in two subgames: then whoever combines their
+            strategies must say how.
+        """
+        for player, roots in enumerate(self.roots):
+            again = np.nonzero(np.diff(roots.infostate) == 0)[0]
+            if len(again):
+                first, second = roots.subgame[again[0] : again[0] + 2].tolist()
+                member = self.tree.infostate[player, self.cut.roots] == roots.infostate[again[0]]
+                moves = self.tree.moves(int(self.cut.roots[np.argmax(member)]))
+                raise ValueError(
+                    f"subgames {first} and {second} of {self.cover!r} overlap: both have the infostate of "
+                    f"player {player} at {moves}, so their strategies do not make one policy; say how they "
+                    "combine, or take subgames that share nothing (`Cover.take`)"
+                )
+
+    def with_values(self, values: FloatArray) -> Forest:
+        """The same forest with values at its leaves in its payoff, instead of those that it had.
+
+        Args:
+          values: `[H, K, K]` player 0's expected payoff below each leaf, for each pair of choices.
+
+        Raises:
+          ValueError: if the shape is another one.
+        """
+        expected = (len(self.leaves), self.leaves.num_choices, self.leaves.num_choices)
+        if values.shape != expected:
+            raise ValueError(f"leaf values of shape {values.shape}: expected {expected}, [leaves, K, K]")
+        form = SequenceForm(tree=self.tree, treeplex=self.form.treeplex, payoff=self._payoff(values))
+        return dataclasses.replace(self, form=form)
+
+    def _payoff(self, values: FloatArray) -> Entries:
+        """Terminals and leaves; pairs of choices stay where their value is 0, so that shapes are equal."""
+        if values.size == 0:
+            return self.terminals
+        leaf, shape = self.leaves.leaf, self.terminals.shape
+        weighted = self.tree.chance[self.leaves.histories, None, None] * values
+        weighted = weighted if len(leaf) == len(values) else weighted[leaf]
+        rows = np.broadcast_to(self.leaves.sequence[0][:, :, None], weighted.shape).ravel()
+        columns = np.broadcast_to(self.leaves.sequence[1][:, None, :], weighted.shape).ravel()
+        key = np.concatenate([self.terminals.row, rows]) * shape[1]
+        key += np.concatenate([self.terminals.column, columns])
+        pair, count = dense_ids(key)
+        keys = np.empty(count, np.int64)
+        keys[pair] = key
+        every_value = np.concatenate([self.terminals.value, weighted.ravel()])
+        total = np.asarray(np.bincount(pair, every_value, minlength=count), np.float64)
+        return Entries(row=keys // shape[1], column=keys % shape[1], value=total, shape=shape)
 
 
-def find_roots(where: Cut, player: int) -> tuple[Roots, IntArray]:
-    """A player's root infostates, and `[n]`, indexed by root history, the number of its root."""
-    tree = where.tree
-    number, count = dense_ids(tree.infostate[player, where.roots])
-    index = np.zeros(tree.num_histories, np.int64)
-    index[where.roots] = number
-    first, subgame = np.empty(count, np.int64), np.empty(count, np.int64)
-    first[number[::-1]] = where.roots[::-1]
-    subgame[number] = where.subgame
-    sequence = tree.sequence[player, first].astype(np.int64)
-    return Roots(infostate=tree.infostate[player, first], subgame=subgame, sequence=sequence), index
-
-
-def build_forest(tree: HistoryTree, spec: CutSpec, *, padded: bool = True) -> Forest:
-    """Lays all subgames below a cut side by side.
+def build_forest(
+    tree: HistoryTree,
+    where: CutSpec | Cover,
+    *,
+    limit: IntArray | Cut | None = None,
+    num_choices: int = 1,
+    padded: bool = True,
+) -> Forest:
+    """Lays subgames side by side.
 
     Args:
       tree: the game's histories.
-      spec: the cut, see `jaxgadget.cut`.
+      where: the cut, see `jaxgadget.cut`, or a cover.
+      limit: `[H]` leaf histories at or below the roots, ascending, none below another, or a cut at them:
+        the forest ends there, without values until `with_values`. By default it goes on to the end.
+      num_choices: K, strategies that each player chooses from at the limit; 0: nobody chooses.
       padded: round level sizes up, so that forests of nearly equal shape share a program.
 
     Raises:
-      ValueError: if the tree is truncated, or as `cut` does.
+      ValueError: if the tree is truncated and there is no limit, an infoset lies on both sides of the limit
+        or a leaf infostate below two root infostates of its player, or as `cut` does.
     """
-    check_whole(tree)
-    where = cut(tree, spec)
+    check_tree(tree)
+    if limit is None:
+        check_whole(tree)
+    cover = where if isinstance(where, Cover) else cover_of(cut(tree, where))
+    if cover.tree is not tree:
+        raise ValueError("cover: this cover was made for another tree; expected one of a cut of this tree")
     rounding: Rounding = rounded_size if padded else exact_size
-    roots: list[Roots] = []
-    root_index: list[IntArray] = []
-    for player in (0, 1):
-        mine, index = find_roots(where, player)
-        roots.append(mine)
-        root_index.append(index)
-    counts = (len(roots[0]), len(roots[1]))
-    form = build_sequence_form(tree, where.root, (root_index[0], root_index[1]), counts, rounding)
+    layout = Layout.of(cover, _find_frontier(cover, limit, num_choices))
+    treeplexes = build_treeplexes(layout, rounding)
+    form = with_terminals(treeplexes, layout)
     chance = merge_entries(
-        root_index[0][where.roots],
-        root_index[1][where.roots],
-        tree.chance[where.roots],
+        layout.number[0],
+        layout.number[1],
+        tree.chance[cover.roots],
         (form.treeplex[0].num_roots, form.treeplex[1].num_roots),
     )
-    return Forest(cut=where, form=form, roots=(roots[0], roots[1]), chance=chance, padded=padded)
+    return Forest(
+        cover=cover,
+        form=form,
+        roots=layout.roots,
+        chance=chance,
+        terminals=form.payoff,
+        leaves=_find_leaves(layout, treeplexes, num_choices),
+        padded=padded,
+    )
+
+
+def _find_frontier(cover: Cover, limit: IntArray | Cut | None, num_choices: int) -> Frontier | None:
+    if limit is None or (not isinstance(limit, Cut) and len(limit) == 0):
+        return None
+    end = limit if isinstance(limit, Cut) else cut_at(cover.tree, "limit", limit, inside=cover.cut)
+    (first, row), (second, column) = (find_roots(cover_of(end), player) for player in (0, 1))
+    frontier = Frontier(cut=end, roots=(first, second), number=(row, column), num_choices=num_choices)
+    for player in (0, 1):
+        _check_recall(cover.cut, frontier, player)
+    return frontier
+
+
+def _check_recall(where: Cut, frontier: Frontier, player: int) -> None:
+    """Every leaf infostate lies below one root infostate of its player, or ValueError."""
+    tree, leaves, number = where.tree, frontier.cut.roots, frontier.number[player]
+    state = tree.infostate[player, where.root[leaves]]
+    usual = np.empty(len(frontier.roots[player]), np.int64)
+    usual[number[::-1]] = state[::-1]  # that of its first leaf
+    differs = np.nonzero(state != usual[number])[0]
+    if len(differs):
+        raise ValueError(
+            f"lookahead of {tree.game.name}: player {player} has an infostate at the limit, as after "
+            f"history {tree.moves(int(leaves[differs[0]]))}, which lies below two root infostates; expected "
+            "a cut at which the player knows as much as it remembers at the limit, or another depth"
+        )
+
+
+def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
+    frontier = layout.frontier
+    if frontier is None:
+        none, nothing = np.zeros(0, np.int64), np.zeros((0, max(num_choices, 1)), np.int64)
+        return Leaves(
+            histories=none,
+            states=(none, none),
+            num_choices=num_choices,
+            leaf=none,
+            sequence=(nothing, nothing),
+        )
+    tree, histories = layout.cover.tree, frontier.cut.roots
+    leaf, pair = layout.pairs_above(histories)
+    sequences: list[IntArray] = []
+    for player in (0, 1):
+        if num_choices > 0:
+            before = tree.infosets[player].num_sequences + frontier.number[player][leaf] * num_choices
+            source = before[:, None] + np.arange(num_choices)
+        else:
+            source = tree.sequence[player, histories[leaf]].astype(np.int64)[:, None]
+        root = np.repeat(layout.number[player][pair], source.shape[1])
+        found = form.below_roots(player, layout.roots[player].copy(), root, source.ravel())
+        sequences.append(found.reshape(source.shape))
+    return Leaves(
+        histories=histories,
+        states=(frontier.roots[0].infostate, frontier.roots[1].infostate),
+        num_choices=num_choices,
+        leaf=leaf,
+        sequence=(sequences[0], sequences[1]),
+    )

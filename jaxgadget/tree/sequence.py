@@ -17,7 +17,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray, IntArray, dense_ids
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray, dense_ids
+from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
+from jaxgadget.tree.cut import Cut, whole_cut
 from jaxgadget.tree.history import HistoryTree, check_whole
 
 Rounding = Callable[[int], int]
@@ -265,13 +267,18 @@ class Treeplexes:
     treeplex: tuple[Treeplex, Treeplex]
 
     def action_sequences(self, player: int) -> IntArray:
-        """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding."""
-        treeplex = self.treeplex[player]
-        infosets = self.tree.infosets[player]
-        real = treeplex.infoset >= 0
-        first = np.where(real, infosets.first_sequence[treeplex.infoset], 0)
-        infoset = treeplex.sequence_infoset
-        return np.where(real[infoset], first[infoset] + treeplex.sequence_slot, -1)
+        """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding.
+
+        Choices at a limit number on after the tree's sequences: K for the first leaf infostate, K for the
+        next one, ….
+        """
+        treeplex, infosets = self.treeplex[player], self.tree.infosets[player]
+        infoset = treeplex.infoset
+        in_tree = np.append(infosets.first_sequence, 0)[np.maximum(infoset, -1)]
+        at_limit = infosets.num_sequences + (-2 - infoset) * treeplex.num_actions
+        first = np.where(infoset >= 0, in_tree, at_limit)
+        owner = treeplex.sequence_infoset
+        return np.where(infoset[owner] == -1, -1, first[owner] + treeplex.sequence_slot)
 
     def from_tree(self, player: int) -> IntArray:
         """`[tree's sequences]` the treeplex's sequence of each action of the tree, -1 where it has none."""
@@ -279,6 +286,30 @@ class Treeplexes:
         sequence = self.action_sequences(player)
         found[sequence[sequence >= 0]] = self.treeplex[player].num_roots + np.nonzero(sequence >= 0)[0]
         return found
+
+    def below_roots(self, player: int, copy: IntArray, root: IntArray, sequence: IntArray) -> IntArray:
+        """The treeplex's sequences below some roots, elementwise; the root itself where it has none.
+
+        Args:
+          player: whose.
+          copy: `[R]` see `Roots.copy`.
+          root: `[m]` numbers of roots.
+          sequence: `[m]` the player's last sequence in the tree, or its choice at a limit.
+        """
+        treeplex, source = self.treeplex[player], self.action_sequences(player)
+        actions = np.nonzero(source >= 0)[0]
+        source = source[actions]
+        count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # of each sequence's copies
+        first = np.cumsum(count) - count
+        by_copy = np.empty(len(source), np.int64)
+        if copy.any():
+            above = treeplex.root_of()[treeplex.num_roots + actions]
+            by_copy[first[source] + copy[above]] = treeplex.num_roots + actions
+            row = np.where(count > 0, first, -1)[sequence]
+            return np.where(row >= 0, np.append(by_copy, 0)[row + copy[root]], root)
+        by_copy[first[source]] = treeplex.num_roots + actions
+        found = np.where(count > 0, np.append(by_copy, 0)[first], -1)[sequence]
+        return np.where(found >= 0, found, root)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -292,12 +323,80 @@ class SequenceForm(Treeplexes):
     payoff: Entries
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Frontier:
+    """Where a layout stops before the game does: at leaf histories, H of them.
+
+    Attributes:
+      cut: its roots are the leaf histories.
+      roots: both players' leaf infostates.
+      number: for both players `[H]` which of them each leaf is in.
+      num_choices: K, strategies that each player chooses from there; 0 if nobody chooses.
+    """
+
+    cut: Cut
+    roots: tuple[Roots, Roots]
+    number: tuple[IntArray, IntArray]
+    num_choices: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Layout:
+    """Which part of a tree a sequence form has: from a cover's roots to the end of the game or a frontier.
+
+    Attributes:
+      cover: the subgames.
+      roots: both players' root infostates.
+      number: for both players `[P]`, which of them each of the cover's pairs is at.
+      frontier: where it ends; None for the end of the game.
+    """
+
+    cover: Cover
+    roots: tuple[Roots, Roots]
+    number: tuple[IntArray, IntArray]
+    frontier: Frontier | None
+
+    @staticmethod
+    def of(cover: Cover, frontier: Frontier | None = None) -> Layout:
+        """The layout of a cover."""
+        (first, row), (second, column) = (find_roots(cover, player) for player in (0, 1))
+        return Layout(cover=cover, roots=(first, second), number=(row, column), frontier=frontier)
+
+    def inside(self, histories: IntArray) -> BoolArray:
+        """`[m]` which histories lie at or below a root of the cut, and before the frontier."""
+        inside = self.cover.cut.root[histories] >= 0
+        if self.frontier is not None:
+            inside &= self.frontier.cut.root[histories] < 0
+        return inside
+
+    def pairs_above(self, histories: IntArray) -> tuple[IntArray, IntArray]:
+        """The pairs whose roots lie at or above some histories, each of which lies below the cut.
+
+        Returns:
+          `[m]` positions in `histories`, ascending, and `[m]` the pair: a row for each two that fit together.
+        """
+        cover, cut = self.cover, self.cover.cut
+        number = np.zeros(cut.tree.num_histories, np.int64)
+        number[cut.roots] = np.arange(len(cut.roots))
+        root = number[cut.root[histories]]
+        if cover.roots is cut.roots:
+            return np.arange(len(histories)), root
+        first = np.searchsorted(cover.roots, cut.roots)
+        count = np.searchsorted(cover.roots, cut.roots, "right") - first
+        return spread(first[root], count[root])
+
+
+def spread(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
+    """`[m]` 0, 1, … each as often as its count, and `[m]` beside it the numbers from its first one on."""
+    row = np.repeat(np.arange(len(count)), count)
+    return row, np.arange(len(row)) + (first - (np.cumsum(count) - count))[row]
+
+
 def whole_treeplexes(tree: HistoryTree) -> Treeplexes:
     """The whole game's decisions, not truncated; each player has one root, the empty sequence. Built once."""
     check_whole(tree)
     if "treeplexes" not in tree.cache:
-        top = np.broadcast_to(np.int64(0), tree.num_histories)
-        tree.cache["treeplexes"] = build_treeplexes(tree, top, (top, top), (1, 1), exact_size)
+        tree.cache["treeplexes"] = build_treeplexes(Layout.of(cover_of(whole_cut(tree))), exact_size)
     return tree.cache["treeplexes"]
 
 
@@ -305,83 +404,71 @@ def sequence_form(tree: HistoryTree) -> SequenceForm:
     """The whole game's decisions and payoff, likewise."""
     form = whole_treeplexes(tree)
     if "sequence form" not in tree.cache:
-        top = np.broadcast_to(np.int64(0), tree.num_histories)
-        tree.cache["sequence form"] = _with_payoff(form, top, (top, top))
+        tree.cache["sequence form"] = with_terminals(form, Layout.of(cover_of(whole_cut(tree))))
     return tree.cache["sequence form"]
 
 
-def build_sequence_form(
-    tree: HistoryTree,
-    root: IntArray,
-    root_index: tuple[IntArray, IntArray],
-    num_roots: tuple[int, int],
-    rounding: Rounding,
-) -> SequenceForm:
-    """The sequence form below some root histories.
-
-    Args:
-      tree: all histories.
-      root: `[n]` the root history at or above each history, -1 if there is none.
-      root_index: for both players `[n]`, indexed by root history, the number of its root.
-      num_roots: of both players.
-      rounding: how sizes are rounded up.
-    """
-    return _with_payoff(build_treeplexes(tree, root, root_index, num_roots, rounding), root, root_index)
+def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
+    """Both players' decisions in some part of a tree."""
+    first, second = (_build_decisions(layout, player, rounding) for player in (0, 1))
+    return Treeplexes(tree=layout.cover.tree, treeplex=(first, second))
 
 
-def build_treeplexes(
-    tree: HistoryTree,
-    root: IntArray,
-    root_index: tuple[IntArray, IntArray],
-    num_roots: tuple[int, int],
-    rounding: Rounding,
-) -> Treeplexes:
-    """Both players' decisions below some root histories; see `build_sequence_form`."""
-    treeplexes: list[Treeplex] = []
-    for player in (0, 1):
-        infosets = tree.infosets[player]
-        rows = np.nonzero(root[infosets.history] >= 0)[0]
-        row_of = np.full(len(infosets) + 1, -1, np.int64)  # the last one is infoset -1, above all
-        row_of[rows] = np.arange(len(rows))
-        slot = np.arange(infosets.num_sequences)
-        slot[1:] -= infosets.first_sequence[infosets.infoset[1:]]
-        parent = infosets.parent[rows]
-        parent_infoset = row_of[infosets.infoset[parent]]
-        under_root = root_index[player][root[infosets.history[rows]]]
-        treeplex, _ = build_treeplex(
-            num_roots=num_roots[player],
-            depth=depth_below(infosets.depth[rows], parent_infoset),
-            num_actions=infosets.num_actions[rows],
-            parent_infoset=parent_infoset,
-            parent_slot=np.where(parent_infoset >= 0, slot[parent], under_root),
-            infoset=rows,
-            rounding=rounding,
+def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> Treeplex:
+    """One player's infosets, then its choices at the frontier; each once for each root of its infostate."""
+    tree, roots = layout.cover.tree, layout.roots[player]
+    infosets = tree.infosets[player]
+    kept = np.nonzero(layout.inside(infosets.history))[0]
+    history, parent, num_actions = infosets.history[kept], infosets.parent[kept], infosets.num_actions[kept]
+    name = kept
+    if layout.frontier is not None and layout.frontier.num_choices > 0:
+        leaf_states, leaf = layout.frontier.roots[player], layout.frontier.number[player]
+        example = np.empty(len(leaf_states), np.int64)
+        example[leaf] = layout.frontier.cut.roots
+        history = np.concatenate([history, example])
+        parent = np.concatenate([parent, leaf_states.sequence])
+        num_actions = np.append(num_actions, np.full(len(example), layout.frontier.num_choices))
+        name = np.append(name, -2 - np.arange(len(example)))
+    state = tree.infostate[player, layout.cover.cut.root[history]]
+    first_root = np.searchsorted(roots.infostate, state)
+    count = np.searchsorted(roots.infostate, state, "right") - first_root
+    decision, root = spread(first_root, count)
+    first_row = np.cumsum(count) - count
+    row_of = np.zeros(len(infosets) + 1, np.int64)
+    row_of[kept] = first_row[: len(kept)]
+    before = np.append(infosets.depth + 1, 0)[infosets.infoset]  # own decisions up to each sequence
+    depth = before[parent[decision]] - before[roots.sequence[root]]
+    slot = np.arange(infosets.num_sequences)
+    slot[1:] -= infosets.first_sequence[infosets.infoset[1:]]
+    above = row_of[infosets.infoset[parent]][decision] + root - first_root[decision]
+    treeplex, _ = build_treeplex(
+        num_roots=len(roots),
+        depth=depth,
+        num_actions=num_actions[decision],
+        parent_infoset=np.where(depth > 0, above, -1),
+        parent_slot=np.where(depth > 0, slot[parent[decision]], root),
+        infoset=name[decision],
+        rounding=rounding,
+    )
+    return treeplex
+
+
+def with_terminals(form: Treeplexes, layout: Layout) -> SequenceForm:
+    """The payoff of the terminals there; one in several subgames counts in each of them."""
+    tree = layout.cover.tree
+    terminals = tree.terminals[layout.inside(tree.terminals)]
+    row, pair = layout.pairs_above(terminals)
+    terminals = terminals[row]
+    first, second = (
+        form.below_roots(
+            player, layout.roots[player].copy(), layout.number[player][pair], tree.sequence[player, terminals]
         )
-        treeplexes.append(treeplex)
-    return Treeplexes(tree=tree, treeplex=(treeplexes[0], treeplexes[1]))
-
-
-def _with_payoff(form: Treeplexes, root: IntArray, root_index: tuple[IntArray, IntArray]) -> SequenceForm:
-    tree = form.tree
-    below = tree.terminals[root[tree.terminals] >= 0]
-    columns: list[IntArray] = []
-    for player in (0, 1):
-        column = form.from_tree(player)[tree.sequence[player, below]]
-        columns.append(np.where(column >= 0, column, root_index[player][root[below]]))
+        for player in (0, 1)
+    )
     payoff = merge_entries(
-        columns[0],
-        columns[1],
-        tree.chance[below] * tree.payoff[below],
+        first,
+        second,
+        tree.chance[terminals] * tree.payoff[terminals],
         (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences),
     )
     return SequenceForm(tree=tree, treeplex=form.treeplex, payoff=payoff)
-
-
-def depth_below(depth: IntArray, parent_row: IntArray) -> IntArray:
-    """Number of the player's decisions between a root and each infoset; rows are sorted by depth."""
-    below = np.zeros(len(depth), np.int64)
-    for level in np.unique(depth).tolist():
-        rows = np.nonzero(depth == level)[0]
-        above = parent_row[rows]
-        below[rows] = np.where(above >= 0, below[above] + 1, 0)
-    return below

@@ -12,16 +12,14 @@ from collections.abc import Iterator
 import numpy as np
 
 from jaxgadget.games.game import BoolArray, IntArray
-from jaxgadget.tree.cut import Cut
-from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.cut import Cut, whole_cut
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.sequence import (
     Entries,
     Rounding,
     SequenceForm,
     Treeplex,
-    build_sequence_form,
     build_treeplex,
-    exact_size,
     merge_entries,
 )
 
@@ -50,22 +48,15 @@ class Trunk:
 
 
 def build_trunk(forest: Forest) -> Trunk:
-    """Lays out what lies above a forest's cut."""
+    """Lays out what lies above a forest's cut: the whole game, which ends there."""
     cut, tree = forest.cut, forest.tree
-    above = np.where(cut.root < 0, 0, -1)
-    nowhere = np.zeros(tree.num_histories, np.int64)
-    form = build_sequence_form(tree, above, (nowhere, nowhere), (1, 1), exact_size)
-    numbers: list[IntArray] = []
-    for player in (0, 1):
-        number = np.zeros(tree.infosets[player].num_sequences, np.int64)
-        number[form.action_sequences(player)] = 1 + np.arange(form.treeplex[player].num_sequences - 1)
-        numbers.append(number)
-    first, second = (numbers[p][forest.roots[p].sequence] for p in (0, 1))
+    form = build_forest(tree, whole_cut(tree), limit=cut, num_choices=0, padded=False).form
+    number = [np.maximum(form.from_tree(player), 0) for player in (0, 1)]  # of the empty sequence: 0
     return Trunk(
         form=form,
-        link=(first, second),
+        link=(number[0][forest.roots[0].sequence], number[1][forest.roots[1].sequence]),
         terminates=(_terminates(cut, form, 0), _terminates(cut, form, 1)),
-        presence=(_presence(cut, form, 0, numbers[1]), _presence(cut, form, 1, numbers[0])),
+        presence=(_presence(cut, form, 0, number[1]), _presence(cut, form, 1, number[0])),
     )
 
 
@@ -74,11 +65,11 @@ def _presence(cut: Cut, form: SequenceForm, player: int, number: IntArray) -> En
     tree, treeplex = cut.tree, form.treeplex[player]
     row = np.full(len(tree.infosets[player]) + 1, -1, np.int64)
     row[treeplex.infoset] = np.arange(treeplex.num_infosets)
-    here = np.nonzero((tree.infoset[player] >= 0) & (cut.root < 0))[0]
+    acts = np.nonzero((tree.infoset[player] >= 0) & (cut.root < 0))[0]
     return merge_entries(
-        row[tree.infoset[player, here]],
-        number[tree.sequence[1 - player, here]],
-        tree.chance[here],
+        row[tree.infoset[player, acts]],
+        number[tree.sequence[1 - player, acts]],
+        tree.chance[acts],
         (treeplex.num_infosets, form.treeplex[1 - player].num_sequences),
     )
 

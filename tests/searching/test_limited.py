@@ -30,10 +30,11 @@ from jaxgadget import (
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.searching import lookahead
 from jaxgadget.searching.limited import Search, search, values_for
-from jaxgadget.searching.lookahead import Lookahead, build_lookahead, limit_at_decisions, limit_by_depth
+from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.solving import Profile, find_ranges, prepare, root_reach
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
+from jaxgadget.tree.forest import Forest, build_forest
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, limited_values
 
@@ -79,24 +80,24 @@ def strategies(policy: Policy, player: int) -> list[efg.Strategy]:
     ]
 
 
-def by_roots(look: Lookahead, values: Any, policy: Policy, choices: Any) -> Any:
+def by_roots(look: Forest, values: Any, policy: Policy, choices: Any) -> Any:
     """`[R_0, R_1, T]` the payoff of a lookahead by root infostates, for T choices `[states, T]` a player."""
-    payoff = look.forest(values).form.payoff
+    payoff = look.with_values(values).form.payoff
     plans: list[Any] = []
     roots: list[Any] = []
     for player in (0, 1):
-        treeplex, places = look.treeplex[player], look.places(player)
-        chosen = np.equal.outer(choices[player].T, np.arange(look.num_entries))  # [T, states, K]
+        treeplex, sequence = look.form.treeplex[player], look.form.action_sequences(player)
+        chosen = np.equal.outer(choices[player].T, np.arange(look.leaves.num_choices))  # [T, states, K]
         above = np.repeat(policy.probabilities[player], len(chosen), axis=1)
         rows = np.concatenate([above, chosen.reshape(len(chosen), -1).T])
         plan, root = np.ones((treeplex.num_sequences, len(chosen))), np.arange(treeplex.num_sequences)
         for q, infoset in enumerate(treeplex.sequence_infoset.tolist()):  # levels from above
             here, parent = treeplex.num_roots + q, treeplex.parent[infoset]
-            plan[here] = plan[parent] * (rows[places[q]] if places[q] >= 0 else 0)
+            plan[here] = plan[parent] * (rows[sequence[q] - 1] if sequence[q] > 0 else 0)
             root[here] = root[parent]
         plans.append(plan)
         roots.append(root)
-    found = np.zeros((look.treeplex[0].num_roots, look.treeplex[1].num_roots, plans[0].shape[1]))
+    found = np.zeros((look.form.treeplex[0].num_roots, look.form.treeplex[1].num_roots, plans[0].shape[1]))
     cells = payoff.value[:, None] * plans[0][payoff.row] * plans[1][payoff.column]
     np.add.at(found, (roots[0][payoff.row], roots[1][payoff.column]), cells)
     return found
@@ -124,15 +125,15 @@ def test_the_payoff_is_that_of_an_explicit_recursion(
         limit_by_depth(tree, spot, depth) if player is None else limit_at_decisions(tree, spot, depth, player)
     )
     portfolio, policy = halves(draws(tree, 1, 2, 3), draws(tree, 4, 5, 6)), Policy.dirichlet(tree, 7)
-    look = build_lookahead(spot, leaves, 3)
+    look = build_forest(tree, spot, limit=leaves, num_choices=3)
     pairs = np.array(list(np.ndindex(3, 3)))
     choices: list[Any] = []
     for p in (0, 1):
-        states = np.ones((len(look.states[p]), 1), int)
+        states = np.ones((len(look.leaves.states[p]), 1), int)
         choices.append(np.concatenate([states * pairs[:, p], rng.integers(3, size=(len(states), 4))], axis=1))
     found = by_roots(look, ExactValues(portfolio)(tree, leaves), policy, choices)
     table = continuation_values(explicit(name), (strategies(portfolio, 0), strategies(portfolio, 1)))
-    place = [{int(s): i for i, s in enumerate(states)} for states in look.states]
+    place = [{int(s): i for i, s in enumerate(states)} for states in look.leaves.states]
     worth = {
         h: table[h][tuple(choices[p][place[p][int(tree.infostate[p, h])]] for p in (0, 1))]
         for h in leaves.tolist()
@@ -194,7 +195,7 @@ def test_one_entry_is_the_blueprint() -> None:
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 3)
     found = search(tree, "depth:0", blueprint, Unsafe(), values=ExactValues(blueprint), iterations=1)
-    (values,), leaves = found.values, found.lookahead.leaves
+    (values,), leaves = found.values, found.lookahead.leaves.histories
     own = strategies(blueprint, 0), strategies(blueprint, 1)
     expected = continuation_values(explicit("kuhn_poker"), own)[leaves]
     assert expected.shape == (12, 1, 1)
@@ -235,7 +236,7 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
     where = cut(tree, "depth:1")
     leaves = limit_by_depth(tree, where, 1)
-    look = build_lookahead(where, leaves, 3)
+    look = build_forest(tree, where, limit=leaves, num_choices=3)
     table = values(tree, leaves)
     profile = Profile.of_blueprint(look, blueprint)
     ranges = find_ranges(prepare(look, table, 0), profile, root_reach(look, blueprint))
@@ -319,9 +320,9 @@ def test_a_limit_through_an_infoset_is_refused() -> None:
     tree = game("kuhn_poker")
     where = cut(tree, "depth:0")
     limit = limit_by_depth(tree, where, 1)
-    assert len(build_lookahead(where, limit, 2).leaves) == 12
+    assert len(build_forest(tree, where, limit=limit, num_choices=2).leaves) == 12
     with pytest.raises(ValueError, match=r"cut 'limit' of kuhn_poker crosses an infoset: .* on both sides"):
-        build_lookahead(where, limit[1:], 2)
+        build_forest(tree, where, limit=limit[1:], num_choices=2)
 
 
 def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
@@ -338,7 +339,7 @@ def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
     found = search(tree, "depth:1", profiles, Unsafe(), values=[one, other, one], **how)
     assert asked == [6, 6], "by depth 2"
     for values in found.values:
-        np.testing.assert_array_equal(values, exact(tree, found.lookahead.leaves))
+        np.testing.assert_array_equal(values, exact(tree, found.lookahead.leaves.histories))
 
 
 def test_values_of_another_blueprint_are_told() -> None:

@@ -25,10 +25,11 @@ from jaxgadget import (
 from jaxgadget.refining.refine import make_settings
 from jaxgadget.searching.limited import search
 from jaxgadget.searching.line import Line, decisions
-from jaxgadget.searching.lookahead import build_lookahead, limit_at_decisions
+from jaxgadget.searching.lookahead import limit_at_decisions
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.solving import prepare
 from jaxgadget.searching.value import ExactValues, OwnValues
+from jaxgadget.tree.forest import build_forest
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
@@ -124,7 +125,7 @@ def test_the_next_search_starts_from_the_one_before() -> None:
     above = line.search(first, None, lambda done: None)
     leaves, table = above.leaves, above.values
     assert leaves.tolist() == second.roots.tolist(), "the next roots are the leaves"
-    look = build_lookahead(second, limit_at_decisions(tree, second, 1, 0), 3)
+    look = build_forest(tree, second, limit=limit_at_decisions(tree, second, 1, 0), num_choices=3)
     here = prepare(look, np.zeros((0, 3, 3)), 0)
     ranges = line.find_ranges(here, above, above.plan)
     own, theirs = line.assembled.reach(0), line.assembled.reach(1)

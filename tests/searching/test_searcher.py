@@ -25,10 +25,11 @@ from jaxgadget.play.match import play_players
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.searching.limited import search_settings
 from jaxgadget.searching.line import Line, decision_above, decisions
-from jaxgadget.searching.lookahead import CELL_BYTES, build_lookahead, limit_at_decisions
+from jaxgadget.searching.lookahead import CELL_BYTES, limit_at_decisions
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.searcher import SearchPlayer
 from jaxgadget.searching.value import ExactValues, OwnValues
+from jaxgadget.tree.forest import build_forest
 
 GAMES = ("kuhn_poker", "goofspiel(num_cards=3,imp_info=True,points_order=descending)")
 LIARS_DICE = "liars_dice(dice_sides=3,numdice=1)"
@@ -152,7 +153,7 @@ def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
     tree, sizes, solve = game(GAMES[1]), list[int](), line.solve_lookahead
 
     def noted(here: Any, *rest: Any) -> Any:
-        sizes.append(here.look.cut.num_subgames)
+        sizes.append(here.forest.num_subgames)
         return solve(here, *rest)
 
     monkeypatch.setattr(line, "solve_lookahead", noted)
@@ -176,8 +177,9 @@ def test_what_fits_is_counted() -> None:
         size: list[int] = []
         for subgame in everything:
             where = level.cut(tree, everything[subgame : subgame + 1])
-            look = build_lookahead(where, limit_at_decisions(tree, where, 1, 0), 3)
-            payoffs = look.forest(np.ones((len(look.leaves), 3, 3))).form.payoff
+            leaves = limit_at_decisions(tree, where, 1, 0)
+            look = build_forest(tree, where, limit=leaves, num_choices=3)
+            payoffs = look.with_values(np.ones((len(look.leaves), 3, 3))).form.payoff
             assert len(payoffs.row) == len(look.leaves) * 9 + len(look.terminals.row)
             inside = tree.terminals[where.root[tree.terminals] >= 0]
             size.append(len(look.leaves) * 9 + (0 if len(look.leaves) else len(inside)))
@@ -198,7 +200,7 @@ def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch)
     tree, sizes, solve = game(GAMES[1]), list[int](), line.solve_lookahead
 
     def noted(here: Any, *rest: Any) -> Any:
-        sizes.append(here.look.cut.num_subgames)
+        sizes.append(here.forest.num_subgames)
         return solve(here, *rest)
 
     monkeypatch.setattr(line, "solve_lookahead", noted)
