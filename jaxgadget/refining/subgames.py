@@ -279,7 +279,7 @@ def _solve_part(
             save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
 
         def finish(ended: Finished) -> _Concluded:
-            kept = ended.place.by_lane(_kept(games, rows, ended.lanes))
+            kept = ended.place.by_lane(kept_rows(games, rows, ended.lanes))
             return _conclude(ended.exact(), ended.state.strategy_sum, kept, player=task.player)
 
         solved = solve(games.batch, options, finish, plan=plan, report=report)
@@ -290,7 +290,7 @@ def _solve_part(
     _keep(task, where, solutions, solved.outcome, solved.iterations, by_lane)
 
 
-def _kept(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
+def kept_rows(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
     """The blueprint's rows, and where a solution takes their place: in subgames that have a decision."""
     forest, player = games.structure.forest, games.player
     treeplex, roots = forest.form.treeplex[player], forest.roots[player]
@@ -350,7 +350,7 @@ def _solve_exactly(
                     time_limit=task.options.time_limit,
                     report=lambda: report(next(done)),
                 )
-                kept = _kept(own, rows, np.arange(own.num_lanes))
+                kept = kept_rows(own, rows, np.arange(own.num_lanes))
                 concluded = _certify(own.batch.problem(), programs.played, kept, player=player)
             epsilon = programs.epsilon
             if not isinstance(gadget.epsilon, str):

@@ -20,13 +20,20 @@ from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.refine import list_gadgets, make_settings, stack_blueprints
+from jaxgadget.refining.refine import list_gadgets, stack_blueprints
 from jaxgadget.searching.lookahead import check_room, limit_by_depth
-from jaxgadget.searching.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
+from jaxgadget.searching.solving import (
+    Profile,
+    Searched,
+    find_ranges,
+    prepare_lookahead,
+    root_reach,
+    solve_lookahead,
+)
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, check_entries, leaf_values
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.driver import Report
-from jaxgadget.solving.options import Settings
+from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree

@@ -25,7 +25,14 @@ from jaxgadget.searching.lookahead import (
     limit_at_decisions,
     most_payoffs,
 )
-from jaxgadget.searching.solving import Prepared, Profile, find_ranges, prepare, root_reach, solve_lookahead
+from jaxgadget.gadgets.structure import Structure
+from jaxgadget.searching.solving import (
+    Profile,
+    find_ranges,
+    prepare_lookahead,
+    root_reach,
+    solve_lookahead,
+)
 from jaxgadget.searching.value import ValueFunction, leaf_values
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import SolveOptions
@@ -155,11 +162,11 @@ class Line:
         values: ValueFunction,
         player: int,
         depth: int,
-        settings: Settings,
+        options: SolveOptions,
         *,
         visits: bool,
     ):
-        self.tree, self.player, self.depth, self.settings = tree, player, depth, settings
+        self.tree, self.player, self.depth, self.options = tree, player, depth, options
         self.gadgets, self.values = tuple(gadgets), values
         self.blueprint = spread(blueprint, gadgets)
         self.assembled = self.blueprint
@@ -186,7 +193,7 @@ class Line:
             for part in self.parts(levels[number], subgames, first=number == 0):
                 where = levels[number].cut(self.tree, part)
                 found = self.search(where, above, functools.partial(told, len(part)))
-                done += len(part) * self.settings.iterations
+                done += len(part) * self.options.iterations
                 below = subgames[:0]
                 if number + 1 < len(levels):
                     below = self._below(levels[number + 1], where)
@@ -258,7 +265,7 @@ class Line:
             self._payoffs = 0
 
     def _most_payoffs(self) -> int:
-        return max(1, min(PART_CELLS, most_payoffs(self.settings.memory_limit)))
+        return max(1, min(PART_CELLS, most_payoffs(self.options.memory_limit)))
 
     def search(
         self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
@@ -277,18 +284,18 @@ class Line:
         values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
-        here = prepare(look, values, self.player)
-        ranges = self.find_ranges(here, above, plan)
+        structure = prepare_lookahead(look, values, self.player)
+        ranges = self.find_ranges(structure, above, plan)
         gadgets, acted = self.gadgets, self.tree.sequence[1 - self.player, where.roots] > 0
         if above is None and not acted.any():
             gadgets = (Unsafe(),) * len(gadgets)
-        found = solve_lookahead(here, ranges, plan, gadgets, self.settings, report)
-        plan = plan.with_bodies(look, found.strategy)
+        searched = solve_lookahead(structure, ranges, plan, gadgets, self.options, report)
+        plan = plan.with_bodies(look, searched.strategy)
         if self.visits is not None:
             self.visits.append(self._count_visits(look, plan))
-        self.gap_max = np.maximum(self.gap_max, np.where(found.live, found.gap, 0).max(axis=0, initial=0))
-        self.searches += found.live.sum(axis=0)
-        self._assemble(look, plan.policy, found.live)
+        self.gap_max = np.maximum(self.gap_max, np.where(searched.has_decision, searched.gap, 0).max(axis=0, initial=0))
+        self.searches += searched.has_decision.sum(axis=0)
+        self._assemble(look, plan.policy, searched.has_decision)
         if beside is not None:
             leaves, values = beside.joined(leaves, values)
         self._drop_programs()
@@ -296,21 +303,22 @@ class Line:
 
     def _values(self, leaves: IntArray) -> FloatArray:
         begin = time.perf_counter()
-        values = leaf_values(self.values, self.tree, leaves, self.settings.dtype)
+        values = leaf_values(self.values, self.tree, leaves, self.options.dtype)
         self.value_seconds += time.perf_counter() - begin
         return values
 
-    def find_ranges(self, here: Prepared, above: AtLimit | None, fallback: Profile) -> Ranges:
+    def find_ranges(self, structure: Structure, above: AtLimit | None, fallback: Profile) -> Ranges:
         """What the search above brings to the roots, or the blueprint if there was none."""
-        reach = root_reach(here.forest, self.assembled)
+        reach = root_reach(structure.forest, self.assembled)
         if above is None:
-            return find_ranges(here, fallback, reach)
-        where = here.forest.cut
+            return find_ranges(structure, fallback, reach)
+        where = structure.forest.cut
         reached = where.root[above.leaves] >= 0
         inner = build_forest(
             self.tree, where, limit=above.leaves[reached], num_choices=self.values.num_entries
         )
-        return find_ranges(prepare(inner, above.values[reached], self.player), above.plan, reach)
+        inner_structure = prepare_lookahead(inner, above.values[reached], self.player)
+        return find_ranges(inner_structure, above.plan, reach)
 
     def _count_visits(self, look: Forest, plan: Profile) -> Visits:
         """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
@@ -327,7 +335,7 @@ class Line:
         lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
         return Visits(leaves, self.tree.chance[leaves, None, None] * lanes)
 
-    def _assemble(self, look: Forest, plan: Policy, live: BoolArray) -> None:
+    def _assemble(self, look: Forest, plan: Policy, has_decision: BoolArray) -> None:
         """Takes over the decisions at the roots, and what the opponent was found to do below them."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]
@@ -336,7 +344,7 @@ class Line:
         infoset = np.unique(self.tree.infoset[player, look.cut.roots])
         first = np.searchsorted(roots.infostate, self.tree.infostate[player, infosets.history[infoset]])
         own = self.assembled.reach(player)[infosets.parent[infoset]] > 0
-        taken = own & live[roots.subgame[first]]
+        taken = own & has_decision[roots.subgame[first]]
         mask = np.zeros((len(infosets), taken.shape[1]), np.bool_)
         mask[infoset] = taken
         rows[player] = np.where(mask[infosets.infoset[1:]], plan.probabilities[player], rows[player])

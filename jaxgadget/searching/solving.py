@@ -6,31 +6,26 @@ Lanes have a gadget and ranges of their own, and share the values at the limit.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.games import group_gadgets
-from jaxgadget.gadgets.joint import join
+from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import Structure, blueprint_ranges, build_structure, pad_rows
+from jaxgadget.gadgets.structure import Structure, build_structure
+from jaxgadget.gadgets.structure import find_ranges as ranges_of
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
-from jaxgadget.kernels.cfr import averages
-from jaxgadget.kernels.problem import Parts
-from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
+from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
+from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.chunks import Loop, solve_chunks
-from jaxgadget.solving.driver import Report
-from jaxgadget.solving.forest import GadgetGames, KindLanes, build_kind, conclude, with_lanes
-from jaxgadget.solving.memory import plan_solve
-from jaxgadget.solving.options import Settings
+from jaxgadget.refining.subgames import kept_rows
+from jaxgadget.solving.driver import Finished, Report, solve
+from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
-from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,14 +105,7 @@ class Profile:
         return Profile(policy, self.states, (choices[0], choices[1]))
 
 
-class Prepared(NamedTuple):
-    """A lookahead with values, on the device."""
-
-    forest: Forest
-    structure: Structure
-
-
-def prepare(look: Forest, values: FloatArray, player: int) -> Prepared:
+def prepare_lookahead(look: Forest, values: FloatArray, player: int) -> Structure:
     """Puts a lookahead on the device.
 
     Args:
@@ -125,28 +113,19 @@ def prepare(look: Forest, values: FloatArray, player: int) -> Prepared:
       values: `[H, K, K]` at its leaves.
       player: who searches.
     """
-    forest = look.with_values(values)
-    with precision(np.float64):
-        return Prepared(forest, build_structure(forest, player, np.float64))
+    return build_structure(look.with_values(values), player)
 
 
-def find_ranges(here: Prepared, profile: Profile, reach: tuple[FloatArray, FloatArray]) -> Ranges:
+def find_ranges(structure: Structure, profile: Profile, reach: tuple[FloatArray, FloatArray]) -> Ranges:
     """What a profile brings to the roots: reaches, and the opponent's best response down to the limit.
 
     Args:
-      here: the lookahead.
+      structure: the lookahead on the device.
       profile: both players' strategies below the roots.
       reach: both players' reach `[R_p, L]` of their roots.
     """
-    empty = np.zeros((0, profile.num_lanes))
-    with precision(np.float64):
-        first, second = (Parts(*jax.device_put((empty, profile.body(here.forest, p)))) for p in (0, 1))
-        padded = [
-            pad_rows(rows, treeplex.num_roots, 0)
-            for rows, treeplex in zip(reach, here.forest.form.treeplex, strict=True)
-        ]
-        roots = jax.device_put(padded[0]), jax.device_put(padded[1])
-        return blueprint_ranges(here.structure, (first, second), roots)
+    look = structure.forest
+    return ranges_of(structure, (profile.body(look, 0), profile.body(look, 1)), reach)
 
 
 def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
@@ -162,106 +141,78 @@ class Searched(NamedTuple):
       strategy: both players' average strategies `[Q_p, L]`, completed where they say nothing.
       value: `[S, L]` what the searching player's strategy guarantees in each gadget game.
       gap: `[S, L]` NashConv of each gadget game.
-      live: `[S, L]` False where there was nothing to solve.
+      has_decision: `[S, L]` False where there was nothing to solve.
+      iterations: `[L]` done.
     """
 
     strategy: tuple[FloatArray, FloatArray]
     value: FloatArray
     gap: FloatArray
-    live: BoolArray
+    has_decision: BoolArray
+    iterations: npt.NDArray[np.int64]
 
 
-class _Concluded(NamedTuple):
-    strategy: tuple[jax.Array, jax.Array]
-    value: jax.Array
-    gap: jax.Array
-
-
-@functools.partial(jax.jit, static_argnames=("kind",))
+@jax.jit
 def _conclude(
-    games: GadgetGames,
-    strategy_sum: tuple[Parts, Parts],
-    rows: tuple[jax.Array, jax.Array],
-    *,
-    kind: type[Gadget],
-) -> _Concluded:
-    """Both players' averages, and the searching player's certificate; `rows` where they say nothing."""
-    player = games.problem.order[1]
-    found = conclude(games, strategy_sum, rows[player], kind=kind)
-    other = 1 - player
-    played, body = averages(games.problem, strategy_sum)[other].body, games.problem.sides[other].body
-    mass = expand_infosets(body, sum_actions(body, strategy_sum[other].body[body.num_roots :]))
-    theirs = jnp.where(mass > 0, played, rows[other])
-    pair = (found.strategy, theirs) if player == 0 else (theirs, found.strategy)
-    return _Concluded(pair, found.value, found.gap)
+    problem: Problem, strategy_sum: tuple[Parts, Parts], kept: tuple[Kept, Kept]
+) -> Certificate:
+    """Both players' averages, completed, and their certificate."""
+    exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
+    return certify_average(problem, exact, kept)
 
 
 def solve_lookahead(
-    here: Prepared,
+    structure: Structure,
     ranges: Ranges,
     profile: Profile,
     gadgets: Sequence[Gadget],
-    settings: Settings,
+    options: SolveOptions,
     report: Report,
 ) -> Searched:
     """Solves the gadget games of all lanes; lane by lane a gadget, with its own ranges.
 
     Args:
-      here: the lookahead.
+      structure: the lookahead on the device.
       ranges: L lanes.
       profile: L lanes; it stays where a search says nothing.
       gadgets: L of them; those that look at the whole trunk are refused.
-      settings: how.
+      options: how.
       report: is told the number of iterations done in each group of gadgets.
 
     Raises:
       ValueError: for a gadget that needs the trunk or the blueprint's own values.
     """
-    rule = settings.rule
-    if rule is None:
-        raise ValueError("algorithm='lp': search runs regret matching; expected 'cfr+', for example")
-    rows = profile.body(here.forest, 0), profile.body(here.forest, 1)
-    count, subgames = len(gadgets), here.forest.num_subgames
-    strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
-    value, gap = np.zeros((subgames, count)), np.zeros((subgames, count))
-    live = np.zeros((subgames, count), np.bool_)
-    loop = Loop(rule, settings.dtype, settings.iterations, settings.target_gap, settings.check_every)
-    for lanes in group_gadgets(gadgets, exact=False):
-        kind = _build_lanes(here, ranges, [gadgets[lane] for lane in lanes], np.array(lanes), settings)
-        mine = rows[0][:, lanes], rows[1][:, lanes]
-        plan = plan_solve(kind, settings.dtype, memory_limit=settings.memory_limit, chunk=settings.chunk)
-        solved = solve_chunks(kind, plan, mine, loop, report=report, finish=_conclude)
-        for player in (0, 1):
-            strategy[player][:, lanes] = solved.found.strategy[player]
-        value[:, lanes], gap[:, lanes] = solved.found.value[:subgames], solved.found.gap[:subgames]
-        live[:, lanes] = solved.live[:subgames]
-    if not np.isfinite(gap).all():
-        raise ValueError(f"search: the solve overflowed in {settings.dtype}; use dtype='float64'")
-    return Searched(strategy, value, np.maximum(gap, 0), live)
-
-
-def _build_lanes(
-    here: Prepared, ranges: Ranges, gadgets: Sequence[Gadget], lanes: IntArray, settings: Settings
-) -> KindLanes:
-    """Lanes of one group of gadgets, each with the ranges of its own lane."""
     for gadget in gadgets:
         if gadget.needs:
             raise ValueError(
                 f"gadget {gadget.name!r} needs {', '.join(sorted(gadget.needs))}: search knows only ranges "
                 "and best-response values at its roots; expected Unsafe(), Resolving() or MaxMargin()"
             )
+    look, player, count = structure.forest, structure.player, len(gadgets)
+    rows = profile.body(look, 0), profile.body(look, 1)
+    strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
+    value, gap = np.zeros((look.num_subgames, count)), np.zeros((look.num_subgames, count))
+    has_decision = np.zeros((look.num_subgames, count), np.bool_)
+    iterations = np.zeros(count, np.int64)
+    for lanes in group_gadgets(gadgets):
+        pairs = np.arange(len(lanes)), np.array(lanes)
+        games = build_games(structure, ranges, [gadgets[lane] for lane in lanes], pairs=pairs)
 
-    def lane(number: int) -> Ranges:
-        return with_lanes(ranges, lambda x: x[:, number : number + 1])
+        def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
+            kept = kept_rows(games, rows[player], ended.lanes)
+            others = rows[1 - player][:, games.blueprint[ended.lanes]]
+            theirs = Kept(others, np.ones(others.shape, np.bool_))
+            pair = ended.place.by_lane((kept, theirs) if player == 0 else (theirs, kept))
+            return _conclude(ended.exact(), ended.state.strategy_sum, pair)
 
-    asked = join(gadgets)
-    with precision(np.float64):
-        own = [lane(number) for number in lanes.tolist()]
-        shared = build_kind(here.forest, here.structure, own[0], asked[:1], np.float64, None, settings.place)
-        pairs = list(zip(asked, own, strict=True))
-        return shared._replace(
-            ranges=with_lanes(settings.place.everywhere(ranges), lambda x: np.asarray(x)[:, lanes]),
-            alternatives=np.concatenate([gadget.alternatives(one) for gadget, one in pairs], axis=1),
-            mistakes=np.concatenate([gadget.mistakes(one) for gadget, one in pairs], axis=1),
-            epsilon=np.array([gadget.epsilon for gadget in asked], np.float64),
-        )
+        solved = solve(games.batch, options, finish, report=report)
+        certificate: Certificate = solved.outcome
+        for p in (0, 1):
+            strategy[p][:, lanes] = certificate.strategy[p]
+        value[:, lanes] = certificate.guaranteed[player][: look.num_subgames]
+        gap[:, lanes] = certificate.gap[: look.num_subgames]
+        has_decision[:, lanes] = games.has_decision(np.arange(len(lanes)))
+        iterations[lanes] = solved.iterations
+    if not np.isfinite(gap).all():
+        raise ValueError(f"search: the solve overflowed in {options.dtype}; use dtype='float64'")
+    return Searched(strategy, value, np.maximum(gap, 0), has_decision, iterations)
