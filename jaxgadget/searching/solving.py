@@ -13,6 +13,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.joint import group_gadgets, join
@@ -165,12 +166,14 @@ class Searched(NamedTuple):
       value: `[S, L]` what the searching player's strategy guarantees in each gadget game.
       gap: `[S, L]` NashConv of each gadget game.
       live: `[S, L]` False where there was nothing to solve.
+      iterations: `[L]` done.
     """
 
     strategy: tuple[FloatArray, FloatArray]
     value: FloatArray
     gap: FloatArray
     live: BoolArray
+    iterations: npt.NDArray[np.int64]
 
 
 class _Concluded(NamedTuple):
@@ -226,7 +229,7 @@ def solve_lookahead(
     count, subgames = len(gadgets), here.forest.num_subgames
     strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
     value, gap = np.zeros((subgames, count)), np.zeros((subgames, count))
-    live = np.zeros((subgames, count), np.bool_)
+    live, iterations = np.zeros((subgames, count), np.bool_), np.zeros(count, np.int64)
     loop = Loop(rule, settings.dtype, settings.iterations, settings.target_gap, settings.check_every)
     for lanes in group_gadgets(gadgets, exact=False):
         kind = _build_lanes(here, ranges, [gadgets[lane] for lane in lanes], np.array(lanes), settings)
@@ -236,10 +239,10 @@ def solve_lookahead(
         for player in (0, 1):
             strategy[player][:, lanes] = solved.found.strategy[player]
         value[:, lanes], gap[:, lanes] = solved.found.value[:subgames], solved.found.gap[:subgames]
-        live[:, lanes] = solved.live[:subgames]
+        live[:, lanes], iterations[lanes] = solved.live[:subgames], solved.iterations
     if not np.isfinite(gap).all():
         raise ValueError(f"search: the solve overflowed in {settings.dtype}; use dtype='float64'")
-    return Searched(strategy, value, np.maximum(gap, 0), live)
+    return Searched(strategy, value, np.maximum(gap, 0), live, iterations)
 
 
 def _build_lanes(
