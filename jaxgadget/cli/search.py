@@ -156,7 +156,6 @@ def _visited_error(
     from jaxgadget.searching.nested import nested_search
     from jaxgadget.searching.value import ExactValues
 
-    bound = tree.payoff_range
     found = [
         nested_search(
             tree,
@@ -166,7 +165,7 @@ def _visited_error(
             player=player,
             depth=depth,
             iterations=iterations,
-            value=(-bound, bound),
+            value=tree.payoff_bounds,  # exploitabilities are not asked for
         ).visits[0]
         for player in (0, 1)
     ]
@@ -309,9 +308,9 @@ def _assemble(
     from jaxgadget.policy.policy import Policy
     from jaxgadget.searching.nested import nested_search
 
-    bound = tree.payoff_range
+    bracket = tree.payoff_bounds  # exploitabilities are not asked for
     found = [
-        nested_search(tree, profile, gadgets, values=values, player=player, value=(-bound, bound), **how)
+        nested_search(tree, profile, gadgets, values=values, player=player, value=bracket, **how)
         for player in (0, 1)
     ]
     searched = Policy(tree, _join(found).probabilities, tuple(describe(gadget) for gadget in gadgets))

@@ -120,7 +120,7 @@ class TrainingFolder:
             step = manager.latest_step()
             if step is None:
                 return begin, []
-            parts = {"weights": begin.weights, "moments": begin.moments}
+            parts = {"weights": begin.weights, "optimiser": begin.optimiser}
             found = _restore(manager, step, parts, f"folder={str(self.path)!r}")
         try:
             kept: list[dict[str, float | None]] = json.loads((self.path / LOG).read_bytes())
@@ -139,7 +139,7 @@ class TrainingFolder:
             rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
             file.write(json.dumps(rows, allow_nan=False).encode())
         args = _orbax().args
-        parts = {name: args.StandardSave(getattr(progress, name)) for name in ("weights", "moments")}
+        parts = {name: args.StandardSave(getattr(progress, name)) for name in ("weights", "optimiser")}
         with _open(self.path) as manager:
             manager.save(int(progress.step), args=args.Composite(**parts))
 

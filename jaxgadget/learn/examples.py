@@ -28,7 +28,7 @@ LARGEST = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Settings:
+class TrainingOptions:
     """Numbers of a training, checked; as in `train_value`."""
 
     steps: int
@@ -80,18 +80,18 @@ def find_targets(portfolio: Policy, targets: str | ValueFunction) -> ValueFuncti
     return ExactValues(portfolio) if targets == "exact" else None
 
 
-def split(tree: HistoryTree, histories: IntArray | None, settings: Settings) -> tuple[IntArray, int]:
+def split(tree: HistoryTree, histories: IntArray | None, options: TrainingOptions) -> tuple[IntArray, int]:
     """`[N]` histories, and how many are trained on: the first, by number of moves. Else in random order."""
-    found = decision_histories(tree) if histories is None else np.asarray(histories)
-    whole = found.ndim == 1 and np.issubdtype(found.dtype, np.integer) and len(found) > 0
-    if not whole or found.min() < 0 or found.max() >= tree.num_histories:
+    chosen = decision_histories(tree) if histories is None else np.asarray(histories)
+    whole = chosen.ndim == 1 and np.issubdtype(chosen.dtype, np.integer) and len(chosen) > 0
+    if not whole or chosen.min() < 0 or chosen.max() >= tree.num_histories:
         raise ValueError(
             f"histories={histories!r}: expected histories of {tree.game.name}, whole numbers from 0 to "
             f"{tree.num_histories - 1}, at least one"
         )
-    found = np.unique(found)
-    order = np.random.Generator(np.random.PCG64(settings.seed)).permutation(found)
-    num_train = len(found) - min(math.ceil(settings.heldout * len(found)), len(found) - 1)
+    chosen = np.unique(chosen)
+    order = np.random.Generator(np.random.PCG64(options.seed)).permutation(chosen)
+    num_train = len(chosen) - min(math.ceil(options.heldout * len(chosen)), len(chosen) - 1)
     train = order[:num_train]
     train = train[np.argsort(tree.num_moves[train], kind="stable")]
     return np.concatenate([train, order[num_train:]]), num_train
@@ -101,7 +101,7 @@ def make_examples(
     tree: HistoryTree,
     portfolio: Policy,
     values: NetworkValues,
-    settings: Settings,
+    options: TrainingOptions,
     source: ValueFunction | None,
     order: IntArray,
     num_train: int,
@@ -112,7 +112,7 @@ def make_examples(
       tree: the game's histories.
       portfolio: both players' entries, for sampled returns.
       values: the network, for its encoding and scale.
-      settings: of the training.
+      options: of the training.
       source: what gives the targets; None for sampled returns.
       order: `[N]` the histories, those to train on first, ascending in their moves.
       num_train: how many these are.
@@ -127,7 +127,7 @@ def make_examples(
     size = 8 * len(order) * portfolio.num_lanes**2
     if source is not None and size > TARGET_BYTES:
         raise ValueError(
-            f"targets={settings.targets!r}: values of {len(order)} histories take {size / 2**30:.1f} GiB, "
+            f"targets={options.targets!r}: values of {len(order)} histories take {size / 2**30:.1f} GiB, "
             f"more than {TARGET_BYTES // 2**30}; use targets='sampled' or learn fewer histories"
         )
     targets = None
@@ -144,9 +144,7 @@ def make_examples(
         groups=jnp.asarray(np.stack([first, sizes]), jnp.int32),
         shares=jnp.asarray(shares, jnp.float32),
         scale=jnp.float32(values.scale),
-        key=jax.random.key(settings.seed),
-        rate=jnp.float32(settings.learning_rate),
-        steps=jnp.float32(settings.steps),
+        key=jax.random.key(options.seed),
     )
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -30,7 +29,8 @@ WEIGHT_DECAY = 1e-4
 LARGEST_GRADIENT = 1.0
 """Gradients are clipped to this norm."""
 
-CONSTANTS = {
+CONSTANTS: dict[str, float | str] = {
+    "schedule": "warm-up, then cosine",
     "warm-up": WARM_UP,
     "second moment": SECOND_MOMENT,
     "weight decay": WEIGHT_DECAY,
@@ -46,18 +46,22 @@ ERRORS_KEY = 2**31 - 1
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Plan:
+class Hyperparameters:
     """What is compiled for.
 
     Attributes:
       shape: the network's.
       batch_size: histories a step.
       pairs: sampled returns a history.
+      learning_rate: the largest.
+      steps: of the whole training.
     """
 
     shape: Architecture
     batch_size: int
     pairs: int
+    learning_rate: float
+    steps: int
 
 
 @jax.tree_util.register_dataclass
@@ -74,8 +78,6 @@ class Examples:
       shares: `[G]` how often a group is drawn from, added up.
       scale: payoff units of the network's outputs.
       key: what all randomness comes from.
-      rate: the largest learning rate.
-      steps: of the whole training.
     """
 
     encodings: jax.Array
@@ -86,8 +88,6 @@ class Examples:
     shares: jax.Array
     scale: jax.Array
     key: jax.Array
-    rate: jax.Array
-    steps: jax.Array
 
 
 @jax.tree_util.register_dataclass
@@ -97,78 +97,83 @@ class Progress:
 
     Attributes:
       weights: the network's.
-      moments: the optimiser's.
+      optimiser: its state.
       step: steps done.
-      loss_sum: of the steps since `advance` was called.
-      failed: the step whose loss or gradient was not finite, -1 if none was; the weights are from before it.
+      loss_sum: of the steps since `advance` was called; NaN if the loss or gradient of step `step` was not
+        finite: then all else is from before it.
     """
 
     weights: Weights
-    moments: Any
+    optimiser: optax.OptState
     step: jax.Array
     loss_sum: jax.Array
-    failed: jax.Array
 
 
-_optimiser = optax.chain(
-    optax.clip_by_global_norm(LARGEST_GRADIENT),
-    optax.scale_by_adam(b2=SECOND_MOMENT),
-    optax.add_decayed_weights(WEIGHT_DECAY),
-)
-
-
-def begin(weights: Weights) -> Progress:
-    """No step done."""
-    zero = jnp.int32(0)
-    return Progress(
-        weights=weights, moments=_optimiser.init(weights), step=zero, loss_sum=jnp.float32(0), failed=zero - 1
+def learning_rate(hyper: Hyperparameters) -> optax.Schedule:
+    """The number of a step → its learning rate: up in a straight line, then down as a cosine."""
+    warm_up = int(WARM_UP * hyper.steps)
+    return optax.warmup_cosine_decay_schedule(
+        init_value=hyper.learning_rate / (warm_up + 1),  # from 0 the first step would do nothing
+        peak_value=hyper.learning_rate,
+        warmup_steps=warm_up,
+        decay_steps=hyper.steps,
     )
 
 
-@functools.partial(jax.jit, static_argnames="plan", donate_argnames="progress")
-def advance(progress: Progress, examples: Examples, until: jax.Array, *, plan: Plan) -> Progress:
+def _make_optimiser(hyper: Hyperparameters) -> optax.GradientTransformation:
+    """AdamW on clipped gradients."""
+    adamw = optax.adamw(learning_rate(hyper), b2=SECOND_MOMENT, weight_decay=WEIGHT_DECAY)
+    return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), adamw)
+
+
+def begin(weights: Weights, hyper: Hyperparameters) -> Progress:
+    """No step done."""
+    return Progress(
+        weights=weights,
+        optimiser=_make_optimiser(hyper).init(weights),
+        step=jnp.int32(0),
+        loss_sum=jnp.float32(0),
+    )
+
+
+@functools.partial(jax.jit, static_argnames="hyper", donate_argnames="progress")
+def advance(progress: Progress, examples: Examples, until: jax.Array, *, hyper: Hyperparameters) -> Progress:
     """Trains until so many steps are done, or one fails."""
+    optimiser = _make_optimiser(hyper)
 
     def goes_on(now: Progress) -> jax.Array:
-        return (now.step < until) & (now.failed < 0)
+        return (now.step < until) & jnp.isfinite(now.loss_sum)
 
     def train(now: Progress) -> Progress:
-        loss, gradient = jax.value_and_grad(_loss)(now.weights, examples, now.step, plan)
+        loss, gradient = jax.value_and_grad(_loss)(now.weights, examples, now.step, hyper)
         is_finite = jnp.isfinite(loss) & jnp.isfinite(optax.tree.norm(gradient))
         with jax.numpy_dtype_promotion("standard"):  # optax raises a float to an integer power
-            updates, moments = _optimiser.update(gradient, now.moments, now.weights)
-        rate = -_learning_rate(examples, now.step)
-        weights = optax.apply_updates(now.weights, jax.tree.map(lambda update: rate * update, updates))
-        weights, moments = jax.tree.map(
-            lambda new, old: jnp.where(is_finite, new, old), (weights, moments), (now.weights, now.moments)
+            updates, state = optimiser.update(gradient, now.optimiser, now.weights)
+        # `optax.apply_if_finite` does not see the loss, and its branch slows small networks by a quarter.
+        weights, state = jax.tree.map(
+            lambda new, old: jnp.where(is_finite, new, old),
+            (optax.apply_updates(now.weights, updates), state),
+            (now.weights, now.optimiser),
         )
         return Progress(
             weights=weights,
-            moments=moments,
+            optimiser=state,
             step=now.step + is_finite.astype(jnp.int32),
-            loss_sum=now.loss_sum + loss,
-            failed=jnp.where(is_finite, -1, now.step).astype(jnp.int32),
+            loss_sum=now.loss_sum + jnp.where(is_finite, loss, jnp.nan),
         )
 
     start = dataclasses.replace(progress, loss_sum=jnp.float32(0))
     return jax.lax.while_loop(goes_on, train, start)
 
 
-def _learning_rate(examples: Examples, step: jax.Array) -> jax.Array:
-    """Up in a straight line, then down as a cosine."""
-    done = step.astype(jnp.float32) / examples.steps
-    rising = jnp.minimum((done + 1 / examples.steps) / WARM_UP, 1.0)
-    return examples.rate * rising * 0.5 * (1 + jnp.cos(jnp.pi * done))
-
-
-def _loss(weights: Weights, examples: Examples, step: jax.Array, plan: Plan) -> jax.Array:
+def _loss(weights: Weights, examples: Examples, step: jax.Array, hyper: Hyperparameters) -> jax.Array:
     """Mean squared error over a batch, in units of `scale`²."""
     key = jax.random.fold_in(examples.key, step)
-    rows = _draw(examples, jax.random.fold_in(key, 0), plan.batch_size)
-    values = evaluate(plan.shape, weights, examples.encodings[rows].astype(jnp.float32))
+    rows = _draw(examples, jax.random.fold_in(key, 0), hyper.batch_size)
+    values = evaluate(hyper.shape, weights, examples.encodings[rows].astype(jnp.float32))
     if examples.targets is not None:
         return jnp.mean(jnp.square(values - examples.targets[rows]))
-    pairs, (returns,) = _sample(examples, rows, key, plan.shape, plan.pairs, 1)
+    pairs, (returns,) = _sample(examples, rows, key, hyper.shape, hyper.pairs, 1)
     return jnp.mean(jnp.square(_chosen(values, pairs) - returns))
 
 
@@ -193,7 +198,7 @@ def _sample(
         sample_returns(examples.simulator, histories, entries, jax.random.fold_in(key, 2 + time))
         for time in range(times)
     ]
-    return (drawn[0], drawn[1]), [found.reshape(size) / examples.scale for found in returns]
+    return (drawn[0], drawn[1]), [payoff.reshape(size) / examples.scale for payoff in returns]
 
 
 def _chosen(values: jax.Array, pairs: tuple[jax.Array, jax.Array]) -> jax.Array:
@@ -221,8 +226,8 @@ def mean_square(
     total = count * rounds
 
     def add(batch: jax.Array, sums: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        place = batch * EVALUATED + jnp.arange(EVALUATED, dtype=jnp.int32)
-        rows = first + place % count
+        number = batch * EVALUATED + jnp.arange(EVALUATED, dtype=jnp.int32)
+        rows = first + number % count
         values = evaluate(shape, weights, examples.encodings[rows].astype(jnp.float32))
         if examples.targets is not None:
             error = jnp.square(values - examples.targets[rows])
@@ -234,8 +239,8 @@ def mean_square(
             error = (jnp.square(values - r) + jnp.square(values - other)) / 2
             noise = jnp.square(r - other) / 2
         means = [part.reshape(EVALUATED, -1).mean(axis=1) for part in (error, noise)]
-        found = [jnp.sum(jnp.where(place < total, mean, 0)) for mean in means]
-        return sums[0] + found[0], sums[1] + found[1]
+        added = [jnp.sum(jnp.where(number < total, mean, 0)) for mean in means]
+        return sums[0] + added[0], sums[1] + added[1]
 
     zero, unit = jnp.float32(0), jnp.square(examples.scale) / total.astype(jnp.float32)
     error, noise = jax.lax.fori_loop(0, -(-total // EVALUATED), add, (zero, zero))

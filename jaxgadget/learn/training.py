@@ -23,8 +23,16 @@ import pandas as pd
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.learn.checkpoints import Row, TrainingFolder
 from jaxgadget.learn.encoding import find_encoding
-from jaxgadget.learn.examples import Settings, find_targets, make_examples, split
-from jaxgadget.learn.learner import CONSTANTS, ERROR_PAIRS, Examples, Plan, advance, begin, mean_square
+from jaxgadget.learn.examples import TrainingOptions, find_targets, make_examples, split
+from jaxgadget.learn.learner import (
+    CONSTANTS,
+    ERROR_PAIRS,
+    Examples,
+    Hyperparameters,
+    advance,
+    begin,
+    mean_square,
+)
 from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
@@ -124,7 +132,8 @@ def train_value(
         numbers cease to be finite (the step is named, the checkpoint before it stays).
       ImportError: if a folder is given and orbax is not installed.
     """
-    settings = Settings(
+    began = time.perf_counter()
+    options = TrainingOptions(
         steps=steps,
         batch_size=batch_size,
         width=width,
@@ -135,68 +144,60 @@ def train_value(
         heldout=heldout,
         targets=targets if isinstance(targets, str) else "own",
     )
-    return _train(tree, portfolio, settings, targets, histories, folder, every, show_progress)
-
-
-def _train(
-    tree: HistoryTree,
-    portfolio: Policy,
-    settings: Settings,
-    targets: str | ValueFunction,
-    histories: IntArray | None,
-    folder: str | os.PathLike[str] | None,
-    every: int | None,
-    show_progress: bool | None,
-) -> Training:
-    began = time.perf_counter()
-    every = check_iterations(max(1, settings.steps // PARTS) if every is None else every, "every")
+    every = check_iterations(max(1, options.steps // PARTS) if every is None else every, "every")
     check_whole(tree)
     check_policy(portfolio, "portfolio")
     portfolio = portfolio.on(tree)
     source = find_targets(portfolio, targets)
-    order, num_train = split(tree, histories, settings)
+    order, num_train = split(tree, histories, options)
     encoding = find_encoding(tree)
     shape = Architecture(
-        inputs=encoding.width, num_entries=portfolio.num_lanes, width=settings.width, depth=settings.depth
+        inputs=encoding.width, num_entries=portfolio.num_lanes, width=options.width, depth=options.depth
     )
     values = NetworkValues(
         game=tree.game.name,
         shape=shape,
         encoding=encoding,
         scale=tree.payoff_range,
-        weights=initial_weights(shape, settings.seed),
+        weights=initial_weights(shape, options.seed),
         blueprint=blueprint_digest(portfolio),
     )
     with precision(np.float32):
-        examples = make_examples(tree, portfolio, values, settings, source, order, num_train)
+        examples = make_examples(tree, portfolio, values, options, source, order, num_train)
         keeper = None
         if folder is not None:
-            described = _describe(settings, portfolio, order, examples)
+            described = _describe(options, portfolio, order, examples)
             keeper, values.name = TrainingFolder(folder, values, described), os.fspath(folder)
-        plan = Plan(shape=shape, batch_size=settings.batch_size, pairs=settings.pairs)
-        run = _Run(plan, examples, values, (num_train, len(order)), keeper, began)
-        with progress_bar("training", settings.steps, show_progress) as report:
-            run.train(settings.steps, every, report)
-        values.weights = run.progress.weights
+        hyper = Hyperparameters(
+            shape=shape,
+            batch_size=options.batch_size,
+            pairs=options.pairs,
+            learning_rate=options.learning_rate,
+            steps=options.steps,
+        )
+        trainer = _Trainer(hyper, examples, values, (num_train, len(order)), keeper, began)
+        with progress_bar("training", options.steps, show_progress) as report:
+            trainer.train(every, report)
+        values.weights = trainer.progress.weights
         parts = (0, num_train), (num_train, len(order))
-        errors = [run.rmse(*part, FINAL_DRAWS) for part in parts]
+        errors = [trainer.rmse(*part, FINAL_DRAWS) for part in parts]
     return Training(
         values=values,
-        log=pd.DataFrame(run.log),
+        log=pd.DataFrame(trainer.log),
         train_rmse=errors[0],
         heldout_rmse=errors[1],
         payoff_range=tree.payoff_range,
-        seconds=run.seconds(),
+        seconds=trainer.seconds(),
         heldout=np.sort(order[num_train:]),
     )
 
 
 def _describe(
-    settings: Settings, portfolio: Policy, order: IntArray, examples: Examples
+    options: TrainingOptions, portfolio: Policy, order: IntArray, examples: Examples
 ) -> dict[str, str | float | None]:
     """What the weights depend on besides the network: of targets, what the other settings do not decide."""
-    own = examples.targets if settings.targets == "own" else None
-    return dataclasses.asdict(settings) | {
+    own = examples.targets if options.targets == "own" else None
+    return dataclasses.asdict(options) | {
         **CONSTANTS,
         "histories": digest(order),
         "portfolio": digest(*portfolio.probabilities),
@@ -207,21 +208,21 @@ def _describe(
 # --- the run ----------------------------------------------------------------------------
 
 
-class _Run:
+class _Trainer:
     """A training in parts."""
 
     def __init__(
         self,
-        plan: Plan,
+        hyper: Hyperparameters,
         examples: Examples,
         values: NetworkValues,
         counts: tuple[int, int],
         keeper: TrainingFolder | None,
         began: float,
     ):
-        self._plan, self._examples, self._counts = plan, examples, counts
+        self._hyper, self._examples, self._counts = hyper, examples, counts
         self._keeper, self._began, self._before = keeper, began, 0.0
-        self.progress = begin(values.weights)
+        self.progress = begin(values.weights, hyper)
         self.log: list[Row] = []
         if keeper is not None:
             self.progress, self.log = keeper.load(self.progress)
@@ -243,11 +244,12 @@ class _Run:
             return math.nan
         rounds = 1 if self._examples.targets is not None else -(-draws // (ERROR_PAIRS * (last - first)))
         numbers = [jnp.int32(number) for number in (first, last, rounds)]
-        error, noise = mean_square(self.progress.weights, self._examples, *numbers, shape=self._plan.shape)
+        error, noise = mean_square(self.progress.weights, self._examples, *numbers, shape=self._hyper.shape)
         return math.sqrt(max(0.0, float(error) - float(noise))) if math.isfinite(error) else math.inf
 
-    def train(self, steps: int, every: int, report: Callable[[int], None]) -> None:
-        """Goes on until so many steps are done."""
+    def train(self, every: int, report: Callable[[int], None]) -> None:
+        """Goes on until all steps are done."""
+        steps = self._hyper.steps
         self._advance(0)  # compiles
         done = int(self.progress.step)
         report(done)
@@ -255,15 +257,15 @@ class _Run:
             before, until = time.perf_counter(), min(steps, (done // every + 1) * every)
             self._advance(until)
             elapsed = time.perf_counter() - before
-            error, failed = self.rmse(*self._shown(), LOG_DRAWS), int(self.progress.failed)
-            if failed >= 0 or not math.isfinite(error):
-                self._fail(failed if failed >= 0 else until - 1)
+            error, step = self.rmse(*self._shown(), LOG_DRAWS), int(self.progress.step)
+            if step < until or not math.isfinite(error):
+                self._fail(min(step, until - 1))
             row: Row = {
                 "step": until,
                 "loss": float(self.progress.loss_sum) / (until - done),
                 "heldout_rmse": error if self._counts[0] < self._counts[1] else math.nan,
                 "seconds": self.seconds(),
-                "examples_per_second": (until - done) * self._plan.batch_size / max(elapsed, 1e-9),
+                "examples_per_second": (until - done) * self._hyper.batch_size / max(elapsed, 1e-9),
             }
             self.log.append(row)
             done = until
@@ -278,7 +280,7 @@ class _Run:
 
     def _advance(self, until: int) -> None:
         self.progress = jax.block_until_ready(
-            advance(self.progress, self._examples, jnp.int32(until), plan=self._plan)
+            advance(self.progress, self._examples, jnp.int32(until), hyper=self._hyper)
         )
 
     def _fail(self, step: int) -> None:
@@ -286,7 +288,7 @@ class _Run:
         kept = "" if last is None else f"; the folder keeps the checkpoint of step {last}"
         raise ValueError(
             f"training stopped at step {step}: the loss, its gradient or a value is not finite; "
-            f"choose a smaller learning_rate than {float(self._examples.rate):g}{kept}"
+            f"choose a smaller learning_rate than {self._hyper.learning_rate:g}{kept}"
         )
 
 

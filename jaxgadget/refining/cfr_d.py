@@ -142,7 +142,7 @@ class Decomposition:
                 algorithm=algorithm,
                 iterations=iterations,
                 dtype=dtype,
-                value=(0.0, 0.0),  # exploitabilities are not asked for
+                value=self.forest.tree.payoff_bounds,  # exploitabilities are not asked for
                 progress=progress,
             )
             inside = found.forest.infosets(resolver)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
@@ -57,7 +58,7 @@ class Search:
       gadget_value: `[S, lanes]` what the strategy guarantees in each depth-limited gadget game.
       gap: `[S, lanes]` NashConv of each of them; its optimum lies in [value, value + gap].
       live: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
-      iterations: done.
+      iterations: `[lanes]` done.
     """
 
     lookahead: Forest
@@ -69,7 +70,7 @@ class Search:
     gadget_value: FloatArray
     gap: FloatArray
     live: BoolArray
-    iterations: int
+    iterations: npt.NDArray[np.int64]
 
     def __repr__(self) -> str:
         worst = float(np.max(self.gap, initial=0.0))
@@ -78,9 +79,9 @@ class Search:
     @property
     def message(self) -> str:
         """What the numbers mean, in a sentence."""
-        worst = float(np.max(self.gap, initial=0.0))
+        worst, done = float(np.max(self.gap, initial=0.0)), int(self.iterations.max())
         return (
-            f"Largest gap of a depth-limited game {worst:.3g} after {self.iterations} iterations: its "
+            f"Largest gap of a depth-limited game {worst:.3g} after {done} iterations: its "
             "NashConv for the values at the limit. What is lost in the whole game has no bound here"
         )
 
@@ -222,7 +223,7 @@ def _solve(
         gadget_value=by_gadget([one.value for one in found]),
         gap=by_gadget([one.gap for one in found]),
         live=by_gadget([one.live for one in found]),
-        iterations=settings.iterations,
+        iterations=np.stack([one.iterations for one in found], axis=-1).reshape(-1),
     )
 
 

@@ -128,6 +128,19 @@ def test_match() -> None:
     assert again == found
 
 
+def test_match_of_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
+    file = tmp_path / "pennies.efg"
+    ends = [f't "" {number} "" {{ {payoff} {-payoff} }}' for number, payoff in enumerate((11, 10, 10, 11), 1)]
+    mover = 'p "" {} 1 "" {{ "heads" "tails" }} 0'
+    first, second = mover.format(1), mover.format(2)
+    file.write_text("\n".join(['EFG 2 R "" { "" "" }', first, second, *ends[:2], second, *ends[2:]]))
+    arguments = ("--blueprint", "uniform", "--gadget", "unsafe", "--k", 2, "--iterations", 20)
+    result = run("match", file, *arguments, "--matches", 20, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    rates = [row["win_rate"] for row in json.loads(result.stdout)["rows"]]
+    assert rates == [0.5] * 2, "player 0 always wins, and everybody is player 0 half of the time"
+
+
 def test_train_value(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
     out, found, picture = trained
     assert list(found) == [

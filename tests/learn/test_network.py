@@ -11,8 +11,15 @@ import jaxgadget
 from jaxgadget.learn import network
 from jaxgadget.learn.checkpoints import CHECKPOINTS, DESCRIPTION, TrainingFolder, load_values
 from jaxgadget.learn.encoding import decision_histories, find_encoding
-from jaxgadget.learn.learner import begin
-from jaxgadget.learn.network import Architecture, NetworkValues, abstract_weights, evaluate, initial_weights
+from jaxgadget.learn.learner import Hyperparameters, Progress, begin
+from jaxgadget.learn.network import (
+    Architecture,
+    NetworkValues,
+    Weights,
+    abstract_weights,
+    evaluate,
+    initial_weights,
+)
 from jaxgadget.searching.value import leaf_values
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 
@@ -111,10 +118,14 @@ def test_another_game_is_refused(kuhn):
 # --- folders ----------------------------------------------------------------------------
 
 
+def first_progress(shape: Architecture, weights: Weights) -> Progress:
+    return begin(weights, Hyperparameters(shape=shape, batch_size=2, pairs=1, learning_rate=0.1, steps=10))
+
+
 def save(folder, values, step=7, **training):
     pytest.importorskip("orbax.checkpoint")
     kept = TrainingFolder(folder, values, {"seed": 0, **training})
-    progress = dataclasses.replace(begin(values.weights), step=np.int32(step))
+    progress = dataclasses.replace(first_progress(values.shape, values.weights), step=np.int32(step))
     kept.save(progress, [{"step": step, "loss": 0.5}])
     return kept, progress
 
@@ -126,7 +137,7 @@ def test_a_saved_network_comes_back(kuhn, tmp_path):
     loaded = load_values(tmp_path / "run", kuhn)
     np.testing.assert_array_equal(loaded(kuhn, histories), values(kuhn, histories))
     assert (loaded.shape, loaded.encoding, loaded.scale) == (values.shape, values.encoding, values.scale)
-    fresh = begin(initial_weights(values.shape, 5))
+    fresh = first_progress(values.shape, initial_weights(values.shape, 5))
     found, log = TrainingFolder(tmp_path / "run", values, {"seed": 0}).load(fresh)
     assert jax.tree.all(jax.tree.map(np.array_equal, found, progress))
     assert log == [{"step": 7, "loss": 0.5}]
@@ -217,7 +228,7 @@ def test_folders_without_a_network_are_refused(kuhn, tmp_path):
 def test_a_folder_before_its_first_checkpoint(kuhn, tmp_path):
     pytest.importorskip("orbax.checkpoint")
     values = make(kuhn)
-    fresh = begin(values.weights)
+    fresh = first_progress(values.shape, values.weights)
     found, log = TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
     assert found is fresh
     assert log == []

@@ -12,8 +12,16 @@ import jaxgadget
 from jaxgadget.learn import checkpoints, examples, training
 from jaxgadget.learn.checkpoints import load_values
 from jaxgadget.learn.encoding import decision_histories
-from jaxgadget.learn.learner import ERROR_PAIRS, ERRORS_KEY, EVALUATED, mean_square
-from jaxgadget.learn.network import Architecture, evaluate
+from jaxgadget.learn.learner import (
+    ERROR_PAIRS,
+    ERRORS_KEY,
+    EVALUATED,
+    Hyperparameters,
+    begin,
+    learning_rate,
+    mean_square,
+)
+from jaxgadget.learn.network import Architecture, evaluate, initial_weights
 from jaxgadget.learn.returns import make_simulator, sample_returns
 from jaxgadget.learn.training import train_value, visited_rmse
 from jaxgadget.policy.policy import Policy
@@ -88,7 +96,7 @@ def test_it_learns(goofspiel):
         )
         assert reported < 0.4 * np.sqrt(np.mean((exact[share] - constant) ** 2))
     assert log["heldout_rmse"].iloc[-1] == found.heldout_rmse
-    assert found.train_rmse < 0.02 * found.payoff_range
+    assert found.train_rmse < 0.025 * found.payoff_range  # 0.0204 to 0.0235 with six seeds
 
 
 @pytest.mark.parametrize("targets", ["exact", "sampled"])
@@ -291,10 +299,10 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
         train_value(tree, portfolio, **{**SMALL, "learning_rate": 1e30, "steps": 1000})
     original = training.advance
 
-    def poisoned(progress, examples, until, *, plan):
+    def poisoned(progress, examples, until, *, hyper):
         if int(until) > 40:
             examples = dataclasses.replace(examples, targets=jnp.full_like(examples.targets, jnp.nan))
-        return original(progress, examples, until, plan=plan)
+        return original(progress, examples, until, hyper=hyper)
 
     with monkeypatch.context() as patch:
         patch.setattr(training, "advance", poisoned)
@@ -307,6 +315,40 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
     assert same_weights(
         train_value(tree, portfolio, **SMALL, folder=tmp_path), train_value(tree, portfolio, **SMALL)
     )
+
+
+@pytest.mark.parametrize("target", [np.nan, 3e19])
+def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch, target):
+    """Of targets as large as 3e19 the loss overflows, its gradient does not."""
+    tree, portfolio = kuhn
+    calls = []
+    original = training.advance
+
+    def spy(progress, examples, until, *, hyper):
+        calls.append((examples, hyper))
+        return original(progress, examples, until, hyper=hyper)
+
+    monkeypatch.setattr(training, "advance", spy)
+    train_value(tree, portfolio, **SMALL)
+    data, hyper = calls[-1]
+    before = original(begin(initial_weights(hyper.shape, 0), hyper), data, jnp.int32(3), hyper=hyper)
+    weights, moments = jax.device_get((before.weights, before.optimiser))
+    bad = dataclasses.replace(data, targets=jnp.full_like(data.targets, target))
+    after = original(before, bad, jnp.int32(50), hyper=hyper)
+    assert int(after.step) == 3 and np.isnan(after.loss_sum)
+    for kept, expected in ((after.weights, weights), (after.optimiser, moments)):
+        assert jax.tree.all(jax.tree.map(np.array_equal, jax.device_get(kept), expected))
+
+
+@pytest.mark.parametrize("steps", [1, 40, 200])
+def test_the_learning_rate_rises_then_falls_as_a_cosine(steps):
+    shape = Architecture(inputs=1, num_entries=1, width=1, depth=0)
+    hyper = Hyperparameters(shape=shape, batch_size=1, pairs=1, learning_rate=5.0, steps=steps)
+    rates = [float(learning_rate(hyper)(step)) for step in range(steps)]
+    warm_up = int(0.02 * steps)
+    rising = [5 * (step + 1) / (warm_up + 1) for step in range(warm_up)]
+    falling = [2.5 * (1 + np.cos(np.pi * step / (steps - warm_up))) for step in range(steps - warm_up)]
+    np.testing.assert_allclose(rates, rising + falling, rtol=1e-5, atol=1e-5)
 
 
 def test_a_log_without_held_out_errors_is_json_and_goes_on(kuhn, tmp_path):
@@ -337,6 +379,13 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, mo
         other = Policy(tree, (first[:, order], second), portfolio.labels)
         with pytest.raises(ValueError, match=message):
             train_value(tree, other, **SMALL, folder=tmp_path)
+    described = json.loads((tmp_path / checkpoints.DESCRIPTION).read_text())
+    del described["training"]["schedule"]  # as it was before 0.2
+    (tmp_path / checkpoints.DESCRIPTION).write_text(json.dumps(described))
+    with pytest.raises(ValueError, match="training schedule is None, not 'warm-up, then cosine'"):
+        train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    described["training"]["schedule"] = training.CONSTANTS["schedule"]
+    (tmp_path / checkpoints.DESCRIPTION).write_text(json.dumps(described))
     monkeypatch.setitem(training.CONSTANTS, "second moment", 0.5)
     with pytest.raises(ValueError, match=r"training second moment is 0\.99, not 0\.5"):
         train_value(tree, portfolio, **SMALL, folder=tmp_path)

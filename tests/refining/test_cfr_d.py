@@ -195,6 +195,28 @@ def test_resuming_changes_nothing(tmp_path: pathlib.Path) -> None:
         cfr_d(tree, "depth:1", iterations=10, checkpoint=file, **settings)
 
 
+PENNIES = """EFG 2 R "pennies" { "A" "B" }
+p "" 1 1 "A" { "heads" "tails" } 0
+  p "" 2 1 "B" { "heads" "tails" } 0
+    t "" 1 "both heads" { 11 -11 }
+    t "" 2 "apart" { 10 -10 }
+  p "" 2 1 "B" { "heads" "tails" } 0
+    t "" 2
+    t "" 3 "both tails" { 10.5 -10.5 }
+"""
+
+
+def test_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:
+    """Of matching pennies worth 1 or a half on top of 10: both match a third of the time, for 10 1/3."""
+    file = tmp_path / "pennies.efg"
+    file.write_text(PENNIES, encoding="utf-8")
+    tree = jaxgadget.enumerate_game(jaxgadget.load(file))
+    policy = cfr_d(tree, "depth:1", iterations=300, subgame_iterations=100, progress=False).resolve()
+    first, second = (rows[:, 0] for rows in policy.probabilities)
+    np.testing.assert_allclose(first, [1 / 3, 2 / 3], atol=0.02)
+    np.testing.assert_allclose(second, [1 / 3, 2 / 3], atol=0.02)
+
+
 # Bad arguments
 
 

@@ -342,6 +342,16 @@ def test_a_value_function_is_asked_once_for_all_blueprints() -> None:
         np.testing.assert_array_equal(values, exact(tree, found.lookahead.leaves.histories))
 
 
+def test_the_iterations_told_are_those_done() -> None:
+    tree, profiles = game("kuhn_poker"), draws(game("kuhn_poker"), 0, 1)
+    how: dict[str, Any] = {"values": ExactValues(profiles), "iterations": 300}
+    gadgets = Unsafe(), Resolving(NoPrior())
+    assert search(tree, "depth:1", profiles, gadgets, **how).iterations.tolist() == [300] * 4
+    stopped = search(tree, "depth:1", profiles, gadgets, target_gap=1e3, **how)
+    assert stopped.iterations.tolist() == [100] * 4, "the gap is looked at for the first time then"
+    assert "after 100 iterations" in stopped.message
+
+
 def test_values_of_another_blueprint_are_told() -> None:
     tree = game("kuhn_poker")
     profiles, values = draws(tree, 0, 1), Counted(1)
