@@ -109,10 +109,6 @@ class ArrayValues:
         return on_roots(np.asarray(self.array), ranges)
 
 
-ALTERNATIVES: dict[str, Alternative] = {kind.name: kind for kind in (BestResponseValues(), BlueprintValues())}
-"""The alternative values that have a name on the command line."""
-
-
 def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> jax.Array:
     """A user's `[R]` or `[R, L]` numbers on the device, 0 for padding."""
     rows, lanes = ranges.cbv.shape

@@ -25,7 +25,7 @@ from jaxgadget.gadgets.gadget import (
     layout,
     register,
 )
-from jaxgadget.gadgets.prior import ArrayPrior, NoPrior, Prior
+from jaxgadget.gadgets.prior import ArrayPrior, NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.ranges import Ranges, inverse
 from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.problem import Terms
@@ -46,7 +46,7 @@ class Unsafe:
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, NoPrior):
-            raise ValueError(
+            raise PriorRefusedError(
                 f"prior={getattr(self.prior, 'name', self.prior)!r} for the unsafe gadget: it has no "
                 "decision to perturb; expected 'none'"
             )

@@ -20,6 +20,10 @@ PRIOR_CLIP = 1e-3
 """Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""
 
 
+class PriorRefusedError(ValueError):
+    """A gadget in which the opponent decides nothing was given a prior of its mistakes."""
+
+
 class Prior(Protocol):
     """Where the opponent's mistakes at a gadget lead."""
 
@@ -152,9 +156,3 @@ class ArrayPrior:
                 f"[{rows.shape[0]}, {rows.shape[1]}], a row for each of the opponent's actions above the cut"
             )
         return jnp.broadcast_to(jax.device_put(values.astype(rows.dtype)), rows.shape)
-
-
-PRIORS: dict[str, type[NoPrior] | type[UniformPrior] | type[BlueprintPrior]] = {
-    prior.name: prior for prior in (NoPrior, UniformPrior, BlueprintPrior)
-}
-"""The priors that have a name on the command line."""

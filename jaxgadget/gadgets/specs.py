@@ -8,11 +8,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
-from jaxgadget.gadgets.kinds import GADGETS
-from jaxgadget.gadgets.prior import PRIORS, NoPrior, Prior
-
-DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
-"""What is solved if nothing is asked for."""
+from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
+from jaxgadget.gadgets.registry import GADGETS, PRIORS, find
 
 
 def make_gadgets(
@@ -30,39 +27,31 @@ def make_gadgets(
       settings: other arguments; each gadget takes those that it knows.
 
     Raises:
-      ValueError: for an ε that is neither, a name that is unknown, or if the only gadgets asked for refuse
-        all priors.
+      ValueError: for an ε that is neither, a name that is unknown, whatever a gadget refuses, or if the only
+        gadgets asked for refuse all priors.
     """
-    several = [DEFAULT_EPSILON] if not epsilons else [_epsilon(text) for text in epsilons]
-    _check_names("gadget", names, GADGETS)
-    _check_names("prior", [prior for prior in priors if isinstance(prior, str)], PRIORS)
-    found: dict[str, Gadget] = {}
-    refused: dict[str, ValueError] = {}
-    for name in names:
-        kind = GADGETS[name]
-        known = {field.name for field in dataclasses.fields(kind)}
-        more = {key: value for key, value in (settings or {}).items() if key in known}
-        for prior, epsilon in itertools.product(priors, several):
+    several = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
+    classes = {name: find(GADGETS, name, "gadget") for name in names}
+    made = [find(PRIORS, prior, "prior")() if isinstance(prior, str) else prior for prior in priors]
+    gadgets: dict[str, Gadget] = {}
+    refused: dict[str, PriorRefusedError] = {}
+    for name, make in classes.items():
+        known = {field.name for field in dataclasses.fields(make)}
+        own = {key: value for key, value in (settings or {}).items() if key in known}
+        for prior, epsilon in itertools.product(made, several):
             try:
-                gadget = kind(PRIORS[prior]() if isinstance(prior, str) else prior, epsilon, **more)
-            except ValueError as error:
+                gadget = make(prior, epsilon, **own)
+            except PriorRefusedError as error:
                 refused[name] = error
-                gadget = kind(NoPrior(), **more)
-            found.setdefault(f"{name} {_setting(gadget)}", gadget)
-    plain = any(prior == NoPrior.name or isinstance(prior, NoPrior) for prior in priors)
-    if len(refused) == len(set(names)) and not plain:
+                gadget = make(NoPrior(), **own)
+            gadgets.setdefault(f"{name} {_setting(gadget)}", gadget)
+    if refused and len(refused) == len(classes) and not any(isinstance(prior, NoPrior) for prior in made):
         raise next(iter(refused.values()))
-    return list(found.values())
+    return list(gadgets.values())
 
 
 def _setting(gadget: Gadget) -> str:
     return "" if isinstance(gadget.prior, NoPrior) else f"{gadget.prior} {gadget.epsilon}"
-
-
-def _check_names(what: str, names: Sequence[str], known: Mapping[str, object]) -> None:
-    for name in names:
-        if name not in known:
-            raise ValueError(f"{what} {name!r} is unknown; expected one of {', '.join(known)}")
 
 
 def _epsilon(text: Epsilon | str) -> Epsilon:

@@ -19,8 +19,8 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
-from jaxgadget.gadgets.prior import PRIORS, Prior
-from jaxgadget.gadgets.specs import DEFAULT_GADGETS
+from jaxgadget.gadgets.prior import Prior
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy

@@ -12,7 +12,7 @@ import pytest
 from experiments.refinements import claims, closing, figure2, figure18, figures14_17, sensitivity
 from experiments.refinements.__main__ import EXPERIMENTS, main, tables
 from experiments.refinements.common import GRID, HERE, SMALL, Settings
-from jaxgadget.gadgets.prior import PRIORS
+from jaxgadget.gadgets.registry import PRIORS
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 
 SWEPT = ("figure2", "figure19", "figure3", "sensitivity", "reach", "larger")

@@ -1,0 +1,55 @@
+"""What gadgets, priors and alternative values are called: tables of name → `module:object`.
+
+Nothing is imported before `find` resolves a name, so the command line knows all names without JAX. A new
+gadget is a module and a line here.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+GADGETS: dict[str, str] = {
+    "unsafe": "jaxgadget.gadgets.entries:Unsafe",
+    "resolving": "jaxgadget.gadgets.entries:Resolving",
+    "max-margin": "jaxgadget.gadgets.entries:MaxMargin",
+    "reach-resolving": "jaxgadget.gadgets.entries:ReachResolving",
+    "reach-max-margin": "jaxgadget.gadgets.entries:ReachMaxMargin",
+    "full": "jaxgadget.gadgets.real_way:Full",
+    "optimal-continuation": "jaxgadget.gadgets.real_way:OptimalContinuation",
+}
+"""Gadgets, each a dataclass that is called with a prior, ε and its own settings."""
+
+PRIORS: dict[str, str] = {
+    "none": "jaxgadget.gadgets.prior:NoPrior",
+    "uniform": "jaxgadget.gadgets.prior:UniformPrior",
+    "blueprint": "jaxgadget.gadgets.prior:BlueprintPrior",
+}
+"""Priors, each called without arguments."""
+
+ALTERNATIVES: dict[str, str] = {
+    "best-response": "jaxgadget.gadgets.alternative:BestResponseValues",
+    "blueprint": "jaxgadget.gadgets.alternative:BlueprintValues",
+}
+"""Alternative values, each called without arguments."""
+
+DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
+"""What is solved if nothing is asked for."""
+
+
+def find(table: Mapping[str, str], name: str, what: str) -> Any:
+    """The class that a name of a table stands for, imported when it is asked for.
+
+    Args:
+      table: name → `module:object`, such as `GADGETS`.
+      name: one of the table's.
+      what: the table's entries are, for the error: `gadget`.
+
+    Raises:
+      ValueError: if the name is not in the table.
+    """
+    if name not in table:
+        raise ValueError(f"{what} {name!r} is unknown; expected one of {', '.join(table)}")
+    module, _, member = table[name].partition(":")
+    return getattr(importlib.import_module(module), member)
