@@ -44,6 +44,7 @@ from jaxgadget.sweeping.store import SCHEMA, TIMES, Manifest, Store, read_record
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.machine import describe_device, find_versions, source_digest
 from jaxgadget.util.progress import progress_bar
 
@@ -345,4 +346,5 @@ def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
         if not ours or store.has(piece):
             return False
         store.write(piece, workshop.solve(piece))
+    drop_many_programs()
     return True

@@ -1,10 +1,22 @@
 """What is told about the machine and the versions at work."""
 
+import mmap
 import pathlib
+import sys
 
 import pytest
 
 from jaxgadget.util import machine
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux tells")
+def test_mappings_are_counted() -> None:
+    before = machine.num_mappings()
+    # Alternating rights, so that neighbours are not merged into one mapping.
+    held = [mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE * (k % 2)) for k in range(100)]
+    assert before > 10 and 50 <= machine.num_mappings() - before <= 150
+    for mapping in held:
+        mapping.close()
 
 
 def test_the_digest_is_of_the_whole_package(monkeypatch: pytest.MonkeyPatch) -> None:
