@@ -29,10 +29,6 @@ if importlib.metadata.version("jaxlib").startswith("0.10."):  # XLA ends a proce
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(CACHE / "jax"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
-MOST_MAPPINGS = 20_000
-"""Linux grants a process 65,530 memory mappings, and every compiled program keeps several. LLVM crashes
-when there are no more."""
-
 # What these say is about numbers, not about compiled code, and most of their time is compiling: without
 # LLVM's optimisations that takes half as long. `make demo` compiles as users do, without XLA_FLAGS too.
 UNOPTIMISED = {
@@ -86,17 +82,13 @@ def optimisation(request: pytest.FixtureRequest) -> None:
         return
     import jax
 
+    from jaxgadget.util.compilation import drop_many_programs
+
     wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
-    changed = jax.config.read("jax_disable_most_optimizations") != wanted
-    if changed or _mappings() > MOST_MAPPINGS:
+    if jax.config.read("jax_disable_most_optimizations") != wanted:
         jax.config.update("jax_disable_most_optimizations", wanted)
         jax.clear_caches()
-
-
-def _mappings() -> int:
-    """How many memory mappings this process has; 0 where that is not known."""
-    listed = pathlib.Path("/proc/self/maps")
-    return len(listed.read_bytes().splitlines()) if listed.exists() else 0
+    drop_many_programs()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -14,7 +14,8 @@ import pandas as pd
 from experiments.refinements.common import GOOFSPIEL, LIARS_DICE, Settings
 from jaxgadget import HistoryTree, Policy, enumerate_game, game_value, load, make_blueprints
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS
+from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.portfolio import make_portfolio
 from jaxgadget.searching.value import ExactValues

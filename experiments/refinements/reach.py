@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings, make_axes, panels, titled
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.registry import PRIORS
+from jaxgadget.gadgets.registry import PRIORS, find
 from jaxgadget.report.styles import STYLES
 
 NAME = "reach"
@@ -18,7 +18,7 @@ PAIR = ["player", "blueprint"]
 def compute(settings: Settings) -> pd.DataFrame:
     """Rows as in Figure 2, for four gadgets with three priors each, and the optimal continuation."""
     kinds = (Resolving, ReachResolving, MaxMargin, ReachMaxMargin)
-    gadgets: list[Gadget] = [kind(prior()) for kind in kinds for prior in PRIORS.values()]
+    gadgets: list[Gadget] = [kind(find(PRIORS, name, "prior")()) for kind in kinds for name in PRIORS]
     return settings.sweep(
         NAME,
         GRID,

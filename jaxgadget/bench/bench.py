@@ -19,6 +19,14 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
+from jaxgadget.bench.defaults import (
+    DEFAULT_GAMES,
+    DEFAULT_LANES,
+    DEFAULT_REPEATS,
+    DEFAULT_SECONDS,
+    ENGINES,
+    OURS,
+)
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, check_peer, is_installed
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES, Game
 from jaxgadget.games.registry import load
@@ -35,18 +43,6 @@ from jaxgadget.util.compilation import compiled_afresh
 from jaxgadget.util.machine import describe_device, find_versions
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-
-OURS = "jaxgadget"
-ENGINES = (OURS, *PEERS)
-
-DEFAULT_GAMES = (
-    "leduc_poker",
-    "liars_dice(dice_sides=4)",
-    "goofspiel(num_cards=5,imp_info=True,points_order=descending)",
-)
-DEFAULT_LANES = (1, 256)
-DEFAULT_SECONDS = 2.0
-DEFAULT_REPEATS = 10
 
 WARM_UP = 0.5
 """Share of a repetition's time that the warm-up takes at least, so that what a call costs by itself is

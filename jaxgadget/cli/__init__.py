@@ -1,6 +1,6 @@
 """The command line: `jaxgadget games`, `solve`, `refine`, `sweep`, `train-value`, `nested`, `match`, `bench`.
 
-What needs JAX is imported inside the commands, so that help and complaints come at once.
+What needs JAX, pandas or matplotlib is imported inside the commands: help and complaints come at once.
 """
 
 from __future__ import annotations
@@ -17,21 +17,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.bench.bench import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
+from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
 from jaxgadget.cli import options, search
+from jaxgadget.cli.prepare import enumerate_named, first_cut, keep_programs
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
     STANDARD_OUTPUT,
     check_outputs,
     show,
-    stopwatch,
     warn,
-    working,
     write_json,
     written,
 )
-from jaxgadget.util.compilation import enable_compilation_cache
 
 if TYPE_CHECKING:
     from jaxgadget.refining.refine import BothRefined, Refinement
@@ -162,7 +160,7 @@ def solve(
 ) -> None:
     """Solve a whole game: an equilibrium, its value and its NashConv."""
     check_outputs({"--json": json, "--save": save, "--checkpoint": checkpoint})
-    tree, build = _enumerate(game, max_histories)
+    tree, build = enumerate_named(game, max_histories)
     from jaxgadget.policy.solve import solve as solve_game
     from jaxgadget.report import tables
 
@@ -200,7 +198,7 @@ def refine(
     prior: options.Prior = None,
     epsilon: options.Epsilon = None,
     alternative: options.Alternative = "best-response",
-    gifts: options.Gifts = "lower-bound",
+    gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
     scale_gifts: options.ScaleGifts = False,
     algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
     iterations: options.Iterations = 2000,
@@ -222,21 +220,25 @@ def refine(
     best response, so the game's value v* is bracketed too.
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import ALTERNATIVES, PRIORS
-    from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
+    from jaxgadget.gadgets.registry import ALTERNATIVES, DEFAULT_GADGETS, PRIORS, find
+    from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
-    ways = {"alternative": ALTERNATIVES[alternative], "gifts": gifts, "scaled": scale_gifts}
+    ways = {
+        "alternative": find(ALTERNATIVES, alternative, "alternative")(),
+        "gifts": gifts.value,
+        "scaled": scale_gifts,
+    }
     gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, ways)
-    tree, build = _enumerate(game, max_histories)
-    where = _find_cut(tree, cut, infostate)
+    tree, build = enumerate_named(game, max_histories)
+    subgames = _find_cut(tree, cut, infostate)
     from jaxgadget.refining.refine import refine as refine_subgames
     from jaxgadget.refining.refine import refine_both
     from jaxgadget.util.clock import Stopwatch
 
     with (watch := Stopwatch()).phase("build"):
-        asked = (tree, where, make_blueprints(tree, specs), gadgets)
+        asked = (tree, subgames, make_blueprints(tree, specs), gadgets)
     how: dict[str, Any] = {"algorithm": algorithm.value, "iterations": iterations, "dtype": dtype.value}
     how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
@@ -313,10 +315,11 @@ def bench(
     Building, compiling and running are told apart; nothing is compiled by way of the compilation cache.
     """
     check_outputs({"--json": json})
+    keep_programs()
     from jaxgadget.bench.bench import bench as run_bench
     from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
 
-    found = run_bench(
+    benchmark = run_bench(
         game or DEFAULT_GAMES,
         engines=engine,
         lanes=lanes or DEFAULT_LANES,
@@ -328,35 +331,24 @@ def bench(
         max_histories=max_histories,
     )
     if json is not None:
-        write_json(json, bench_record(found))
+        write_json(json, bench_record(benchmark))
     if json == STANDARD_OUTPUT:
-        for note in found.skipped:
+        for note in benchmark.skipped:
             warn(note)
     else:
-        show(bench_tables(found), [*bench_notes(found), *written(results=json)])
-
-
-def _enumerate(game: str, max_histories: int) -> tuple[HistoryTree, float]:
-    """The game's histories, and the seconds that took."""
-    from jaxgadget.games.registry import load
-    from jaxgadget.tree.history import enumerate_game
-
-    with working(f"enumerating {game}"), stopwatch() as seconds:
-        tree = enumerate_game(load(game), max_histories=max_histories)
-    return tree, seconds()
+        show(bench_tables(benchmark), [*bench_notes(benchmark), *written(results=json)])
 
 
 def _find_cut(tree: HistoryTree, name: str | None, infostate: str | None) -> Cut:
     from jaxgadget.tree.cut import cut
 
-    where = cut(tree, next(iter(tree.game.cuts()), "depth:1") if name is None else name)
-    return where if infostate is None else where.only(infostate)
+    subgames = cut(tree, first_cut(tree.game) if name is None else name)
+    return subgames if infostate is None else subgames.only(infostate)
 
 
 def main() -> None:
-    """Runs the command line, with JAX's compilation cache; what the terminal's encoding lacks is replaced."""
+    """Runs the command line; what the terminal's encoding lacks is replaced."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    enable_compilation_cache()
     app(prog_name="jaxgadget")

@@ -1,23 +1,22 @@
 """What may be said on the command line: the options, their defaults' names and their help.
 
-Gadgets and priors come from their registries; a test compares the algorithms with theirs.
+The names come from tables that need no JAX; a test compares those that are written here with the library's.
 """
 
 from __future__ import annotations
 
 import enum
 import pathlib
-import sys
-from collections.abc import Callable, Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jaxgadget.bench.bench import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
-from jaxgadget.gadgets.alternative import GIFT_RULES
-from jaxgadget.gadgets.gadget import AUTO
+from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
 from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
-from jaxgadget.solving.options import MOST_ITERATIONS
+
+MOST_ITERATIONS = 2**31 - 1
+"""As many as the loop's counter holds."""
 
 
 class AlgorithmName(enum.StrEnum):
@@ -39,6 +38,13 @@ class DtypeName(enum.StrEnum):
     FLOAT64 = "float64"
 
 
+class GiftsName(enum.StrEnum):
+    """Which gifts a reach gadget counts."""
+
+    LOWER_BOUND = "lower-bound"
+    ESTIMATE = "estimate"
+
+
 class PlayerName(enum.StrEnum):
     """Who re-solves."""
 
@@ -53,34 +59,13 @@ def _either(names: Iterable[str]) -> str:
     return f"{', '.join(most)} or {last}"
 
 
-def _one_of(names: Iterable[str]) -> Callable[[Any], Any]:
-    """Refuses other names, alone or in a list."""
-    known = list(names)
-
-    def check(value: Any) -> Any:
-        for name in [value] if isinstance(value, str) else value or []:
-            if name not in known:
-                raise typer.BadParameter(f"{name!r} is not one of {', '.join(map(repr, known))}.")
-        return value
-
-    return check
-
-
-def _within(low: int, high: int | None = None) -> Callable[[float | None], float | None]:
-    """Refuses what is out of range; without an upper end, what is not finite too."""
-
-    def check(value: float | None) -> float | None:
-        if value is None or low <= value <= (sys.float_info.max if high is None else high):
-            return value
-        upper = " or more" if high is None else f" to {high}"
-        raise typer.BadParameter(f"{value} is out of range, expected {low}{upper}.")
-
-    return check
-
-
-def _each(check: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Applies a check to every item of a list."""
-    return lambda values: values and [check(value) for value in values]
+if TYPE_CHECKING:  # a member of these is a string, and checkers cannot know which
+    GadgetName = PriorName = AlternativeName = EngineName = str
+else:
+    GadgetName = enum.StrEnum("GadgetName", {name: name for name in GADGETS})
+    PriorName = enum.StrEnum("PriorName", {name: name for name in PRIORS})
+    AlternativeName = enum.StrEnum("AlternativeName", {name: name for name in ALTERNATIVES})
+    EngineName = enum.StrEnum("EngineName", {name: name for name in ENGINES})
 
 
 Game = Annotated[
@@ -105,7 +90,8 @@ Iterations = Annotated[
     typer.Option(
         "--iterations",
         metavar="N",
-        callback=_within(1, MOST_ITERATIONS),
+        min=1,
+        max=MOST_ITERATIONS,
         help="How many at most; one updates both players. Linear programs have none.",
     ),
 ]
@@ -122,7 +108,7 @@ TargetGap = Annotated[
     typer.Option(
         "--target-gap",
         metavar="GAP",
-        callback=_within(0),
+        min=0,
         help="Stop as soon as the gap, NashConv of what is solved, is no larger; in units of payoff.",
     ),
 ]
@@ -131,7 +117,7 @@ MaxHistories = Annotated[
     typer.Option(
         "--max-histories",
         metavar="N",
-        callback=_within(1),
+        min=1,
         help="Give up on a game of more histories than that.",
     ),
 ]
@@ -172,7 +158,7 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        callback=_within(0),
+        min=0,
         help="For `lp`: an error if a linear program takes longer (`refine`: all of a gadget and blueprint).",
     ),
 ]
@@ -191,7 +177,8 @@ Floor = Annotated[
     typer.Option(
         "--floor",
         metavar="E",
-        callback=_within(0, 1),
+        min=0,
+        max=1,
         help="With this probability a player's hand trembles and plays uniformly, at every infoset.",
     ),
 ]
@@ -216,21 +203,19 @@ Blueprint = Annotated[
     ),
 ]
 Gadget = Annotated[
-    list[str] | None,
+    list[GadgetName] | None,
     typer.Option(
         "--gadget",
         metavar="NAME",
-        callback=_one_of(GADGETS),
         show_default="unsafe, resolving and max-margin",
         help=f"The opponent's way into a subgame: {_either(GADGETS)}. *May be repeated.*",
     ),
 ]
 Prior = Annotated[
-    list[str] | None,
+    list[PriorName] | None,
     typer.Option(
         "--prior",
         metavar="NAME",
-        callback=_one_of(PRIORS),
         show_default="all",
         help=f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}; the unsafe gadget "
         "knows only `none`. *May be repeated.*",
@@ -242,26 +227,24 @@ Epsilon = Annotated[
         "--epsilon",
         metavar="E",
         show_default="0.001",
-        help=f"How likely such mistakes are, from 0 to less than 1; `{AUTO}`, with `--algorithm lp`, finds "
+        help="How likely such mistakes are, from 0 to less than 1; `auto`, with `--algorithm lp`, finds "
         "one that is small enough to change nothing else. *May be repeated.*",
     ),
 ]
 Alternative = Annotated[
-    str,
+    AlternativeName,
     typer.Option(
         "--alternative",
         metavar="NAME",
-        callback=_one_of(ALTERNATIVES),
         help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
         "blueprint, which is safe, or under the `blueprint` of both, an estimate.",
     ),
 ]
 Gifts = Annotated[
-    str,
+    GiftsName,
     typer.Option(
         "--gifts",
         metavar="NAME",
-        callback=_one_of(GIFT_RULES),
         help="For reach gadgets, what the opponent gave away on its way: a `lower-bound`, which is safe, or "
         "an `estimate`.",
     ),
@@ -290,11 +273,10 @@ BenchGames = Annotated[
     ),
 ]
 Engines = Annotated[
-    list[str] | None,
+    list[EngineName] | None,
     typer.Option(
         "--engine",
         metavar="NAME",
-        callback=_one_of(ENGINES),
         show_default="jaxgadget and the peers that are installed",
         help=f"Who solves it: {_either(ENGINES)}. *May be repeated.*",
     ),
@@ -304,7 +286,6 @@ Lanes = Annotated[
     typer.Option(
         "--lanes",
         metavar="N",
-        callback=_each(_within(1, MOST_ITERATIONS)),
         show_default=" and ".join(map(str, DEFAULT_LANES)),
         help="Copies of the game side by side; peers have 1. *May be repeated.*",
     ),
@@ -331,7 +312,8 @@ BenchIterations = Annotated[
     typer.Option(
         "--iterations",
         metavar="N",
-        callback=_within(1, MOST_ITERATIONS),
+        min=1,
+        max=MOST_ITERATIONS,
         show_default="as many as fill the time",
         help="How many in a repetition.",
     ),
@@ -341,7 +323,7 @@ Seconds = Annotated[
     typer.Option(
         "--seconds",
         metavar="SECONDS",
-        callback=_within(0),
+        min=0,
         help="How long to time a row, all repetitions together.",
     ),
 ]
@@ -350,7 +332,8 @@ Repeats = Annotated[
     typer.Option(
         "--repeats",
         metavar="N",
-        callback=_within(1, MOST_ITERATIONS),
+        min=1,
+        max=MOST_ITERATIONS,
         help="Repetitions, the engines by turns; the fastest counts.",
     ),
 ]

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jaxgadget.cli import options
+from jaxgadget.cli.prepare import enumerate_named
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
@@ -32,6 +33,7 @@ from jaxgadget.cli.search_options import (
     Seed,
     Steps,
     Targets,
+    TargetsName,
     Width,
 )
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
@@ -82,7 +84,7 @@ def train_value(
     blueprint: Blueprint = None,
     k: Entries = ENTRIES,
     steps: Steps = 10_000,
-    targets: Targets = EXACT,
+    targets: Targets = TargetsName.EXACT,
     width: Width = 512,
     batch_size: BatchSize = 256,
     learning_rate: LearningRate = 3e-3,
@@ -113,7 +115,7 @@ def train_value(
         portfolio,
         folder=out,
         steps=steps,
-        targets=targets,
+        targets=targets.value,
         seed=seed,
         width=width,
         batch_size=batch_size,
@@ -156,7 +158,7 @@ def _visited_error(
     from jaxgadget.searching.nested import nested_search
     from jaxgadget.searching.value import ExactValues
 
-    found = [
+    visits = [
         nested_search(
             tree,
             profile,
@@ -171,7 +173,7 @@ def _visited_error(
     ]
     from numpy import concatenate
 
-    histories, weights = (concatenate(parts) for parts in zip(*found, strict=True))
+    histories, weights = (concatenate(parts) for parts in zip(*visits, strict=True))
     if not len(histories):
         raise ValueError(f"no search ends before the game does at depth {depth}; choose a smaller --depth")
     return visited_rmse(values, ExactValues(portfolio), tree, histories, weights)
@@ -209,40 +211,40 @@ def nested(
     values = _find_values(tree, profiles, leaf, k, seed)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
     how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value}
-    found: list[Nested] = []
+    searches: list[Nested] = []
     from jaxgadget.searching.nested import nested_search
 
     for number in players:
-        found.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
-        how["value"] = found[0].game_value
-    joined = _join(found)
-    together = nash_conv(joined) if len(found) > 1 else None
+        searches.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
+        how["value"] = searches[0].game_value
+    joined = _join(searches)
+    together = nash_conv(joined) if len(searches) > 1 else None
     if save is not None:
         joined.save(save)
     if json is not None:
-        write_json(json, report.nested_records(found, together))
-    unused = _note_unused(found)
+        write_json(json, report.nested_records(searches, together))
+    unused = _note_unused(searches)
     if json == STANDARD_OUTPUT:
         for note in (constant_note(tree), unused):
             warn(note)
         return
     more = [] if together is None else [report.together_note(joined.labels, together)]
     last = [*more, unused, *written(results=json, strategies=save)]
-    for one in found:
-        notes = [constant_note(tree), *report.nested_notes(one)]
-        show(report.nested_table(one), [*notes, *(last if one is found[-1] else [])])
+    for result in searches:
+        notes = [constant_note(tree), *report.nested_notes(result)]
+        show(report.nested_table(result), [*notes, *(last if result is searches[-1] else [])])
 
 
-def _note_unused(found: Sequence[Nested]) -> str:
+def _note_unused(searches: Sequence[Nested]) -> str:
     """What to say if no search that was counted ended at a leaf."""
-    return "" if any(len(visits.histories) for one in found for visits in one.visits) else UNUSED
+    return "" if any(len(visits.histories) for result in searches for visits in result.visits) else UNUSED
 
 
-def _join(found: Sequence[Nested]) -> Policy:
+def _join(searches: Sequence[Nested]) -> Policy:
     """What was searched for: one player's half beside the blueprint's, or both players' halves."""
     from jaxgadget.policy.policy import Policy
 
-    first, second = found[0].policy, found[-1].policy
+    first, second = searches[0].policy, searches[-1].policy
     return Policy(first.tree, (first.probabilities[0], second.probabilities[1]), first.labels)
 
 
@@ -309,13 +311,13 @@ def _assemble(
     from jaxgadget.searching.nested import nested_search
 
     bracket = tree.payoff_bounds  # exploitabilities are not asked for
-    found = [
+    searches = [
         nested_search(tree, profile, gadgets, values=values, player=player, value=bracket, **how)
         for player in (0, 1)
     ]
-    searched = Policy(tree, _join(found).probabilities, tuple(describe(gadget) for gadget in gadgets))
+    searched = Policy(tree, _join(searches).probabilities, tuple(describe(gadget) for gadget in gadgets))
     plain = Policy(tree, profile.probabilities, ("blueprint",))
-    return Policy.stack([searched, plain]), _note_unused(found)
+    return Policy.stack([searched, plain]), _note_unused(searches)
 
 
 def _save(ax: Axes, path: pathlib.Path) -> None:
@@ -330,15 +332,17 @@ def _save(ax: Axes, path: pathlib.Path) -> None:
 def _gadgets(
     names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
 ) -> list[GadgetGame]:
-    from jaxgadget.gadgets.registry import PRIORS
-    from jaxgadget.gadgets.specs import DEFAULT_GADGETS, make_gadgets
+    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.searching.nested import EPSILON
 
     return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons or [EPSILON])
 
 
 def _only(blueprint: Sequence[str] | None) -> str:
-    """The one blueprint asked for."""
+    """The only blueprint asked for."""
+    if blueprint and len(blueprint) > 1:
+        raise ValueError(f"--blueprint: {', '.join(blueprint)} are several; expected one")
     return blueprint[0] if blueprint else BLUEPRINT
 
 
@@ -346,13 +350,10 @@ def _prepare(
     game: str, specs: Sequence[str], max_histories: int, *, several: bool = True
 ) -> tuple[HistoryTree, Policy]:
     """The game's histories and the blueprints, or the only one."""
-    from jaxgadget.games.registry import load
     from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
-    from jaxgadget.tree.history import enumerate_game
 
     parsed = [parse_blueprint(spec) for spec in specs]
-    with working(f"enumerating {game}"):
-        tree = enumerate_game(load(game), max_histories=max_histories)
+    tree, _ = enumerate_named(game, max_histories)
     profiles = make_blueprints(tree, parsed)
     if not several and profiles.num_lanes != 1:
         raise ValueError(f"--blueprint {specs[0]!r} makes {profiles.num_lanes} blueprints; expected one")

@@ -2,45 +2,30 @@
 
 from __future__ import annotations
 
+import enum
 import pathlib
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.gadgets.specs import DEFAULT_GADGETS
-from jaxgadget.solving.options import MOST_ITERATIONS
+from jaxgadget.cli.options import MOST_ITERATIONS
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 
 BLUEPRINT = "cfr:10"
 """What is searched with if nothing else is asked for."""
 
 
-def _one_blueprint(specs: list[str] | None) -> list[str] | None:
-    """Refuses several."""
-    if specs and len(specs) > 1:
-        raise typer.BadParameter(f"{', '.join(specs)} are several; expected one.")
-    return specs
+if TYPE_CHECKING:  # a member is a string, and checkers cannot know which
+    SearchGadgetName = str
+else:
+    SearchGadgetName = enum.StrEnum("SearchGadgetName", {name: name for name in DEFAULT_GADGETS})
 
 
-def _searched(names: list[str] | None) -> list[str] | None:
-    """Refuses gadgets that look above the subgame."""
-    for name in names or []:
-        if name not in DEFAULT_GADGETS:
-            wrong = "needs the game above the subgame" if name in GADGETS else "is unknown"
-            raise typer.BadParameter(f"search takes unsafe, resolving or max-margin; {name!r} {wrong}.")
-    return names
+class TargetsName(enum.StrEnum):
+    """What a network learns from."""
 
-
-def _share(epsilon: float) -> float:
-    """Refuses what is not in [0, 1)."""
-    if not 0 <= epsilon < 1:
-        raise typer.BadParameter(f"{epsilon} is out of range, expected 0 to less than 1.")
-    return epsilon
-
-
-def _shares(epsilons: list[float] | None) -> list[float] | None:
-    """Refuses those that are not in [0, 1)."""
-    return epsilons and [_share(epsilon) for epsilon in epsilons]
+    EXACT = "exact"
+    SAMPLED = "sampled"
 
 
 Blueprint = Annotated[
@@ -48,7 +33,6 @@ Blueprint = Annotated[
     typer.Option(
         "--blueprint",
         metavar="SPEC",
-        callback=_one_blueprint,
         show_default=BLUEPRINT,
         help="One blueprint, as for `refine`; its portfolio is the entries.",
     ),
@@ -63,11 +47,10 @@ Blueprints = Annotated[
     ),
 ]
 Gadget = Annotated[
-    list[str] | None,
+    list[SearchGadgetName] | None,
     typer.Option(
         "--gadget",
         metavar="NAME",
-        callback=_searched,
         show_default="all three",
         help="The opponent's way into a subgame: `unsafe`, `resolving` or `max-margin`. *May be repeated.*",
     ),
@@ -113,7 +96,6 @@ Epsilon = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E",
-        callback=_shares,
         show_default="0.02",
         help="How likely the opponent errs towards the prior, at least 0 and below 1. *May be repeated.*",
     ),
@@ -123,7 +105,8 @@ OneEpsilon = Annotated[
     typer.Option(
         "--epsilon",
         metavar="E",
-        callback=_share,
+        min=0,
+        max=1,
         help="How likely the opponent errs towards the prior, at least 0 and below 1.",
     ),
 ]
@@ -152,7 +135,8 @@ HeldOut = Annotated[
     typer.Option(
         "--heldout",
         metavar="SHARE",
-        callback=_share,
+        min=0,
+        max=1,
         help="Of the histories, for their error alone; search asks about them too and does best with 0.",
     ),
 ]
@@ -176,7 +160,7 @@ Matches = Annotated[
     typer.Option("--matches", metavar="N", min=1, help="Of each pair; a match is a game in either seating."),
 ]
 Targets = Annotated[
-    str,
+    TargetsName,
     typer.Option(
         "--targets",
         metavar="exact|sampled",

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.cli import options
+from jaxgadget.cli.prepare import first_cut, keep_programs
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
-from jaxgadget.solving.options import MOST_ITERATIONS
 
 SWEEP_EXAMPLES = """\
 Examples:
@@ -78,7 +78,7 @@ Iterations = Annotated[
         "--iterations",
         metavar="N",
         show_default="5000",
-        help=f"How many, at most {MOST_ITERATIONS}; each number is solved by itself. *May be repeated.*",
+        help="How many; each number is solved by itself. *May be repeated.*",
     ),
 ]
 AtOnce = Annotated[
@@ -152,13 +152,15 @@ def sweep(
     check_outputs({"--json": json, "--csv": csv, "--parquet": parquet, "--plot": plot})
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
     asked |= {"epsilons": epsilon, "seeds": seed, "iterations": iterations}
+    keep_programs()
+    from jaxgadget.games.registry import load
     from jaxgadget.report import sweeps
     from jaxgadget.sweeping.sweep import sweep as run_sweep
 
     try:
         rows = run_sweep(
             folder,
-            {name: cut or _first_cut(name) for name in game},
+            {name: cut or first_cut(load(name)) for name in game},
             players=(0, 1) if player is options.PlayerName.BOTH else int(player),
             algorithm=algorithm.value,
             dtype=dtype.value,
@@ -179,9 +181,3 @@ def sweep(
     if json != STANDARD_OUTPUT:
         last = written(results=json, rows=csv) + written(rows=parquet, picture=plot)
         show(sweeps.sweep_tables(rows), [*sweeps.sweep_notes(folder, rows), *last])
-
-
-def _first_cut(name: str) -> str:
-    from jaxgadget.games.registry import load
-
-    return next(iter(load(name).cuts()), "depth:1")

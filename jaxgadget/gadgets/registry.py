@@ -1,7 +1,7 @@
 """What gadgets, priors and alternative values are called: tables of name → `module:object`.
 
-Nothing is imported before `find` resolves a name, so the command line knows all names without JAX. A new gadget
-is a module and a line here.
+Nothing is imported before `find` resolves a name, so the command line knows all names without JAX. A new
+gadget is a module and a line here.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ import contextlib
 import os
 import pathlib
 import sys
-import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
 from rich.console import Console, RenderableType
@@ -95,14 +94,3 @@ def working(what: str) -> Generator[None]:
     console = Console(stderr=True)
     with console.status(f"{what} …") if console.is_terminal else contextlib.nullcontext():
         yield
-
-
-@contextlib.contextmanager
-def stopwatch() -> Generator[Callable[[], float]]:
-    """Yields a function that tells, after the block, the seconds that it took."""
-    began = time.perf_counter()
-    ended = [began]
-    try:
-        yield lambda: ended[0] - began
-    finally:
-        ended[0] = time.perf_counter()

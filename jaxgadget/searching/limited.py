@@ -57,7 +57,7 @@ class Search:
       profiles: for each blueprint both players' average strategies, a lane a gadget.
       gadget_value: `[S, lanes]` what the strategy guarantees in each depth-limited gadget game.
       gap: `[S, lanes]` NashConv of each of them; its optimum lies in [value, value + gap].
-      live: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
+      has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       iterations: `[lanes]` done.
     """
 
@@ -69,7 +69,7 @@ class Search:
     profiles: tuple[Profile, ...]
     gadget_value: FloatArray
     gap: FloatArray
-    live: BoolArray
+    has_decision: BoolArray
     iterations: npt.NDArray[np.int64]
 
     def __repr__(self) -> str:
@@ -172,7 +172,15 @@ def search(
     check_tree(tree)
     check_player(player)
     profiles = stack_blueprints(blueprint).on(tree)
-    settings = search_settings(algorithm, (iterations, target_gap, 100), dtype, memory_limit, devices)
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        dtype=dtype,
+        memory_limit=memory_limit,
+        devices=devices,
+        exact=False,
+    )
     asked, leaf = list_gadgets(gadgets, exact=False), values_for(values, profiles)
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
@@ -180,7 +188,7 @@ def search(
     check_room(leaves, num_entries, tree.game.name)
     look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)
     with progress_bar("search", len(leaf) * iterations, progress) as report:
-        return _solve(look, profiles, asked, leaf, player, settings, report)
+        return _solve(look, profiles, asked, leaf, player, options, report)
 
 
 def _solve(
@@ -189,25 +197,26 @@ def _solve(
     gadgets: tuple[Gadget, ...],
     values: Sequence[ValueFunction],
     player: int,
-    settings: Settings,
+    options: SolveOptions,
     report: Report,
 ) -> Search:
     """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
     distinct = {id(one): one for one in values}
     known = {
-        key: leaf_values(one, look.tree, look.leaves.histories, settings.dtype)
+        key: leaf_values(one, look.tree, look.leaves.histories, options.dtype)
         for key, one in distinct.items()
     }
     plans, found = list[Profile](), list[Searched]()
     for number, one in enumerate(values):
         mine = spread(profiles.lane(number), gadgets)
-        here, before = prepare(look, known[id(one)], player), Profile.of_blueprint(look, mine)
-        ranges = find_ranges(here, before, root_reach(look, mine))
+        structure = prepare_lookahead(look, known[id(one)], player)
+        before = Profile.of_blueprint(look, mine)
+        ranges = find_ranges(structure, before, root_reach(look, mine))
 
         def told(done: int, number: int = number) -> None:
-            report(number * settings.iterations + done)
+            report(number * options.iterations + done)
 
-        found.append(solve_lookahead(here, ranges, before, gadgets, settings, told))
+        found.append(solve_lookahead(structure, ranges, before, gadgets, options, told))
         plans.append(before.with_bodies(look, found[-1].strategy))
 
     def by_gadget(arrays: Sequence[Any]) -> Any:
@@ -222,7 +231,7 @@ def _solve(
         profiles=tuple(plans),
         gadget_value=by_gadget([one.value for one in found]),
         gap=by_gadget([one.gap for one in found]),
-        live=by_gadget([one.live for one in found]),
+        has_decision=by_gadget([one.has_decision for one in found]),
         iterations=np.stack([one.iterations for one in found], axis=-1).reshape(-1),
     )
 
@@ -278,24 +287,6 @@ def values_for(values: ValueFunction | Sequence[ValueFunction], profiles: Policy
                 stacklevel=3,
             )
     return several
-
-
-def search_settings(
-    algorithm: str | Rule,
-    limits: tuple[int, float | None, int],
-    dtype: DTypeLike,
-    memory_limit: int | None,
-    devices: Sequence[Device] | None,
-) -> Settings:
-    """As `refine` takes them, without what searches do not do.
-
-    Raises:
-      ValueError: as there, and for linear programs.
-    """
-    settings = make_settings(algorithm, limits, dtype, None, None, memory_limit, devices)
-    if settings.rule is None:
-        raise ValueError("algorithm='lp': search runs regret matching; expected 'cfr+', for example")
-    return settings
 
 
 def check_depth(depth: object) -> int:

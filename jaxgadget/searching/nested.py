@@ -23,10 +23,11 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import list_gadgets, stack_blueprints
-from jaxgadget.searching.limited import check_depth, search_settings, values_for
+from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import Line, Visits, decisions
 from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.devices import Device
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.progress import progress_bar
 
@@ -156,7 +157,14 @@ def nested_search(
     check_player(player)
     check_value(value, tree)
     profiles = stack_blueprints(blueprint).on(tree)
-    settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, devices)
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        dtype=dtype,
+        memory_limit=memory_limit,
+        devices=devices,
+        exact=False,
+    )
     asked = list_gadgets(gadgets, exact=False)
     leaf, depth = values_for(values, profiles), check_depth(depth)
     levels = decisions(tree, player)
@@ -164,7 +172,7 @@ def nested_search(
     work = sum(level.num_subgames for level in levels) * iterations
     with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
         for number, one in enumerate(leaf):
-            line = Line(tree, profiles.lane(number), asked, one, player, depth, settings, visits=visits)
+            line = Line(tree, profiles.lane(number), asked, one, player, depth, options, visits=visits)
             line.run(levels, lambda done, before=number * work: report(before + done))
             found.append(line)
     return _collect(found, profiles, game_value(tree, progress=progress) if value is None else value)
@@ -197,7 +205,7 @@ def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]
         gap_max=by_gadget([line.gap_max for line in lines]),
         searches=by_gadget([line.searches for line in lines]),
         game_value=value,
-        iterations=first.settings.iterations,
+        iterations=first.options.iterations,
         seconds=by_gadget([np.full(gadgets, line.seconds / gadgets) for line in lines]),
         value_seconds=sum(line.value_seconds for line in lines),
         visits=tuple(_join_visits(line) for line in lines),

@@ -13,10 +13,11 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.refining.refine import list_gadgets
-from jaxgadget.searching.limited import check_depth, search_settings, values_for
+from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import AtLimit, Decisions, Line, decision_above, decisions, own_moves
 from jaxgadget.searching.nested import ITERATIONS
 from jaxgadget.searching.value import ValueFunction
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
 
 
@@ -81,7 +82,9 @@ class SearchPlayer:
         if len(self.gadgets) != 1:
             raise ValueError(f"gadget: {len(self.gadgets)} gadgets; expected one")
         (self.values,) = values_for(values, blueprint)
-        self._settings = search_settings(algorithm, (iterations, None, 100), dtype, memory_limit, None)
+        self._options = make_options(
+            algorithm=algorithm, iterations=iterations, dtype=dtype, memory_limit=memory_limit, exact=False
+        )
         self._seats: dict[int, _Seat] = {}
 
     def __repr__(self) -> str:
@@ -104,7 +107,7 @@ class SearchPlayer:
         blueprint = self.blueprint.on(tree)
         if player not in self._seats:
             levels = decisions(tree, player)
-            how = (self.values, player, self.depth, self._settings)
+            how = (self.values, player, self.depth, self._options)
             line = Line(tree, blueprint, self.gadgets, *how, visits=False)
             missing = [np.zeros(level.num_subgames, np.bool_) for level in levels]
             self._seats[player] = _Seat(line, levels, missing, [None] * len(levels))

@@ -13,7 +13,8 @@ from jax.tree_util import Partial
 from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray
-from jaxgadget.kernels.cfr import State, averages, start
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.cfr import State, averages
 from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.kernels.response import evaluate
@@ -119,20 +120,26 @@ def solve_trunk(
         crosses an infoset, or values of another shape or that are not finite.
     """
     check_tree(tree)
-    rule, precise = find_rule(algorithm), check_dtype(dtype)
-    check_iterations(iterations)
+    options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype, exact=False)
+    rule = options.rule
+    assert rule is not None
     num_lanes = _check_values(values)
     below = _spread(blueprint, tree, num_lanes)
     watch = Stopwatch()
-    with watch.phase("build"), precision(precise):
-        here = Limit.of(cut(tree, limit), precise)
+    with watch.phase("build"), precision(options.dtype):
+        here = Limit.of(cut(tree, limit), options.dtype)
         look = _above(here.cut)
         problem = _problem(look, here, values, rule, num_lanes)
-    with watch.phase("run"), precision(precise), progress_bar("trunk", iterations, progress) as report:
-        state = start(problem, no_sums(here, num_lanes))
-        state = drive(problem, rule, iterations=iterations, state=state, report=report)
-        _check_finite(values, here, state.payoff)
-        solved = _conclude(problem, state, linear=bool(getattr(values, "linear", False)))
+        game = Batch.of(problem, "trunk", no_sums(here, num_lanes))
+    linear = bool(getattr(values, "linear", False))
+
+    def finish(ended: Finished) -> _Concluded:
+        with precision(options.dtype):
+            _check_finite(values, here, ended.state.payoff)
+            return _conclude(ended.problem, ended.state, linear=linear)
+
+    with watch.phase("run"), progress_bar("trunk", iterations, progress) as report:
+        solved = solve(game, options, finish, report=report).outcome
         first, second = (np.asarray(part, np.float64) for part in solved.values)
     return LimitedTrunk(
         limit=here,

@@ -22,9 +22,9 @@ from jaxgadget.games.stepwise import Rules
 from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
 from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.refine import list_gadgets, make_settings
+from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.solving.memory import suggest_chunk, whole_memory
-from jaxgadget.solving.options import LP, Settings
+from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree
 
@@ -46,7 +46,7 @@ class Request:
       own: names of games that only the caller's program knows.
       blueprints: SPECs.
       gadgets: all of them, in the order of the results.
-      settings: for every number of iterations, how gadget games are solved.
+      options: for every number of iterations, how gadget games are solved.
       record: all of that as JSON has it.
     """
 
@@ -56,7 +56,7 @@ class Request:
     seeds: tuple[int, ...]
     gadgets: tuple[Gadget, ...]
     players: tuple[int, ...]
-    settings: dict[int, Settings]
+    options: dict[int, SolveOptions]
     at_once: int
     max_histories: int
     record: dict[str, Any]
@@ -64,7 +64,7 @@ class Request:
     @property
     def exact(self) -> bool:
         """Whether linear programs solve the gadget games."""
-        return any(setting.rule is None for setting in self.settings.values())
+        return any(options.rule is None for options in self.options.values())
 
     def game_key(self, name: str) -> str:
         """What a game's blueprints and value depend on, in a word."""
@@ -146,9 +146,14 @@ def make_request(
     _check_whole("blueprints_at_once", [at_once], 1, 1 << 20)
     for player in _several("players", players):
         check_player(player)
-    fixed = (dtype, None, None, memory_limit, None)
-    settings = {
-        n: make_settings(algorithm, (1 if algorithm == LP else n, None, 100), *fixed) for n in several
+    options = {
+        count: make_options(
+            algorithm=algorithm,
+            iterations=1 if algorithm == LP else count,
+            dtype=dtype,
+            memory_limit=memory_limit,
+        )
+        for count in several
     }
     kinds = {_kind(spec) for spec in specs}
     listed = _gadgets(_several("gadgets", gadgets[0]), *gadgets[1:], algorithm == LP)
@@ -172,7 +177,7 @@ def make_request(
         seeds=tuple(record["seeds"]),
         gadgets=listed,
         players=tuple(record["players"]),
-        settings=settings,
+        options=options,
         at_once=at_once,
         max_histories=limits[1],
         record=record,
@@ -187,15 +192,15 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
     lanes = setup.blueprints.num_lanes
     blocks = -(-lanes // request.at_once)
     bounds = [lanes * k // blocks for k in range(blocks + 1)]
-    groups = group_gadgets(request.gadgets, request.exact)
+    groups = group_gadgets(request.gadgets)
     found: list[Piece] = []
-    for iterations, settings in request.settings.items():
-        memory = settings.memory_limit or whole_memory(settings.place)
+    for iterations, options in request.options.items():
+        memory = options.memory_limit or whole_memory(options.place)
         for player in request.players:
             for numbers in groups:
                 for begin, end in itertools.pairwise(bounds):
                     lanes = len(numbers) * (end - begin)
-                    chunk = suggest_chunk(forest, lanes, settings.dtype, settings.place, memory)
+                    chunk = suggest_chunk(forest, lanes, options.dtype, options.place, memory)
                     work = lanes * max(iterations, 1) * len(forest.form.payoff.value)
                     place = (name, cut, player, iterations, tuple(numbers), (begin, end))
                     piece = Piece("", *place, chunk, work)
@@ -211,7 +216,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
     """
     profiles, lanes = setup.blueprints, range(*piece.blueprints)
     try:
-        settings = request.settings[piece.iterations]
+        options = request.options[piece.iterations]
         gadgets = [request.record["gadgets"][number] for number in piece.gadgets]
         blueprints = [
             [profiles.labels[k], setup.seeds[k], _digest_of(*(rows[:, k] for rows in profiles.probabilities))]
@@ -229,7 +234,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
             "player": piece.player,
             "gadgets": gadgets,
             "blueprints": blueprints,
-            "settings": [settings.algorithm, piece.iterations, str(settings.dtype), settings.memory_limit],
+            "settings": [options.algorithm, piece.iterations, str(options.dtype), options.memory_limit],
             "chunk": piece.chunk,
         }
     )

@@ -20,13 +20,12 @@ import pandas as pd
 
 from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
 from jaxgadget.gadgets.prior import Prior
-from jaxgadget.gadgets.registry import PRIORS
-from jaxgadget.gadgets.specs import DEFAULT_GADGETS
+from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.batch import Batch
-from jaxgadget.refining.refine import Refinement, find_value, solve_batch
+from jaxgadget.refining.refine import Refinement, find_value, refine_forest
+from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.memory import whole_memory
 from jaxgadget.sweeping.manifest import (
     Cuts,
@@ -45,6 +44,7 @@ from jaxgadget.sweeping.store import SCHEMA, TIMES, Manifest, Store, read_record
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.machine import describe_device, find_versions, source_digest
 from jaxgadget.util.progress import progress_bar
 
@@ -244,14 +244,14 @@ class Workshop:
         with watch.phase("build"):
             self.check(piece)
             setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
-        settings = self.request.settings[piece.iterations]
-        memory = settings.memory_limit or whole_memory(settings.place)  # what is free must change nothing
-        settings = dataclasses.replace(settings, chunk=piece.chunk, memory_limit=memory)
+        options = self.request.options[piece.iterations]
+        memory = options.memory_limit or whole_memory(options.place)  # what is free must change nothing
+        options = dataclasses.replace(options, chunk=piece.chunk, memory_limit=memory)
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
         gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)
         try:
-            batch = Batch(forest, piece.player, policy, gadgets, settings, watch)
-            result = solve_batch(batch, setup.value, False)
+            task = GadgetTask(forest, piece.player, policy, gadgets, options)
+            result = refine_forest(task, setup.value, watch, False)
         except ValueError as error:
             names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
             what = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"
@@ -259,7 +259,7 @@ class Workshop:
         return self._rows(piece, result, [setup.seeds[lane] for lane in lanes])
 
     def _rows(self, piece: Piece, result: Refinement, seeds: Sequence[int | None]) -> pd.DataFrame:
-        kept = (~result.live).sum(axis=0)
+        kept = (~result.has_decision).sum(axis=0)
         low, high = result.game_value
         more = {
             "game": piece.game,
@@ -346,4 +346,5 @@ def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
         if not ours or store.has(piece):
             return False
         store.write(piece, workshop.solve(piece))
+    drop_many_programs()
     return True

@@ -29,7 +29,7 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 
 
 class Stopwatch:
-    """Adds up seconds by phase.
+    """Adds up seconds by phase; phases may nest, and a second counts once, for the innermost.
 
     Attributes:
       seconds: `build`, `compile` and `run`; what JAX compiles in a phase counts as `compile`.
@@ -37,14 +37,25 @@ class Stopwatch:
 
     def __init__(self) -> None:
         self.seconds = {"build": 0.0, "compile": 0.0, "run": 0.0}
+        self._open: list[str] = []
+        self._now, self._compiled = 0.0, 0.0
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Generator[None, None, None]:
         """Times a block."""
-        began, compiled = time.perf_counter(), _Compiled.seconds
+        self._count()
+        self._open.append(name)
         try:
             yield
         finally:
-            compiling = _Compiled.seconds - compiled
+            self._count()
+            self._open.pop()
+
+    def _count(self) -> None:
+        """Gives the seconds since the last call to the phase that is open."""
+        before, compiled_before = self._now, self._compiled
+        self._now, self._compiled = time.perf_counter(), _Compiled.seconds
+        if self._open:
+            compiling = self._compiled - compiled_before
             self.seconds["compile"] += compiling
-            self.seconds[name] += max(time.perf_counter() - began - compiling, 0.0)
+            self.seconds[self._open[-1]] += max(self._now - before - compiling, 0.0)

@@ -17,9 +17,13 @@ import platformdirs
 from jax.experimental.compilation_cache import compilation_cache
 
 from jaxgadget.util.files import make_folder
+from jaxgadget.util.machine import num_mappings
 
 MIN_COMPILE_SECONDS = 0.1
 """What took less is not kept: it would be read hardly faster than it is compiled."""
+
+MOST_MAPPINGS = 20_000
+"""Memory mappings up to which programs are kept: each has several, and LLVM crashes when none are left."""
 
 _MIN_SECONDS = "jax_persistent_cache_min_compile_time_secs"
 
@@ -89,6 +93,12 @@ def _can_be_made(folder: pathlib.Path) -> bool:
         return False
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def drop_many_programs() -> None:
+    """Drops all programs if this process has more than `MOST_MAPPINGS`: for loops over many shapes."""
+    if num_mappings() > MOST_MAPPINGS:
+        drop_programs()
 
 
 def drop_programs() -> None:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import pathlib
+import secrets
 import tempfile
-import threading
 from collections.abc import Generator
 from typing import IO
-
-_ONE_ASKS = threading.Lock()
 
 
 @contextlib.contextmanager
@@ -22,17 +20,18 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """
     target = pathlib.Path(path)
     check_writable(target)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    # Not `tempfile`: its files are closed to others, and the umask cannot be read without changing it for all
+    # threads. The system itself applies it to a file that is opened like any other.
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+    file = open(temporary, "xb")
     try:
-        with os.fdopen(descriptor, "wb") as file:
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        os.replace(temporary, target)
     except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(name)
+        temporary.unlink(missing_ok=True)
         raise
 
 
@@ -61,10 +60,3 @@ def make_folder(path: str | os.PathLike[str]) -> None:
         raise ValueError(
             f"cannot use {os.fspath(path)!r} as a folder: {error.strerror}; choose another one"
         ) from error
-
-
-def _umask() -> int:
-    with _ONE_ASKS:  # one can only ask by changing it, and several threads may write
-        mask = os.umask(0)
-        os.umask(mask)
-    return mask

@@ -10,8 +10,6 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-import jax
-
 PACKAGES = ("jax", "jaxlib", "numpy", "jaxgadget", "open_spiel", "LiteEFG")
 """Whose versions matter."""
 
@@ -23,8 +21,16 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
+def num_mappings() -> int:
+    """Memory mappings of this process, of which Linux grants 65,530; 0 where the system does not tell."""
+    mappings = pathlib.Path("/proc/self/maps")
+    return len(mappings.read_bytes().splitlines()) if mappings.exists() else 0
+
+
 def describe_device() -> str:
     """Platform and kind of JAX's devices, and the processor with the number of cores we may use."""
+    import jax
+
     devices = jax.local_devices()
     cores = num_cores()
     host = f"{_processor()}, {cores} core{'s' if cores > 1 else ''}"
@@ -50,18 +56,18 @@ def find_versions(packages: Sequence[str] | None = None) -> dict[str, str | None
     Args:
       packages: by default those that are timed or timed with.
     """
-    found: dict[str, str | None] = {"python": platform.python_version()}
+    versions: dict[str, str | None] = {"python": platform.python_version()}
     for package in PACKAGES if packages is None else packages:
         try:
-            found[package] = version(package)
+            versions[package] = version(package)
         except PackageNotFoundError:
-            found[package] = None
-    return found
+            versions[package] = None
+    return versions
 
 
 def source_digest() -> str:
     """Sixteen letters that stand for this package's source: a version may have many."""
-    found, folder = hashlib.sha256(), pathlib.Path(__file__).parent
-    for path in sorted(folder.rglob("*.py")):
-        found.update(path.relative_to(folder).as_posix().encode() + b"\0" + path.read_bytes())
-    return found.hexdigest()[:16]
+    total, package = hashlib.sha256(), pathlib.Path(__file__).parents[1]
+    for path in sorted(package.rglob("*.py")):
+        total.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return total.hexdigest()[:16]

@@ -15,7 +15,8 @@ import pytest
 
 import jaxgadget.bench.bench
 import jaxgadget.bench.peers
-from jaxgadget.bench.bench import ENGINES, OURS, Benchmark, Row, bench, iterations_within
+from jaxgadget.bench.bench import Benchmark, Row, bench, iterations_within
+from jaxgadget.bench.defaults import ENGINES, OURS
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, is_installed, quiet_stdout, thread_counts
 from jaxgadget.report.bench import bench_notes, bench_record, bench_tables
 from jaxgadget.report.output import show

@@ -16,10 +16,11 @@ from typer.testing import CliRunner, Result
 import jaxgadget
 from jaxgadget import HistoryTree, Policy, enumerate_game, load
 from jaxgadget.cli import app
-from jaxgadget.cli.options import AlgorithmName
+from jaxgadget.cli.options import MOST_ITERATIONS, AlgorithmName, GiftsName
 from jaxgadget.gadgets.alternative import GIFT_RULES
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS, find
 from jaxgadget.kernels.regret import RULES
+from jaxgadget.solving import drive
 
 SOLVE_KEYS = [
     "game",
@@ -88,12 +89,29 @@ def kuhn() -> HistoryTree:
 
 def test_names_are_those_of_the_library():
     assert {str(name) for name in AlgorithmName} == {*RULES, "lp"}
+    assert [str(name) for name in GiftsName] == list(GIFT_RULES)
+    assert MOST_ITERATIONS == drive.MOST_ITERATIONS
     text = words(run("refine", "--help").stdout)
     for name in (*GADGETS, *PRIORS, *ALTERNATIVES, *GIFT_RULES):
         assert name in text
 
 
 # --- help, games --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "arguments", [("--help",), ("--version",), ("games",), ("refine", "--help"), ("sweep", "--plot")]
+)
+def test_help_and_complaints_need_no_slow_package(arguments: tuple[str, ...]):
+    script = "import sys; from jaxgadget.cli import app; app(sys.argv[1:], standalone_mode=False)"
+    slow = "[name for name in ('jax', 'pandas', 'matplotlib', 'scipy', 'pyarrow') if name in sys.modules]"
+    command = [
+        sys.executable,
+        "-c",
+        f"try:\n    {script}\nexcept BaseException:\n    pass\nfinally:\n    print({slow})",
+    ]
+    done = subprocess.run([*command, *arguments], capture_output=True, text=True, check=False)
+    assert done.stdout.splitlines()[-1] == "[]", done
 
 
 def test_help_explains_and_gives_examples():
@@ -235,7 +253,9 @@ def test_refine_json(refined: tuple[Result, pathlib.Path]):
 def test_refine_numbers_are_the_library_s(refined: tuple[Result, pathlib.Path], kuhn: HistoryTree):
     rows = strict((refined[1] / "out.json").read_text())["rows"]
     gadgets = [
-        jaxgadget.Unsafe() if name == "unsafe" else GADGETS[name](PRIORS[prior](), epsilon)
+        jaxgadget.Unsafe()
+        if name == "unsafe"
+        else find(GADGETS, name, "gadget")(find(PRIORS, prior, "prior")(), epsilon)
         for name, prior, epsilon in SETTINGS
     ]
     blueprint = Policy.stack([Policy.dirichlet(kuhn, 3, 0.5), Policy.geometric(kuhn, 0.5)])
@@ -486,8 +506,8 @@ def test_bench(tmp_path: pathlib.Path):
     ("options", "message"),
     [
         (("--engine", "gpucfr"), "'gpucfr' is not one of 'jaxgadget', 'openspiel', 'liteefg'"),
-        (("--lanes", 1, "--lanes", 0), "0 is out of range"),
-        (("--seconds", "nan"), "nan is out of range"),
+        (("--lanes", 1, "--lanes", 0), "lanes=0: expected a whole number >= 1"),
+        (("--seconds", "nan"), "Invalid value for '--seconds'"),
         (("--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
         (("--algorithm", "dcfr", "--engine", "liteefg"), "liteefg is timed with cfr or cfr+"),
         (("--json", "no/such/folder/x.json"), "--json: cannot write"),

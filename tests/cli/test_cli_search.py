@@ -187,7 +187,7 @@ def test_nothing_held_out(tmp_path: pathlib.Path) -> None:
     assert (found["heldout_histories"], found["heldout_rmse"]) == (0, None) and found["visited_rmse"] > 0
     assert "held out" not in run(*TRAIN, "--heldout", 0, "--out", tmp_path / "values").stdout
     result = run(*TRAIN, "--heldout", 1, "--out", tmp_path / "values")
-    assert result.exit_code == 2 and "1.0 is out of range" in result.stderr
+    assert result.exit_code == 2 and "heldout=1.0: expected a share" in result.stderr
 
 
 def test_search_with_a_network(trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path]) -> None:
@@ -223,8 +223,8 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
     for arguments, message in (
         (("nested", *FAST, "--leaf", tmp_path / "nothing"), "does not exist"),
         (("nested", *FAST, "--leaf", tmp_path), "has no network.json"),
-        (("nested", *FAST, "--gadget", "full"), "'full' needs the game above the subgame"),
-        (("match", *FAST, "--gadget", "best"), "'best' is unknown"),
+        (("nested", *FAST, "--gadget", "full"), "'full' is not one of 'unsafe', 'resolving', 'max-margin'"),
+        (("match", *FAST, "--gadget", "best"), "'best' is not one of"),
         (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
         (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),
         (("nested", *FAST, "--epsilon", 1.5), "epsilon"),

@@ -10,10 +10,17 @@ import jax
 import jax.numpy as jnp
 import platformdirs
 import pytest
-from jax.experimental.compilation_cache import compilation_cache
+from jax.experimental.compilation_cache import compilation_cache as jax_cache
 
 import jaxgadget
-from jaxgadget.util.compilation import MIN_COMPILE_SECONDS, compiled_afresh, drop_programs
+from jaxgadget.util import compilation
+from jaxgadget.util.compilation import (
+    MIN_COMPILE_SECONDS,
+    MOST_MAPPINGS,
+    compiled_afresh,
+    drop_many_programs,
+    drop_programs,
+)
 
 SETTINGS = (
     "jax_compilation_cache_dir",
@@ -30,11 +37,11 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     for name, value in zip(SETTINGS, (None, True, 1.0), strict=True):
         jax.config.update(name, value)
         monkeypatch.delenv(name.upper(), raising=False)
-    compilation_cache.reset_cache()
+    jax_cache.reset_cache()
     yield
     for name, value in before.items():
         jax.config.update(name, value)
-    compilation_cache.reset_cache()
+    jax_cache.reset_cache()
 
 
 def entries(folder: pathlib.Path) -> set[str]:
@@ -162,7 +169,7 @@ def test_compiled_afresh_leaves_things_as_they_were():
         assert jax.config.values["jax_enable_compilation_cache"] is setting
 
 
-def test_dropped_programs_are_compiled_again():
+def test_dropped_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch):
     traced = []
 
     @jax.jit
@@ -170,9 +177,16 @@ def test_dropped_programs_are_compiled_again():
         traced.append(x)
         return 2 * x
 
-    for _ in "twice":
+    def num_traces() -> int:
         assert double(jnp.float32(2)) == 4
-    assert len(traced) == 1
+        return len(traced)
+
+    assert [num_traces(), num_traces()] == [1, 1]
     drop_programs()
-    assert double(jnp.float32(2)) == 4
-    assert len(traced) == 2
+    assert num_traces() == 2
+    monkeypatch.setattr(compilation, "num_mappings", lambda: MOST_MAPPINGS)
+    drop_many_programs()
+    assert num_traces() == 2
+    monkeypatch.setattr(compilation, "num_mappings", lambda: MOST_MAPPINGS + 1)
+    drop_many_programs()
+    assert num_traces() == 3

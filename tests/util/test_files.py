@@ -56,13 +56,18 @@ def test_a_policy_that_cannot_be_written_keeps_the_old_file(tmp_path, monkeypatc
     assert [entry.name for entry in tmp_path.iterdir()] == ["policy.npz"]
 
 
-def test_new_files_have_the_usual_permissions(tmp_path):
-    """Not those of a temporary file, which only its owner may read."""
-    with atomic_writer(tmp_path / "ours") as file:
-        file.write(b"")
-    (tmp_path / "usual").write_bytes(b"")
-    modes = {stat.S_IMODE(os.stat(tmp_path / name).st_mode) for name in ("ours", "usual")}
-    assert len(modes) == 1
+@pytest.mark.parametrize("mask", [0o022, 0o027])
+def test_new_files_have_the_usual_permissions(tmp_path, monkeypatch, mask):
+    """Not those of a temporary file, which only its owner may read; and the umask is never changed, as other
+    threads' files would get the changed one."""
+    before, set_umask = os.umask(mask), os.umask
+    monkeypatch.setattr("os.umask", lambda mask: pytest.fail("changed for all threads"))
+    try:
+        with atomic_writer(tmp_path / "ours") as file:
+            file.write(b"")
+    finally:
+        set_umask(before)
+    assert stat.S_IMODE(os.stat(tmp_path / "ours").st_mode) == 0o666 & ~mask
 
 
 def test_paths_that_cannot_be_written_are_refused_before_the_work(tmp_path):

@@ -1,0 +1,17 @@
+"""What is timed if nothing is asked for, and by whom; nothing here needs JAX."""
+
+from __future__ import annotations
+
+from jaxgadget.bench.peers import PEERS
+
+OURS = "jaxgadget"
+ENGINES = (OURS, *PEERS)
+
+DEFAULT_GAMES = (
+    "leduc_poker",
+    "liars_dice(dice_sides=4)",
+    "goofspiel(num_cards=5,imp_info=True,points_order=descending)",
+)
+DEFAULT_LANES = (1, 256)
+DEFAULT_SECONDS = 2.0
+DEFAULT_REPEATS = 10

@@ -1,0 +1,21 @@
+from .curves import convergence_curves as convergence_curves
+from .heatmap import pairwise_heatmap as pairwise_heatmap
+from .plots import exploitability_scatter as exploitability_scatter
+from .plots import save_picture as save_picture
+from .statistics import paired_t_tests as paired_t_tests
+from .subgame import range_frame as range_frame
+from .subgame import range_picture as range_picture
+from .subgame import strategy_frame as strategy_frame
+from .subgame import strategy_picture as strategy_picture
+
+__all__ = [
+    "convergence_curves",
+    "exploitability_scatter",
+    "paired_t_tests",
+    "pairwise_heatmap",
+    "range_frame",
+    "range_picture",
+    "save_picture",
+    "strategy_frame",
+    "strategy_picture",
+]
