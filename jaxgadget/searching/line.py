@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.structure import Structure
 from jaxgadget.gadgets.two_level import Unsafe
 from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
 from jaxgadget.policy.policy import Policy
@@ -25,7 +26,6 @@ from jaxgadget.searching.lookahead import (
     limit_at_decisions,
     most_payoffs,
 )
-from jaxgadget.gadgets.structure import Structure
 from jaxgadget.searching.solving import (
     Profile,
     find_ranges,

@@ -16,7 +16,7 @@ from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import State, averages
 from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
-from jaxgadget.kernels.regret import Rule, find_rule
+from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, check_policy
@@ -33,10 +33,11 @@ from jaxgadget.searching.ranged import (
 )
 from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.decomposition import RootSums
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
