@@ -32,7 +32,7 @@ def gradients(problem: Problem, state: State) -> Any:
 def values(problem: Problem, state: State) -> Any:
     """Action and infoset values from the bottom up; regrets stand in for the gradient's numbers."""
     return [
-        values_up(side, terms, plan.body, strategy=strategy)[:2]
+        values_up(side, terms, plan.body, strategy)[:2]
         for side, terms, plan, strategy in zip(
             problem.sides, problem.terms, state.plan, state.strategy, strict=True
         )
@@ -59,9 +59,9 @@ def regrets(problem: Problem, state: State) -> Any:
 def matching(problem: Problem, state: State) -> Any:
     """Strategies from regrets."""
     return [
-        match(side.body, total.body, zero.body, terms.body)
-        for side, terms, total, zero in zip(
-            problem.sides, problem.terms, state.regret_sum, problem.zero, strict=True
+        match(side.body, total.body, tolerance.body, terms.body)
+        for side, terms, total, tolerance in zip(
+            problem.sides, problem.terms, state.regret_sum, problem.regret_tolerance, strict=True
         )
     ]
 

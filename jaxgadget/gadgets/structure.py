@@ -19,6 +19,7 @@ from jaxgadget.kernels.problem import (
     Parts,
     Side,
     Terms,
+    best_values_up,
     build_side,
     fixed_entry,
     follow,
@@ -42,7 +43,6 @@ class Structure:
       num_subgames: S, padding included.
       sides: both players' bodies with fixed entries.
       payoff: between the bodies.
-      magnitude: the payoff without its signs.
       mass: chance's reach of root pairs: the resolving player's roots → the opponent's.
       subgame: `[R]` subgame of each of the opponent's roots, S for padding.
     """
@@ -51,15 +51,13 @@ class Structure:
     num_subgames: int = dataclasses.field(metadata={"static": True})
     sides: tuple[Side, Side]
     payoff: MatrixPayoff
-    magnitude: MatrixPayoff
     mass: RowSums
     subgame: jax.Array
 
     def with_payoff(self, change: Callable[[Any], Any]) -> Structure:
         """The same structure, with every array of the payoff's numbers changed."""
-        return dataclasses.replace(
-            self, payoff=self.payoff.with_numbers(change), magnitude=self.magnitude.with_numbers(change)
-        )
+        numbers = jax.tree.map(lambda x: change(x) if np.issubdtype(x.dtype, np.floating) else x, self.payoff)
+        return dataclasses.replace(self, payoff=numbers)
 
 
 def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
@@ -74,7 +72,6 @@ def build_structure(forest: Forest, player: int, dtype: DTypeLike) -> Structure:
         num_subgames=num_subgames,
         sides=build_bodies(forest, dtype),
         payoff=payoff,
-        magnitude=payoff.absolute(),
         mass=build_row_sums(
             pairs[other], pairs[player], forest.chance.value, forest.chance.shape[other], dtype, rounding
         ),
@@ -150,8 +147,10 @@ def _opponent_values(
     seen = payoff_reach(side, terms, follow(side, terms, strategy[player]))
     gradient, _ = structure.payoff.gradient(other, (seen, seen), None)
     free = Terms(scale=jnp.ones_like(reach[other]), constant=nothing)
-    found = values_up(structure.sides[other], free, gradient, strategy=strategy[other], best=best)
-    return found.roots
+    opponent = structure.sides[other]
+    if best:
+        return best_values_up(opponent, free, gradient).roots
+    return values_up(opponent, free, gradient, strategy[other]).roots
 
 
 @jax.tree_util.register_dataclass

@@ -84,7 +84,7 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
     t = state.iteration.astype(problem.dtype)
     reach = payoff_reaches(problem, state.plan)
     gradient, payoff_state = problem.payoff.gradient(player, reach, state.payoff)
-    values = values_up(side, terms, gradient, strategy=state.strategy[player])
+    values = values_up(side, terms, gradient, state.strategy[player])
     weight = rule.weight(t)
     strategy_sum = jax.tree.map(
         lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
@@ -114,10 +114,11 @@ def _put(pair: tuple[Parts, Parts], player: int, value: Parts) -> tuple[Parts, P
 
 
 def _match(problem: Problem, player: int, basis: Parts) -> Parts:
-    side, terms, zero = problem.sides[player], problem.terms[player], problem.zero[player]
+    side, terms = problem.sides[player], problem.terms[player]
+    tolerance = problem.regret_tolerance[player]
     return Parts(
-        match(side.entry, basis.entry, zero.entry, terms.entry),
-        match(side.body, basis.body, zero.body, terms.body),
+        match(side.entry, basis.entry, tolerance.entry, terms.entry),
+        match(side.body, basis.body, tolerance.body, terms.body),
     )
 
 

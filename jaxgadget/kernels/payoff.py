@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any, Literal, Protocol
 
 import jax
@@ -19,8 +18,16 @@ from jax.typing import DTypeLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from jaxgadget.games.game import IntArray
-from jaxgadget.kernels.rows import EXACT, UNROLLED_WIDTH, RowSums, build_row_sums, take_rows
+from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.kernels.rows import (
+    EXACT,
+    UNROLLED_WIDTH,
+    Cells,
+    RowSums,
+    build_row_sums,
+    list_cells,
+    take_rows,
+)
 from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size
 
 PayoffForm = Literal["auto", "rows", "blocks"]
@@ -34,10 +41,30 @@ TERMINALS_AT_A_TIME = 1 << 20
 
 
 class Payoff(Protocol):
-    """What CFR asks of a payoff; a value network or a re-solved forest may answer as well."""
+    """What solvers ask of a payoff; a value network or a re-solved forest may answer as well.
+
+    It is a pytree. Its precision and where it lies are changed leaf by leaf; nobody asks what kind it is.
+    Linear programs ask for `entries() -> Entries`, and refuse a payoff without it.
+    """
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """`[num_sequences, lanes]` for `player`, given both players' reach, and the next state."""
+        ...
+
+    def absolute(self) -> Payoff:
+        """The payoff without signs, and without a state.
+
+        Its gradient for the most that both players may reach is the most that a player's sequences may
+        earn or lose, ≥ 0 for both players.
+        """
+        ...
+
+    def num_bytes(self) -> tuple[int, int]:
+        """What it takes on a device: in any case, and for every lane besides."""
+        ...
+
+    def take_lanes(self, lanes: IntArray) -> Payoff:
+        """Those lanes only; itself if all lanes share it."""
         ...
 
 
@@ -55,6 +82,22 @@ class Blocks:
     matrix: tuple[jax.Array, ...]
     column: tuple[jax.Array, ...]
     place: jax.Array
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the result."""
+        return self.place.shape[0]
+
+    def cells(self) -> Cells:
+        """The cells that are not 0."""
+        buckets: list[tuple[IntArray, IntArray, FloatArray]] = []
+        begin = 0
+        for matrix, column in zip(map(np.asarray, self.matrix), map(np.asarray, self.column), strict=True):
+            rows = matrix.shape[0] * matrix.shape[1]
+            position = begin + np.arange(rows).reshape(*matrix.shape[:2], 1)
+            buckets.append((position, column[:, None, :], matrix))
+            begin += rows
+        return list_cells(np.asarray(self.place), buckets)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[num_columns, lanes]` → `[num_rows, lanes]`."""
@@ -88,32 +131,50 @@ class MatrixPayoff:
 
     maps: tuple[RowSums | Blocks, RowSums | Blocks]
 
-    @property
-    def by_lane(self) -> bool:
-        """Whether every lane has numbers of its own."""
-        forward = self.maps[0]
-        arrays, usual = (forward.matrix, 3) if isinstance(forward, Blocks) else (forward.weight, 2)
-        return any(len(array.shape) > usual for array in arrays)
-
-    def with_numbers(self, change: Callable[[Any], Any]) -> MatrixPayoff:
-        """The same pattern, with every array of numbers changed."""
-        return _changed(self, change)
-
-    def absolute(self) -> MatrixPayoff:
-        """The payoff whose entries have no sign; what player 1 loses is still negative."""
-        first, second = self.maps
-        won = _changed(first, lambda x: jax.device_put(np.abs(x)))
-        lost = _changed(second, lambda x: jax.device_put(-np.abs(x)))
-        return MatrixPayoff(maps=(won, lost))
-
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
         return self.maps[player](reach[1 - player]), state
 
+    def absolute(self) -> MatrixPayoff:
+        """See `Payoff`."""
+        return jax.tree.map(lambda x: jnp.abs(x) if _is_number(x) else x, self)
 
-def _changed(tree: Any, change: Callable[[Any], Any]) -> Any:
-    """A pytree with its arrays of numbers changed; indices stay."""
-    return jax.tree.map(lambda x: change(x) if np.issubdtype(x.dtype, np.floating) else x, tree)
+    def num_bytes(self) -> tuple[int, int]:
+        """See `Payoff`."""
+        total, lanes = array_bytes(self), self._lanes()
+        if lanes is None:
+            return total, 0
+        numbers = array_bytes([x for x in jax.tree.leaves(self) if _is_number(x)])
+        return total - numbers, numbers // lanes
+
+    def take_lanes(self, lanes: IntArray) -> MatrixPayoff:
+        """See `Payoff`."""
+        if self._lanes() is None:
+            return self
+        return jax.tree.map(lambda x: x[..., lanes] if _is_number(x) else x, self)
+
+    def entries(self) -> Entries:
+        """The matrix, `[player 0's sequences, player 1's sequences]`, in the precision of the payoff."""
+        row, column, value = self.maps[0].cells()
+        order = np.lexsort((column, row))
+        shape = (self.maps[0].num_rows, self.maps[1].num_rows)
+        return Entries(row=row[order], column=column[order], value=value[order], shape=shape)
+
+    def _lanes(self) -> int | None:
+        """How many lanes have numbers of their own; None if all lanes share theirs."""
+        forward = self.maps[0]
+        arrays, usual = (forward.matrix, 3) if isinstance(forward, Blocks) else (forward.weight, 2)
+        return arrays[0].shape[-1] if arrays and len(arrays[0].shape) > usual else None
+
+
+def _is_number(x: Any) -> bool:
+    """Whether an array holds numbers, no indices."""
+    return np.issubdtype(x.dtype, np.floating)
+
+
+def array_bytes(tree: Any) -> int:
+    """Bytes of a pytree's arrays, or of their shapes."""
+    return sum(int(np.prod(x.shape)) * np.dtype(x.dtype).itemsize for x in jax.tree.leaves(tree))
 
 
 @jax.tree_util.register_dataclass
@@ -124,22 +185,36 @@ class TerminalPayoff:
     Attributes:
       sequence: for both players `[chunks, terminals]`, the sequence that leads to each terminal.
       value: `[chunks, terminals]` chance probability × player 0's payoff, 0 for padding.
+      signs: what both players get of it: 1 and -1, or 1 and 1 without signs.
     """
 
     sequence: tuple[jax.Array, jax.Array]
     value: jax.Array
+    signs: tuple[int, int] = dataclasses.field(default=(1, -1), metadata={"static": True})
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
-        mine, other = self.sequence[player], self.sequence[1 - player]
+        own, other = self.sequence[player], self.sequence[1 - player]
 
         def add(total: jax.Array, chunk: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
             to, by, value = chunk
             earned = value[:, None] * take_rows(reach[1 - player], by)
             return total.at[to].add(earned, mode="promise_in_bounds", wrap_negative_indices=False), None
 
-        won, _ = jax.lax.scan(add, jnp.zeros_like(reach[player]), (mine, other, self.value))
-        return won if player == 0 else -won, state
+        won, _ = jax.lax.scan(add, jnp.zeros_like(reach[player]), (own, other, self.value))
+        return self.signs[player] * won, state
+
+    def absolute(self) -> TerminalPayoff:
+        """See `Payoff`."""
+        return dataclasses.replace(self, value=jnp.abs(self.value), signs=(1, 1))
+
+    def num_bytes(self) -> tuple[int, int]:
+        """See `Payoff`."""
+        return array_bytes(self), 0
+
+    def take_lanes(self, lanes: IntArray) -> TerminalPayoff:
+        """See `Payoff`."""
+        return self
 
 
 def terminal_payoff(form: Treeplexes, dtype: DTypeLike) -> TerminalPayoff:

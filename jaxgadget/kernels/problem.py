@@ -17,10 +17,10 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.games.game import IntArray
-from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, PayoffForm, build_payoff
+from jaxgadget.kernels.payoff import Payoff, PayoffForm, build_payoff
 from jaxgadget.kernels.regret import ZERO_REGRET, Bounds
 from jaxgadget.kernels.rows import RowSums, build_row_sums, take_rows
-from jaxgadget.kernels.treeplex import Level, Treeplex, reach, sweep_up, to_device
+from jaxgadget.kernels.treeplex import Level, Reduce, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
 from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
 
@@ -87,14 +87,14 @@ class Problem:
       sides: both players' structure.
       terms: both players' numbers.
       payoff: the payoff operator between the bodies.
-      zero: for both players, `[I, lanes]`, the sum of positive regrets that counts as none.
+      regret_tolerance: for both players, `[I, lanes]`, the sum of positive regrets that counts as none.
     """
 
     order: tuple[int, int] = dataclasses.field(metadata={"static": True})
     sides: tuple[Side, Side]
     terms: tuple[Terms, Terms]
     payoff: Payoff
-    zero: tuple[Parts, Parts]
+    regret_tolerance: tuple[Parts, Parts]
 
     @property
     def num_lanes(self) -> int:
@@ -176,11 +176,11 @@ def whole_game(
       payoff: the form of the payoff.
     """
     matrix = build_payoff(form.payoff, dtype, form=payoff)
-    return with_zero_regret(evaluation_game(form, matrix, num_lanes, dtype), matrix.absolute())
+    return with_regret_tolerance(evaluation_game(form, matrix, num_lanes, dtype))
 
 
 def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """The game itself, to evaluate strategies: regrets that count as none (`zero`) are 0.
+    """The game itself, to evaluate strategies: no positive regret counts as none.
 
     Args:
       form: both players' decisions.
@@ -204,11 +204,11 @@ def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTy
         sides=(sides[0], sides[1]),
         terms=(terms[0], terms[1]),
         payoff=payoff,
-        zero=no_zero(sides, num_lanes, dtype),
+        regret_tolerance=no_regret_tolerance(sides, num_lanes, dtype),
     )
 
 
-def no_zero(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
+def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
     """No sum of positive regrets counts as none, but 0."""
     parts = [
         Parts(
@@ -221,26 +221,26 @@ def no_zero(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts,
 
 
 @jax.jit
-def with_zero_regret(problem: Problem, magnitude: MatrixPayoff) -> Problem:
-    """Fills in `zero`: the payoff range of every infoset times a multiple of machine epsilon.
+def with_regret_tolerance(problem: Problem) -> Problem:
+    """Fills in `regret_tolerance`: the payoff range of every infoset times a multiple of machine epsilon.
 
     Args:
-      problem: everything but `zero`.
-      magnitude: the payoff operator with absolute values and player 1's sign turned.
+      problem: everything but `regret_tolerance`.
     """
-    bound = tuple(
+    first, second = (
         take_rows(_least_scale(side, terms), side.root_of)
         for side, terms in zip(problem.sides, problem.terms, strict=True)
     )
-    tolerance = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
-    zero: list[Parts] = []
+    absolute = problem.payoff.absolute()
+    multiple = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
+    tolerance: list[Parts] = []
     for player in (0, 1):
         side, terms = problem.sides[player], problem.terms[player]
-        most = jnp.abs(magnitude.maps[player](bound[1 - player]))
+        most, _ = absolute.gradient(player, (first, second), None)
         free = dataclasses.replace(terms, constant=jnp.abs(terms.constant), entry=Bounds(), body=Bounds())
-        values = values_up(side, free, most, best=True)
-        zero.append(Parts(tolerance * values.infosets.entry, tolerance * values.infosets.body))
-    return dataclasses.replace(problem, zero=(zero[0], zero[1]))
+        largest = best_values_up(side, free, most).infosets
+        tolerance.append(Parts(multiple * largest.entry, multiple * largest.body))
+    return dataclasses.replace(problem, regret_tolerance=(tolerance[0], tolerance[1]))
 
 
 def _most_reach(treeplex: Treeplex, bounds: Bounds) -> jax.Array:
@@ -301,28 +301,33 @@ class Values(NamedTuple):
     """`[num_subgames, lanes]` at the entry's roots."""
 
 
-def values_up(
-    side: Side, terms: Terms, gradient: jax.Array, *, strategy: Parts | None = None, best: bool = False
-) -> Values:
-    """Values of a strategy, or the best that the bounds allow.
+def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) -> Values:
+    """Values of a strategy.
 
     Args:
       side: the player's structure.
       terms: the player's numbers.
       gradient: `[S, lanes]` what each sequence of the body earns.
-      strategy: whose values; not needed for the best.
-      best: whether the player plays its best response instead.
+      strategy: whose values.
     """
+    return _values_up(side, terms, gradient, (_expectation(strategy.entry), _expectation(strategy.body)))
 
-    def reducer(bounds: Bounds, played: jax.Array | None):
-        def reduce(level: Level, q: jax.Array) -> jax.Array:
-            if best or played is None:
-                return bounds.best(level, q)
-            return level.sums(played[level.actions] * q)
 
-        return reduce
+def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> Values:
+    """Values of a best response: the most that the bounds allow; arguments as in `values_up`."""
+    return _values_up(side, terms, gradient, (terms.entry.best, terms.body.best))
 
-    body = sweep_up(side.body, gradient, reducer(terms.body, None if strategy is None else strategy.body))
-    top = terms.constant + side.linked(terms.scale * body[2])
-    entry = sweep_up(side.entry, top, reducer(terms.entry, None if strategy is None else strategy.entry))
-    return Values(Parts(entry[0], body[0]), Parts(entry[1], body[1]), body[2], entry[2])
+
+def _expectation(strategy: jax.Array) -> Reduce:
+    def expected(level: Level, q: jax.Array) -> jax.Array:
+        return level.sums(strategy[level.actions] * q)
+
+    return expected
+
+
+def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Reduce, Reduce]) -> Values:
+    """Bottom-up through the body, then through the entry, each with its own `Reduce`: (entry, body)."""
+    actions, infosets, roots = sweep_up(side.body, gradient, reduce[1])
+    top = terms.constant + side.linked(terms.scale * roots)
+    entry_actions, entry_infosets, subgames = sweep_up(side.entry, top, reduce[0])
+    return Values(Parts(entry_actions, actions), Parts(entry_infosets, infosets), roots, subgames)

@@ -121,7 +121,7 @@ class Bounds:
         legal = self.legal.astype(treeplex.share.dtype)
         return legal / jnp.maximum(expand_infosets(treeplex, sum_actions(treeplex, legal)), 1)
 
-    def divisor(self, level: Level, positive: jax.Array, zero: jax.Array) -> jax.Array:
+    def divisor(self, level: Level, positive: jax.Array, tolerance: jax.Array) -> jax.Array:
         """`[infosets, L]` what a level's positive regrets are divided by; see `match`.
 
         Where there are none, it is below zero: minus the number of legal actions.
@@ -131,7 +131,7 @@ class Bounds:
             width = jnp.asarray(level.widths, total.dtype)[:, None]
         else:
             width = jnp.maximum(level.sums(self.legal[level.actions].astype(total.dtype)), 1)
-        return jnp.where(total > zero, total, -width)
+        return jnp.where(total > tolerance, total, -width)
 
     def mapped_back(self, level: Level, regret: jax.Array) -> jax.Array:
         """Bᵀ times what every action of a level would have gained."""
@@ -159,27 +159,27 @@ class Bounds:
         return (1 - level.sums(floor)) * value + level.sums(floor * q)
 
 
-def match(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds) -> jax.Array:
+def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bounds) -> jax.Array:
     """Regret matching at every infoset, then the floor.
 
     Args:
       treeplex: the player's decisions.
       basis: `[Q, lanes]` regrets to match.
-      zero: `[I, lanes]` a sum of positive regrets up to this counts as none.
+      tolerance: `[I, lanes]` a sum of positive regrets up to this counts as none.
       bounds: legal actions and floors.
 
     Returns:
       The strategy, `[Q, lanes]`; uniform where no regret is positive.
     """
     chex.assert_shape(basis, (treeplex.num_actions, None))
-    chex.assert_shape(zero, (treeplex.num_infosets, None))
+    chex.assert_shape(tolerance, (treeplex.num_infosets, None))
     if not treeplex.runs:
         return basis
     positive = jnp.maximum(basis, 0)
     if bounds.legal is not None:
         positive = jnp.where(bounds.legal, positive, 0)
     divisors = [
-        level.spread(bounds.divisor(level, positive[level.actions], zero[level.infosets]))
+        level.spread(bounds.divisor(level, positive[level.actions], tolerance[level.infosets]))
         for level in treeplex.levels()
     ]
     divisor = jnp.concatenate([slot for level in divisors for slot in level])

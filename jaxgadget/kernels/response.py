@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from jaxgadget.kernels.problem import Parts, Problem, follow, payoff_reach, values_up
+from jaxgadget.kernels.problem import Parts, Problem, best_values_up, follow, payoff_reach, values_up
 
 
 @jax.tree_util.register_dataclass
@@ -39,11 +39,11 @@ def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any 
     for player in (0, 1):
         side, terms, other = problem.sides[player], problem.terms[player], 1 - player
         gradient, _ = problem.payoff.gradient(player, reach, payoff_state)
-        best = values_up(side, terms, gradient, best=True)
+        best = best_values_up(side, terms, gradient)
         below.append(best.roots)
         own.append(best.subgames - _constants(problem, other, plan[other]))
     gradient, _ = problem.payoff.gradient(0, reach, payoff_state)
-    played = values_up(problem.sides[0], problem.terms[0], gradient, strategy=strategy[0])
+    played = values_up(problem.sides[0], problem.terms[0], gradient, strategy[0])
     value = played.subgames - _constants(problem, 1, plan[1])
     return Evaluation(
         guaranteed=(-own[1], -own[0]), below=(below[1], below[0]), value=value, gap=own[0] + own[1]

@@ -7,6 +7,7 @@ the payoff against an opponent's reach where blocks would be mostly empty.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -47,6 +48,21 @@ class RowSums:
     index: tuple[jax.Array, ...]
     weight: tuple[jax.Array, ...]
     place: jax.Array | None
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of the result."""
+        return self.weight[0].shape[1] if self.place is None else self.place.shape[0]
+
+    def cells(self) -> Cells:
+        """The cells that are not 0."""
+        place = np.arange(self.num_rows) if self.place is None else np.asarray(self.place)
+        begin = np.cumsum([0, *(weight.shape[1] for weight in self.weight)]).tolist()
+        buckets = [
+            (first + np.arange(weight.shape[1]), np.asarray(index), np.asarray(weight))
+            for first, index, weight in zip(begin[:-1], self.index, self.weight, strict=True)
+        ]
+        return list_cells(place, buckets)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[num_columns, lanes]` → `[num_rows, lanes]`, 0 for rows without entries."""
@@ -113,6 +129,33 @@ def build_sums(
         )
     some = np.nonzero(real)[0]
     return build_row_sums(row[some], some, np.ones(len(some)), num_rows, dtype, rounding)
+
+
+Cells = tuple[IntArray, IntArray, FloatArray]
+"""Of a sparse matrix, on the host: row `[m]`, column `[m]`, value `[m]` or `[m, lanes]`."""
+
+
+def list_cells(place: IntArray, buckets: Sequence[tuple[IntArray, IntArray, FloatArray]]) -> Cells:
+    """The cells of a sparse matrix that are not 0.
+
+    Args:
+      place: `[num_rows]` where each row is in the buckets laid end to end; past their end if it is empty.
+      buckets: of every bucket, arrays that broadcast to one shape: where each cell's row is in the buckets
+        laid end to end, and its column; and its value, perhaps with an axis of lanes.
+    """
+    row_at = np.zeros(1 + max((int(position.max()) for position, _, _ in buckets), default=0), np.int64)
+    full = place < len(row_at)
+    row_at[place[full]] = np.nonzero(full)[0]
+    parts: list[Cells] = []
+    for position, column, value in buckets:
+        shape = np.broadcast_shapes(position.shape, column.shape)
+        used = value != 0 if value.ndim == len(shape) else (value != 0).any(axis=-1)
+        rows, columns = (np.broadcast_to(x, shape)[used] for x in (position, column))
+        parts.append((row_at[rows], columns.astype(np.int64), value[used]))
+    if not parts:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0)
+    row, column, value = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return row, column, value
 
 
 def _bucket_sum(index: jax.Array, weight: jax.Array, x: jax.Array) -> jax.Array:

@@ -21,10 +21,10 @@ from jaxgadget.kernels.payoff import build_payoff, terminal_payoff
 from jaxgadget.kernels.problem import (
     Parts,
     Problem,
+    best_values_up,
     evaluation_game,
     follow,
     payoff_reach,
-    values_up,
     whole_game,
 )
 from jaxgadget.kernels.regret import RULES
@@ -177,7 +177,7 @@ def _best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
     gradient, _ = problem.payoff.gradient(player, (first, second), None)
-    best = values_up(problem.sides[player], problem.terms[player], gradient, best=True)
+    best = best_values_up(problem.sides[player], problem.terms[player], gradient)
     return best.subgames, best.actions.body, best.infosets.body
 
 

@@ -18,7 +18,7 @@ from jax.tree_util import Partial, all_leaves
 
 from jaxgadget.games.game import FloatArray, IntArray, dense_ids
 from jaxgadget.kernels.cfr import State, averages, start, step
-from jaxgadget.kernels.payoff import MatrixPayoff, build_payoff
+from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, array_bytes, build_payoff
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.kernels.rows import Sums, build_sums, take_rows
 from jaxgadget.searching.limited import one_each
@@ -178,13 +178,15 @@ class RangedPayoff:
       function: a `RangeFunction`, as a pytree.
       sequence: for both players `[R]` the sequence of each leaf infostate.
       linked: for both players, sums over leaf infostates into sequences.
+      bound: a payoff that no values exceed, above the limit and at every leaf.
     """
 
     weighting: Rule = dataclasses.field(metadata={"static": True})
-    outside: MatrixPayoff
+    outside: Payoff
     function: Any
     sequence: Pair
     linked: tuple[Sums, Sums]
+    bound: Payoff
 
     def gradient(self, player: int, reach: Pair, state: RootSums) -> tuple[jax.Array, RootSums]:
         """See `Payoff`; `state` gains the player's values, until one is not finite: then it stays so."""
@@ -196,6 +198,20 @@ class RangedPayoff:
         kept = jax.tree.map(lambda new, old: jnp.where(fine, new, old), after, state)
         return outside + self.linked[player](values), kept
 
+    def absolute(self) -> Payoff:
+        """See `Payoff`; of `bound`, since nothing is known of the values."""
+        return self.bound.absolute()
+
+    def num_bytes(self) -> tuple[int, int]:
+        """See `Payoff`; what the function has by lane is counted as shared."""
+        outside, bound = self.outside.num_bytes(), self.bound.num_bytes()
+        rest = array_bytes((self.function, self.sequence, self.linked))
+        return outside[0] + bound[0] + rest, outside[1] + bound[1]
+
+    def take_lanes(self, lanes: IntArray) -> RangedPayoff:
+        """Not known to a function of all lanes' ranges: TypeError."""
+        raise TypeError("values that depend on the ranges are asked for all lanes at once; solve them so")
+
 
 def ranged_payoff(look: Lookahead, limit: Limit, function: RangeFunction, weighting: Rule) -> RangedPayoff:
     """Puts a lookahead's payoff on the device; call inside `precision(limit.dtype)`.
@@ -206,6 +222,8 @@ def ranged_payoff(look: Lookahead, limit: Limit, function: RangeFunction, weight
       function: see `function_at`.
       weighting: the rule that it will be solved with.
     """
+    most = float(np.abs(look.tree.payoff).max())
+    bound = look.forest(np.full((len(look.leaves), 1, 1), most)).form.payoff
     sequence: list[jax.Array] = []
     linked: list[Sums] = []
     for player in (0, 1):
@@ -220,6 +238,7 @@ def ranged_payoff(look: Lookahead, limit: Limit, function: RangeFunction, weight
         function=function,
         sequence=(sequence[0], sequence[1]),
         linked=(linked[0], linked[1]),
+        bound=build_payoff(bound, limit.dtype),
     )
 
 

@@ -14,7 +14,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels.cfr import State, averages, start
-from jaxgadget.kernels.problem import Problem, whole_game
+from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import normalise_rows
@@ -35,6 +35,7 @@ from jaxgadget.solving.decomposition import RootSums
 from jaxgadget.solving.drive import check_dtype, check_iterations, drive, precision
 from jaxgadget.tree.cut import Cut, CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 
@@ -182,12 +183,10 @@ def _above(where: Cut) -> Lookahead:
 
 
 def _problem(look: Lookahead, limit: Limit, values: RangeValues, rule: Rule, num_lanes: int) -> Problem:
-    """The depth-limited game; what counts as rounding follows from the largest payoff at every leaf."""
-    most = float(np.abs(look.tree.payoff).max())
-    bounded = look.forest(np.full((len(look.leaves), 1, 1), most)).form
-    problem = whole_game(bounded, num_lanes=num_lanes, dtype=limit.dtype)
-    function = function_at(values, limit, num_lanes)
-    return dataclasses.replace(problem, payoff=ranged_payoff(look, limit, function, rule))
+    """The depth-limited game."""
+    payoff = ranged_payoff(look, limit, function_at(values, limit, num_lanes), rule)
+    decisions = Treeplexes(tree=look.tree, treeplex=look.treeplex)
+    return with_regret_tolerance(evaluation_game(decisions, payoff, num_lanes, limit.dtype))
 
 
 def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:

@@ -87,7 +87,7 @@ def stack(kinds: Sequence[KindLanes], forests: Sequence[Forest]) -> KindLanes | 
     entries = align([forest.form.payoff for forest in forests])
     dtype, rounding = first.epsilon.dtype, forest_rounding(forests[0])
     payoff = build_payoff(entries, dtype, rounding=rounding)
-    structure = dataclasses.replace(first.structure, payoff=payoff, magnitude=payoff.absolute())
+    structure = dataclasses.replace(first.structure, payoff=payoff)
     blueprints = first.ranges.cbv.shape[1]
     ranges = join_ranges([kind.ranges for kind in kinds], len(kinds) * blueprints)
     return first._replace(

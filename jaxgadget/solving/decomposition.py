@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -21,22 +21,24 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.structure import build_bodies, forest_rounding, pad_rows
+from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.cfr import State, averages, start, step
-from jaxgadget.kernels.payoff import MatrixPayoff, build_payoff
+from jaxgadget.kernels.payoff import Payoff, array_bytes, build_payoff
 from jaxgadget.kernels.problem import (
     Parts,
     Problem,
     Terms,
+    best_values_up,
     build_side,
     fixed_entry,
     follow,
-    no_zero,
+    no_regret_tolerance,
     values_up,
-    with_zero_regret,
+    with_regret_tolerance,
 )
-from jaxgadget.kernels.regret import ZERO_REGRET, Rule
+from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import payoff_reaches
-from jaxgadget.kernels.rows import RowSums, build_row_sums
+from jaxgadget.kernels.rows import RowSums, build_row_sums, take_rows
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.trunk import Trunk
 
@@ -91,7 +93,6 @@ class ForestPayoff:
       iterations: `[lanes]` of CFR in the subgames, each time anew.
       outside: the payoff of what ends outside all subgames.
       below: the subgames, both entries fixed; the roots' scales are set for each solve.
-      magnitude: their payoff without signs.
       link: for both players `[R]` the trunk's sequence above each root; past the last for padding.
       linked: for both players, sums over roots into the trunk's sequences.
     """
@@ -99,9 +100,8 @@ class ForestPayoff:
     rule: Rule = dataclasses.field(metadata={"static": True})
     weighting: Rule = dataclasses.field(metadata={"static": True})
     iterations: jax.Array
-    outside: MatrixPayoff
+    outside: Payoff
     below: Problem
-    magnitude: MatrixPayoff
     link: tuple[jax.Array, jax.Array]
     linked: tuple[RowSums, RowSums]
 
@@ -145,14 +145,89 @@ class ForestPayoff:
         ]
         problem = dataclasses.replace(self.below, terms=(terms[0], terms[1]))
         # About one more iteration; computed anew because it depends on the reaches.
-        return with_zero_regret(problem, self.magnitude)
+        return with_regret_tolerance(problem)
+
+    def absolute(self) -> ForestBound:
+        """See `Payoff`."""
+        below = dataclasses.replace(self.below, payoff=self.below.payoff.absolute())
+        return ForestBound(outside=self.outside.absolute(), below=below, link=self.link, linked=self.linked)
+
+    def num_bytes(self) -> tuple[int, int]:
+        """See `Payoff`."""
+        outside, payoff = self.outside.num_bytes(), self.below.payoff.num_bytes()
+        structure = array_bytes((self.below.sides, self.link, self.linked))
+        numbers = array_bytes((self.below.terms, self.below.regret_tolerance, self.iterations))
+        return (
+            outside[0] + payoff[0] + structure,
+            outside[1] + payoff[1] + numbers // self.below.num_lanes,
+        )
+
+    def take_lanes(self, lanes: IntArray) -> ForestPayoff:
+        """See `Payoff`."""
+        terms, tolerance = jax.tree.map(
+            lambda x: x[..., lanes], (self.below.terms, self.below.regret_tolerance)
+        )
+        payoff = self.below.payoff.take_lanes(lanes)
+        return dataclasses.replace(
+            self,
+            iterations=self.iterations[lanes],
+            outside=self.outside.take_lanes(lanes),
+            below=dataclasses.replace(self.below, payoff=payoff, terms=terms, regret_tolerance=tolerance),
+        )
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ForestBound:
+    """The most that a `ForestPayoff` can add up to: below the cut, players play for the largest payoffs.
+
+    Attributes:
+      outside: the payoff above the cut, without signs.
+      below: the subgames, their payoff without signs.
+      link: as in `ForestPayoff`.
+      linked: as in `ForestPayoff`.
+    """
+
+    outside: Payoff
+    below: Problem
+    link: tuple[jax.Array, jax.Array]
+    linked: tuple[RowSums, RowSums]
+
+    def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
+        """See `Payoff`."""
+        first, second = (
+            take_rows(above.at[link].get(mode="fill", fill_value=0), side.root_of)
+            for above, link, side in zip(reach, self.link, self.below.sides, strict=True)
+        )
+        below, _ = self.below.payoff.gradient(player, (first, second), None)
+        roots = best_values_up(self.below.sides[player], self.below.terms[player], below).roots
+        outside, _ = self.outside.gradient(player, reach, None)
+        return outside + self.linked[player](roots), state
+
+    def absolute(self) -> ForestBound:
+        """See `Payoff`."""
+        return self
+
+    def num_bytes(self) -> tuple[int, int]:
+        """See `Payoff`."""
+        return array_bytes(self), 0
+
+    def take_lanes(self, lanes: IntArray) -> ForestBound:
+        """See `Payoff`; nothing of it depends on the lane but ones and zeros."""
+        terms = jax.tree.map(lambda x: x[..., lanes], self.below.terms)
+        payoff = self.below.payoff.take_lanes(lanes)
+        return dataclasses.replace(
+            self,
+            outside=self.outside.take_lanes(lanes),
+            below=dataclasses.replace(self.below, payoff=payoff, terms=terms),
+        )
 
 
 def played_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> jax.Array:
     """`[R, lanes]` counterfactual values of a player's roots when both follow these strategies."""
     plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     gradient, _ = problem.payoff.gradient(player, payoff_reaches(problem, (plan[0], plan[1])), None)
-    return values_up(problem.sides[player], problem.terms[player], gradient, strategy=strategy[player]).roots
+    return values_up(problem.sides[player], problem.terms[player], gradient, strategy[player]).roots
 
 
 class TrunkSolution(NamedTuple):
@@ -181,8 +256,8 @@ def conclude_trunk(problem: Problem, state: State) -> TrunkSolution:
     for player in (0, 1):
         outside, _ = payoff.outside.gradient(player, reach, None)
         gradient = outside + payoff.linked[player](values[player])
-        found = values_up(problem.sides[player], problem.terms[player], gradient, best=True)
-        best.append(found.subgames[0])
+        values_of_best = best_values_up(problem.sides[player], problem.terms[player], gradient)
+        best.append(values_of_best.subgames[0])
     return TrunkSolution((strategy[0].body, strategy[1].body), values, (best[0], best[1]))
 
 
@@ -218,7 +293,6 @@ def trunk_problem(
     ]
     sizes = [treeplex.num_sequences for treeplex in trunk.form.treeplex]
     below = _subgames(forest, num_lanes, dtype)
-    assert isinstance(below.payoff, MatrixPayoff)
     links = [
         pad_rows(trunk.link[p], below.sides[p].body.num_roots, size).astype(np.int32)
         for p, size in enumerate(sizes)
@@ -233,7 +307,6 @@ def trunk_problem(
         iterations=jax.device_put(np.asarray(iterations, np.int32)),
         outside=build_payoff(trunk.form.payoff, dtype),
         below=below,
-        magnitude=below.payoff.absolute(),
         link=(jax.device_put(links[0]), jax.device_put(links[1])),
         linked=(linked[0], linked[1]),
     )
@@ -243,9 +316,9 @@ def trunk_problem(
         sides=(sides[0], sides[1]),
         terms=(unit, unit),
         payoff=payoff,
-        zero=no_zero(sides, num_lanes, dtype),
+        regret_tolerance=no_regret_tolerance(sides, num_lanes, dtype),
     )
-    return _with_zero_regret(problem, payoff, payoff.outside.absolute())
+    return with_regret_tolerance(problem)
 
 
 def no_values(problem: Problem) -> RootSums:
@@ -273,22 +346,5 @@ def _subgames(forest: Forest, lanes: int, dtype: DTypeLike) -> Problem:
         sides=sides,
         terms=(first, second),
         payoff=build_payoff(forest.form.payoff, dtype, rounding=forest_rounding(forest)),
-        zero=no_zero(sides, lanes, dtype),
+        regret_tolerance=no_regret_tolerance(sides, lanes, dtype),
     )
-
-
-@jax.jit
-def _with_zero_regret(problem: Problem, payoff: ForestPayoff, outside: MatrixPayoff) -> Problem:
-    """Fills in the trunk's `zero`, as `with_zero_regret` does; ranges below the cut count too."""
-    tolerance = ZERO_REGRET * float(jnp.finfo(problem.dtype).eps)
-    zero: list[Parts] = []
-    for player in (0, 1):
-        below, other = payoff.below, 1 - player
-        everywhere = jnp.ones((below.sides[other].body.num_sequences, problem.num_lanes), problem.dtype)
-        most = jnp.abs(payoff.magnitude.maps[player](everywhere))
-        roots = values_up(below.sides[player], below.terms[player], most, best=True).roots
-        above = jnp.ones((problem.sides[other].body.num_sequences, problem.num_lanes), problem.dtype)
-        most = jnp.abs(outside.maps[player](above)) + payoff.linked[player](roots)
-        values = values_up(problem.sides[player], problem.terms[player], most, best=True)
-        zero.append(Parts(tolerance * values.infosets.entry, tolerance * values.infosets.body))
-    return dataclasses.replace(problem, zero=(zero[0], zero[1]))

@@ -24,8 +24,8 @@ from jaxgadget.kernels.problem import (
     Terms,
     attach,
     fixed_entry,
-    no_zero,
-    with_zero_regret,
+    no_regret_tolerance,
+    with_regret_tolerance,
 )
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
@@ -159,8 +159,10 @@ def lane_games(lanes: KindLanes, chosen: IntArray | None = None) -> GadgetGames:
         structure = structure.with_payoff(lambda x: by_lane(np.asarray(x)[..., numbers]))
     games = _assemble(ranges, mistakes, epsilon, structure, lanes.sides, lanes.entry, kind=lanes.kind)
     problem = games.problem
-    terms, zero, live = by_lane((problem.terms, problem.zero, games.live))
-    return games._replace(problem=dataclasses.replace(problem, terms=terms, zero=zero), live=live)
+    terms, tolerance, live = by_lane((problem.terms, problem.regret_tolerance, games.live))
+    return games._replace(
+        problem=dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance), live=live
+    )
 
 
 def games_shape(lanes: KindLanes, count: int) -> GadgetGames:
@@ -282,11 +284,11 @@ def _assemble(
         sides=sides,
         terms=(resolver, opponent) if player == 0 else (opponent, resolver),
         payoff=structure.payoff,
-        zero=no_zero(sides, lanes, dtype),
+        regret_tolerance=no_regret_tolerance(sides, lanes, dtype),
     )
     body = structure.sides[player]
     return GadgetGames(
-        problem=with_zero_regret(problem, structure.magnitude),
+        problem=with_regret_tolerance(problem),
         live=kind.live(ranges, mistakes),
         subgame=body.link.at[body.root_of].get(mode="promise_in_bounds"),
         ranges=ranges,
@@ -308,8 +310,8 @@ def cast(tree: Any, dtype: DTypeLike) -> Any:
 def in_precision(problem: Problem, dtype: DTypeLike) -> Problem:
     """The gadget games to solve in `dtype`; what counts as rounding is that of the new precision."""
     coarser = float(jnp.finfo(dtype).eps / jnp.finfo(problem.dtype).eps)
-    zero = jax.tree.map(lambda bound: bound * coarser, problem.zero)
-    return cast(dataclasses.replace(problem, zero=zero), dtype)
+    tolerance = jax.tree.map(lambda bound: bound * coarser, problem.regret_tolerance)
+    return cast(dataclasses.replace(problem, regret_tolerance=tolerance), dtype)
 
 
 class Conclusion(NamedTuple):

@@ -16,7 +16,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.kernels.cfr import start
-from jaxgadget.kernels.payoff import MatrixPayoff, payoff_bytes
+from jaxgadget.kernels.payoff import payoff_bytes
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.solving.devices import HOME, Place
 from jaxgadget.solving.drive import precision
@@ -206,14 +206,11 @@ def loop_size(problem: Problem) -> Size:
     """
     with precision(problem.dtype):
         state = num_bytes(start.eval_shape(problem))
-    by_lane = num_bytes((problem.terms, problem.zero))
-    if isinstance(problem.payoff, MatrixPayoff) and problem.payoff.by_lane:
-        numbers: list[Any] = []
-        problem.payoff.with_numbers(numbers.append)
-        by_lane += num_bytes(numbers)
-    fixed = num_bytes(problem) - by_lane
+    by_lane = num_bytes((problem.terms, problem.regret_tolerance))
+    shared_payoff, lane_payoff = problem.payoff.num_bytes()
+    fixed = num_bytes(problem.sides) + shared_payoff
     temporary = LOOP_ARRAYS * _sequences(problem) * np.dtype(problem.dtype).itemsize
-    return Size(fixed, round((by_lane + state) / problem.num_lanes + temporary))
+    return Size(fixed, round((by_lane + state) / problem.num_lanes + lane_payoff + temporary))
 
 
 def _sequences(problem: Problem) -> int:
@@ -225,13 +222,17 @@ def solve_size(lanes: KindLanes, dtype: DTypeLike) -> tuple[Size, Size]:
     with precision(np.float64):
         games = games_shape(lanes, 1)
     loop = loop_size(jax.tree.map(lambda x: _in_precision(x, dtype), games.problem))
-    numbers: list[Any] = [games.problem.terms, games.problem.zero, games.live, games.mistakes, games.epsilon]
+    numbers: list[Any] = [
+        games.problem.terms,
+        games.problem.regret_tolerance,
+        games.live,
+        games.mistakes,
+        games.epsilon,
+    ]
     with_lanes(games.ranges, numbers.append)
-    payoff = games.problem.payoff
-    if isinstance(payoff, MatrixPayoff) and payoff.by_lane:  # in float64 beside the solve's own
-        payoff.with_numbers(numbers.append)
+    _, lane_payoff = games.problem.payoff.num_bytes()  # in float64 beside the solve's own
     final = round(FINAL_ARRAYS * 8 * _sequences(games.problem))
-    return loop, Size(loop.fixed, num_bytes(numbers) + max(loop.lane, final))
+    return loop, Size(loop.fixed, num_bytes(numbers) + lane_payoff + max(loop.lane, final))
 
 
 def _in_precision(shape: Any, dtype: DTypeLike) -> jax.ShapeDtypeStruct:

@@ -135,10 +135,10 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
 
 def repeated(problem: Problem, times: int) -> Problem:
     """All lanes several times."""
-    terms, zero = jax.tree.map(
-        lambda values: jax.device_put(np.tile(values, (1, times))), (problem.terms, problem.zero)
+    terms, tolerance = jax.tree.map(
+        lambda values: jax.device_put(np.tile(values, (1, times))), (problem.terms, problem.regret_tolerance)
     )
-    return dataclasses.replace(problem, terms=terms, zero=zero)
+    return dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance)
 
 
 def smallest_regrets(iterate: reference.Iterate) -> float:

@@ -150,6 +150,8 @@ def test_terminal_by_terminal_it_equals_the_dense_matrix(
         payoff = terminal_payoff(whole_treeplexes(tree), np.float64)
         assert payoff.value.shape == (-(-tree.num_terminals // size), min(size, tree.num_terminals))
         check_gradients(payoff, entries(name))
+        unsigned = dataclasses.replace(tree, payoff=np.abs(tree.payoff), cache={})
+        check_absolute(payoff, sequence_form(unsigned).payoff)
 
 
 def check_gradients(payoff: Payoff, listed: Entries) -> None:
@@ -165,15 +167,62 @@ def check_gradients(payoff: Payoff, listed: Entries) -> None:
 
 
 @pytest.mark.parametrize("form", ("rows", "blocks"))
-def test_without_signs_it_is_the_payoff_of_entries_without_signs(form: PayoffForm) -> None:
-    """What player 1 loses is still negative."""
+def test_without_signs_both_players_earn_the_sizes_of_the_entries(form: PayoffForm) -> None:
     listed = entries("leduc_poker")
+    with precision(np.float64):
+        check_absolute(build_payoff(listed, np.float64, form=form), listed)
+
+
+def check_absolute(payoff: Payoff, listed: Entries) -> None:
+    """`|A|·x_1` for player 0 and `|A|ᵀ·x_0` for player 1."""
     unsigned = dataclasses.replace(listed, value=np.abs(listed.value))
-    found = build_payoff(listed, np.float64, form=form).absolute()
-    for one, other in zip(
-        jax.tree.leaves(found), jax.tree.leaves(build_payoff(unsigned, np.float64, form=form)), strict=True
-    ):
-        np.testing.assert_array_equal(one, other)
+    first, second = gradients(payoff.absolute(), ones(listed))
+    dense = np.zeros(listed.shape)
+    np.add.at(dense, (listed.row, listed.column), unsigned.value)
+    np.testing.assert_allclose(first, np.tile(dense.sum(axis=1)[:, None], LANES), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(second, np.tile(dense.sum(axis=0)[:, None], LANES), rtol=0, atol=1e-12)
+
+
+def ones(listed: Entries) -> tuple[jax.Array, jax.Array]:
+    first, second = (jnp.ones((size, LANES)) for size in listed.shape)
+    return first, second
+
+
+@pytest.mark.parametrize("form", ["rows", "blocks"])
+@pytest.mark.parametrize("name", ["blocks", "grove", "kuhn_poker", "leduc_poker"])
+def test_entries_are_those_that_a_payoff_was_built_from(name: str, form: PayoffForm) -> None:
+    listed = entries(name)
+    with precision(np.float64):
+        rebuilt = build_payoff(listed, np.float64, form=form, rounding=rounded_size).entries()
+    check_equal(rebuilt, listed)
+
+
+def check_equal(rebuilt: Entries, listed: Entries) -> None:
+    assert rebuilt.shape == listed.shape
+    for field in ("row", "column", "value"):
+        np.testing.assert_array_equal(getattr(rebuilt, field), getattr(listed, field))
+
+
+@pytest.mark.parametrize("form", ["rows", "blocks"])
+def test_payoffs_by_lane_give_lanes_and_entries_back(form: PayoffForm) -> None:
+    listed = block_diagonal(0)
+    by_lane = dataclasses.replace(listed, value=listed.value[:, None] * np.array([1.0, -2.0, 0.5]))
+    with precision(np.float64):
+        payoff, shared = (build_payoff(given, np.float64, form=form) for given in (by_lane, listed))
+        check_equal(payoff.entries(), by_lane)
+        chosen = payoff.take_lanes(np.array([2, 0]))
+        check_equal(chosen.entries(), dataclasses.replace(by_lane, value=by_lane.value[:, [2, 0]]))
+        assert shared.take_lanes(np.array([0])) is shared
+    (fixed, lane), (of_two, lane_of_two) = payoff.num_bytes(), chosen.num_bytes()
+    everything = sum(x.nbytes for x in jax.tree.leaves(payoff))
+    assert fixed + 3 * lane == everything and lane > 0 and (of_two, lane_of_two) == (fixed, lane)
+    assert shared.num_bytes() == (sum(x.nbytes for x in jax.tree.leaves(shared)), 0)
+
+
+def test_a_payoff_of_nothing_has_no_entries() -> None:
+    nothing = np.zeros(0, np.int64)
+    listed = merge_entries(nothing, nothing, np.zeros(0), (3, 4))
+    check_equal(build_payoff(listed, np.float32, form="rows").entries(), listed)
 
 
 def test_a_payoff_keeps_the_state_it_is_given() -> None:

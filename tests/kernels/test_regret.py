@@ -141,8 +141,8 @@ def drawn_floors(rng: np.random.Generator) -> tuple[Array, list[Array], list[Arr
 
 
 @jax.jit
-def matched(treeplex: Treeplex, basis: jax.Array, zero: jax.Array, bounds: Bounds) -> jax.Array:
-    return match(treeplex, basis, zero, bounds)
+def matched(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bounds) -> jax.Array:
+    return match(treeplex, basis, tolerance, bounds)
 
 
 def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
@@ -290,7 +290,7 @@ def test_the_threshold_is_a_multiple_of_machine_epsilon_and_the_payoff_range(dty
     """Player 1 facing a bet in Kuhn: each of two deals has probability 1/6 and at most 2 at stake."""
     tree, _ = kuhn()
     problem = whole_problem(tree, 1, dtype)
-    zero = np.asarray(problem.zero[1].body)[:, 0]
+    zero = np.asarray(problem.regret_tolerance[1].body)[:, 0]
     form = sequence_form(tree)
     names = [tree.infoset_names[1][j] for j in form.treeplex[1].infoset.tolist()]
     for name, found in zip(names, zero.tolist(), strict=True):
