@@ -67,12 +67,15 @@ class Terms:
     Attributes:
       scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from.
       constant: `[E, lanes]` what each sequence of the entry earns by itself, in the player's utility.
+      body_constant: `[S, lanes]` what each sequence of the body earns by itself, times its reach as the
+        payoff sees it; by default nothing.
       entry: bounds on the entry's strategy.
       body: bounds on the body's strategy.
     """
 
     scale: jax.Array
     constant: jax.Array
+    body_constant: jax.Array | None = None
     entry: Bounds = dataclasses.field(default_factory=Bounds)
     body: Bounds = dataclasses.field(default_factory=Bounds)
 

@@ -31,7 +31,7 @@ from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.chunks import Loop, Solved, solve_chunks
 from jaxgadget.solving.devices import HOME, Place
 from jaxgadget.solving.drive import precision
-from jaxgadget.solving.exactly import HostGames, solve_lanes, to_host
+from jaxgadget.solving.lp import solve_lanes
 from jaxgadget.solving.memory import MANY_LANES, DoesNotFit, Plan, plan_ranges, plan_solve
 from jaxgadget.solving.parts import has_array, load_parts, restrict, save_parts, separable, take_part
 from jaxgadget.tree.forest import Forest
@@ -276,16 +276,12 @@ class Batch:
                             here.forest, here.structure, here.ranges, [asked], np.float64, here.trunk
                         )
 
-                @functools.cache
-                def host(epsilon: float | None, games: Any = games) -> HostGames:
-                    found, layout = games(epsilon)
-                    return to_host(found, here.forest, layout)
-
                 auto = gadget.epsilon == AUTO
                 names = [f"{describe(gadget)} after blueprint {label!r}" for label in labels]
                 with self.watch.phase("run"), precision(np.float64):
                     programs = solve_lanes(
-                        host,
+                        lambda epsilon, games=games: games(epsilon)[0].problem,
+                        range(len(labels)),
                         names,
                         here.rows,
                         auto=auto,
@@ -296,7 +292,8 @@ class Batch:
                     found = on_device.certify(asked, programs.played, here.rows, kind=type(gadget))
                 solved = Solved(found, np.asarray(asked.live), programs.iterations.astype(np.int64))
                 everything = np.arange(self.forest.num_subgames)
-                self._keep(here, everything, [place], solved, layout.num_games, programs.epsilon)
+                epsilon = np.asarray(asked.epsilon) if programs.epsilon is None else programs.epsilon
+                self._keep(here, everything, [place], solved, layout.num_games, epsilon)
 
     def _nothing(self, gadget: Gadget) -> Lanes:
         """Before any subgame is solved."""
