@@ -110,6 +110,7 @@ class Treeplex:
       parent: for every level, for each of its infosets, the row above in the level above.
       below: for every level the sum over infosets into the sequences of the level above.
       share: `[Q]` for every action one over the number of its infoset's.
+      real: `[I]` which infosets are no padding.
     """
 
     num_roots: int = dataclasses.field(metadata={"static": True})
@@ -117,6 +118,7 @@ class Treeplex:
     parent: tuple[jax.Array, ...]
     below: tuple[Sums, ...]
     share: jax.Array
+    real: jax.Array
 
     @property
     def num_infosets(self) -> int:
@@ -164,6 +166,27 @@ def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding 
         parent=tuple(parents),
         below=tuple(below),
         share=jax.device_put((1 / treeplex.num_actions[treeplex.sequence_infoset]).astype(dtype)),
+        real=jax.device_put(treeplex.infoset != -1),
+    )
+
+
+def to_host(treeplex: Treeplex) -> sequence.Treeplex:
+    """The same decisions in NumPy; an infoset is named by its position, padding by -1."""
+    real = np.asarray(treeplex.real)
+    parents, firsts, widths = ([np.zeros(0, np.int64)] for _ in range(3))
+    above = 0
+    for parent, level in zip(treeplex.parent, treeplex.levels(), strict=True):
+        parents.append(above + np.asarray(parent))
+        above = treeplex.num_roots + level.actions.start
+        firsts.append(above + np.arange(len(parent)))
+        widths.append(level.widths)
+    return sequence.Treeplex(
+        num_roots=treeplex.num_roots,
+        levels=treeplex.runs,
+        parent=np.where(real, np.concatenate(parents), 0),
+        infoset=np.where(real, np.arange(len(real)), -1),
+        num_actions=np.concatenate(widths),
+        first_sequence=np.concatenate(firsts),
     )
 
 

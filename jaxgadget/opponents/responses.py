@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import numpy as np
+from scipy.sparse import csr_array
 
 from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels.problem import Problem
 from jaxgadget.policy.evaluate import check_player, to_policy
-from jaxgadget.policy.exact import whole_players
+from jaxgadget.policy.exact import exact_problem
 from jaxgadget.policy.policy import Policy, check_policy
-from jaxgadget.solving.program import Optimum, Program, solve_program
+from jaxgadget.util.precision import precision
+from jaxgadget.solving.lp import Goal, Optimum, guaranteed_value, solve_program
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
 
@@ -51,18 +55,17 @@ def best_equilibrium(opponent: Policy, player: int, *, time_limit: float | None 
       ValueError: if the policy has several lanes, or `player` is not 0 or 1.
     """
     tree, form = _check(opponent, player)
-    players, linear = whole_players(form, None), _against(form, opponent, player)
     name = f"best equilibrium of player {player} in {tree.game.name}"
-    free = Program(name=name, maximiser=player, players=players, payoff=form.payoff)
-    value = float(solve_program(free, time_limit=time_limit).value[0])
-    bound = dataclasses.replace(
-        free,
+    problem, free = exact_problem(form), Goal(maximiser=player)
+    value = float(solve_program(problem, 0, free, name=name, time_limit=time_limit).value[0])
+    goal = Goal(
+        maximiser=player,
         guarantee_weight=0.0,
-        linear=linear,
         at_least=value - EQUILIBRIUM_TOLERANCE * tree.payoff_range,
+        bonus=_earned_against(form, opponent, player),
     )
-    found = solve_program(bound, time_limit=time_limit)
-    return _response(form, opponent, player, found, linear, f"best-equilibrium:{opponent.labels[0]}")
+    optimum = solve_program(problem, 0, goal, name=name, time_limit=time_limit)
+    return _response(problem, form, opponent, player, optimum, f"best-equilibrium:{opponent.labels[0]}")
 
 
 def restricted_nash_response(
@@ -70,7 +73,8 @@ def restricted_nash_response(
 ) -> Response:
     """Best against an opponent who follows a model with probability p, and plays freely otherwise.
 
-    Maximises p × value against the model + (1−p) × guaranteed value: a best response for p = 1, an
+    Maximises p × value against the model + (1−p) × guaranteed value (a body constant, and a free opponent
+    whose root is worth 1−p): a best response for p = 1, an
     equilibrium strategy for p = 0, and in between the least exploitable of those that gain as much.
     Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
 
@@ -87,17 +91,21 @@ def restricted_nash_response(
     tree, form = _check(opponent, player)
     if isinstance(p, bool | str) or not 0 <= p <= 1:
         raise ValueError(f"p={p}: expected a number in [0, 1], the probability that the model is followed")
-    linear = _against(form, opponent, player)
-    program = Program(
+    whole = exact_problem(form)
+    with precision(np.float64):
+        body_constant = jax.device_put(p * _earned_against(form, opponent, player)[:, None])
+        terms = list(whole.terms)
+        terms[player] = dataclasses.replace(terms[player], body_constant=body_constant)
+        terms[1 - player] = dataclasses.replace(terms[1 - player], scale=(1 - p) * terms[1 - player].scale)
+        problem = dataclasses.replace(whole, terms=(terms[0], terms[1]))
+    optimum = solve_program(
+        problem,
+        0,
+        Goal(maximiser=player),
         name=f"restricted Nash response of player {player} in {tree.game.name}",
-        maximiser=player,
-        players=whole_players(form, None),
-        payoff=form.payoff,
-        guarantee_weight=1.0 - p,
-        linear=p * linear,
+        time_limit=time_limit,
     )
-    found = solve_program(program, time_limit=time_limit)
-    return _response(form, opponent, player, found, linear, f"rnr:{p:g}:{opponent.labels[0]}")
+    return _response(whole, form, opponent, player, optimum, f"rnr:{p:g}:{opponent.labels[0]}")
 
 
 def _check(opponent: Policy, player: int) -> tuple[HistoryTree, SequenceForm]:
@@ -108,33 +116,28 @@ def _check(opponent: Policy, player: int) -> tuple[HistoryTree, SequenceForm]:
     return opponent.tree, sequence_form(opponent.tree)
 
 
-def _against(form: SequenceForm, opponent: Policy, player: int) -> FloatArray:
+def _earned_against(form: SequenceForm, opponent: Policy, player: int) -> FloatArray:
     """`[S]` what every sequence of the player earns against a policy."""
-    other, payoff = 1 - player, form.payoff
+    other, entries = 1 - player, form.payoff
     reach = np.ones(form.treeplex[other].num_sequences)
     reach[form.treeplex[other].num_roots :] = opponent.reach(other)[form.action_sequences(other), 0]
-    pairs = (payoff.row, payoff.column)
-    sign = 1 if player == 0 else -1
-    earned = np.bincount(
-        pairs[player],
-        sign * payoff.value * reach[pairs[other]],
-        form.treeplex[player].num_sequences,
-    )
-    return np.asarray(earned, np.float64)
+    payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
+    return payoff @ reach if player == 0 else -(payoff.T @ reach)
 
 
 def _response(
-    form: SequenceForm, opponent: Policy, player: int, found: Optimum, linear: FloatArray, label: str
+    problem: Problem, form: SequenceForm, opponent: Policy, player: int, optimum: Optimum, label: str
 ) -> Response:
-    rows = to_policy(
-        form.tree, form, (found.strategy[0].body[:, None], found.strategy[1].body[:, None]), (label,)
-    )
-    pair = (
-        (rows.probabilities[0], opponent.probabilities[1])
-        if player == 0
-        else (opponent.probabilities[0], rows.probabilities[1])
-    )
-    policy = Policy(form.tree, pair, (label,))
+    """A player's strategy, and what it is worth in the whole game."""
+    first, second = (rows.body[:, None] for rows in optimum.strategy)
+    pair = list(opponent.probabilities)
+    pair[player] = to_policy(form.tree, form, (first, second), (label,)).probabilities[player]
+    policy = Policy(form.tree, (pair[0], pair[1]), (label,))
     plan = np.ones(form.treeplex[player].num_sequences)
     plan[form.treeplex[player].num_roots :] = policy.reach(player)[form.action_sequences(player), 0]
-    return Response(policy, float(linear @ plan), float(found.value[0]), found.iterations)
+    return Response(
+        policy,
+        value_against_model=float(_earned_against(form, opponent, player) @ plan),
+        guaranteed_value=float(guaranteed_value(problem, 0, player, optimum.strategy[player])[0]),
+        iterations=optimum.iterations,
+    )

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 
+import jax
 import numpy as np
 
 from jaxgadget.games.game import FloatArray
-from jaxgadget.kernels.problem import fixed_entry
+from jaxgadget.kernels.payoff import build_payoff
+from jaxgadget.kernels.problem import Problem, evaluation_game
+from jaxgadget.kernels.regret import Bounds
 from jaxgadget.policy.evaluate import to_policy
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
+from jaxgadget.solving.lp import Goal, solve_program
 from jaxgadget.solving.options import check_time
-from jaxgadget.solving.program import Decisions, Program, solve_program
+from jaxgadget.util.precision import precision
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
 
@@ -55,34 +59,32 @@ def solve_exactly(
       ValueError: if floors have the wrong shape, are negative or sum to more than 1.
     """
     check_tree(tree)
+    time_limit = check_time(time_limit)
     least = None if floors is None else check_floors(tree, floors)
     form = sequence_form(tree)
-    program = Program(
-        name=f"whole game {tree.game.name}",
-        maximiser=0,
-        players=whole_players(form, least),
-        payoff=form.payoff,
-    )
-    found = solve_program(program, time_limit=check_time(time_limit))
-    policy = to_policy(
-        tree, form, (found.strategy[0].body[:, None], found.strategy[1].body[:, None]), ("lp",)
-    )
-    return ExactSolution(policy, float(found.value[0]), float(found.gap[0]), found.iterations)
+    problem, name = exact_problem(form, least), f"whole game {tree.game.name}"
+    optimum = solve_program(problem, 0, Goal(maximiser=0), name=name, time_limit=time_limit)
+    first, second = (rows.body[:, None] for rows in optimum.strategy)
+    policy = to_policy(tree, form, (first, second), ("lp",))
+    return ExactSolution(policy, float(optimum.value[0]), float(optimum.gap[0]), optimum.iterations)
 
 
-def whole_players(
-    form: SequenceForm, floors: tuple[FloatArray, FloatArray] | None
-) -> tuple[Decisions, Decisions]:
-    """Both players' decisions in the whole game."""
-    first, second = (
-        Decisions(
-            entry=fixed_entry(1),
-            body=body,
-            link=np.zeros(body.num_roots, np.int64),
-            scale=np.ones(body.num_roots),
-            constant=np.zeros(1),
-            body_floor=None if floors is None else floors[player][form.action_sequences(player) - 1],
+def exact_problem(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | None = None) -> Problem:
+    """The whole game, one lane in float64, as linear programs take it: without tolerances for regrets.
+
+    Args:
+      form: the game.
+      floors: least probability of both players' actions, by default 0.
+    """
+    with precision(np.float64):
+        payoff = build_payoff(form.payoff, np.float64, form="rows")
+        problem = evaluation_game(form, payoff, 1, np.float64)
+        if floors is None:
+            return problem
+        first, second = (
+            dataclasses.replace(terms, body=Bounds(floor=jax.device_put(floor[sequences - 1][:, None])))
+            for terms, floor, sequences in zip(
+                problem.terms, floors, map(form.action_sequences, (0, 1)), strict=True
+            )
         )
-        for player, body in enumerate(form.treeplex)
-    )
-    return first, second
+        return dataclasses.replace(problem, terms=(first, second))

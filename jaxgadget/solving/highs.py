@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -22,8 +22,6 @@ SMALLEST = 1e-12
 
 NO_TIME = "Time limit reached"
 """HiGHS's words."""
-
-Method = Literal["simplex", "ipm"]
 
 
 class ProgramError(ValueError):
@@ -87,31 +85,28 @@ def run(
     model: Model,
     what: str,
     *,
-    method: Method = "simplex",
     time_limit: float | None = None,
     basis: Basis | None = None,
 ) -> Outcome:
-    """Solves a model.
+    """Solves a model by the simplex method.
 
     Args:
       model: the program.
       what: its name and its game, for errors.
-      method: the simplex method, or interior points with a crossover to a basis.
       time_limit: in seconds; by default none.
-      basis: where the simplex method begins; presolve is then off.
+      basis: where to begin; presolve is then off.
 
     Raises:
       ProgramError: if there is no optimal solution, or time was short.
     """
-    solver = _load(model, what, method, time_limit)
+    solver = _load(model, what, time_limit)
     if basis is not None:
         _set_basis(solver, basis, what)
     solver.run()
     status = solver.modelStatusToString(solver.getModelStatus())
     if status in ("Unknown", "Solve error"):  # once more, the plain way
         solver.clearSolver()
-        for option, value in (("presolve", "off"), ("solver", "simplex")):
-            solver.setOptionValue(option, value)
+        solver.setOptionValue("presolve", "off")
         solver.run()
         status = solver.modelStatusToString(solver.getModelStatus())
     if status != "Optimal":
@@ -119,13 +114,15 @@ def run(
     return _outcome(solver)
 
 
-def stays_optimal(model: Model, what: str, basis: Basis) -> Outcome | None:
+def stays_optimal(
+    model: Model, what: str, basis: Basis, *, time_limit: float | None = None
+) -> Outcome | None:
     """The basic solution of a model if a basis is optimal for it as it is, else None.
 
     The simplex method, started there, must be done after 0 iterations: the basis is feasible
     and no reduced cost has the wrong sign, within `TOLERANCE`.
     """
-    solver = _load(model, what, "simplex", None)
+    solver = _load(model, what, time_limit)
     _set_basis(solver, basis, what)
     solver.setOptionValue("simplex_iteration_limit", 0)
     solver.setOptionValue("dual_simplex_cost_perturbation_multiplier", 0.0)
@@ -138,7 +135,7 @@ def stays_optimal(model: Model, what: str, basis: Basis) -> Outcome | None:
     raise ProgramError(f"{what}: HiGHS says {status!r} of a basis at hand{_advice(status)}")
 
 
-def _load(model: Model, what: str, method: Method, time_limit: float | None) -> Any:
+def _load(model: Model, what: str, time_limit: float | None) -> Any:
     """A HiGHS with the model and our options."""
     _check_finite(model, what)
     highspy = importlib.import_module("highspy")
@@ -147,9 +144,8 @@ def _load(model: Model, what: str, method: Method, time_limit: float | None) -> 
         "output_flag": False,
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
-        "ipm_optimality_tolerance": TOLERANCE,
         "small_matrix_value": SMALLEST,
-        "solver": method,
+        "solver": "simplex",
     }
     if time_limit is not None:
         if not time_limit > 0:

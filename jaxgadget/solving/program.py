@@ -1,382 +1,396 @@
-"""Solves programs: exact values, both players' strategies, gadget game sequential equilibria.
+"""Problems as linear programs: the matrices.
 
-`matrices` says what a program is and builds it; here it is run, its realisation plans become
-behaviours, completed to counterfactual best responses, and the result is checked.
+The maximiser picks its realisation plan x. For the opponent, an infoset is worth (to the
+maximiser) v(I) = (1−ε)·m(I) + Σ_a f_a·q(I, a) with m(I) ≤ q(I, a) for every legal a, floors
+f and ε = Σ f: the sequence form of von Stengel (1996), perturbed as in Farina, Kroer and
+Sandholm (2017). With w(I, a) = q(I, a) − m(I) ≥ 0 that is v(I) = m(I) + Σ_a f_a·w(I, a), and a
+program needs one row a sequence of the opponent,
+
+    m(I) + w(I, a) − Σ_J [m(J) + Σ_b f_b·w(J, b)] = payoff of (I, a) against x − constant,
+
+J over the infosets right below (I, a). Where an infoset has no floors w is the row's slack.
+The row's dual is the opponent's realisation plan. A game's value is a column of its own, so
+floors right below a game's root change what that column is worth and nothing else: Eq. 3a of
+Kubíček, Lisý and Sandholm (2026) with its missing factor (1−ε).
+
+All games of a problem are built as one matrix. They share nothing, so each is solved as a program of
+its own, unless the goal binds them together.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 
-from jaxgadget.games.game import FloatArray
-from jaxgadget.solving.chain import ROUNDING, Chain, Decisions, Rows, behaviour, plan_of, respond
-from jaxgadget.solving.highs import (
-    TOLERANCE,
-    Basis,
-    Method,
-    Model,
-    Outcome,
-    ProgramError,
-    run,
-    stays_optimal,
-)
-from jaxgadget.solving.matrices import Built, Program, build
+from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.kernels.problem import Problem
+from jaxgadget.solving.decisions import ROUNDING, Decisions, join
+from jaxgadget.solving.highs import Model, Outcome
+from jaxgadget.tree.sequence import Entries
 
-__all__ = ["Decisions", "Optimum", "Program", "ProgramError", "Rows", "refined", "solve_program"]
-
-GAP_TOLERANCE = 1e-7
-"""What both players together may still gain, as a share of a game's largest payoff or constant."""
-
-LEAST_EPSILON = 1e-8
-"""Smaller floors than this disappear in HiGHS's tolerances."""
-
-VALUE_TOLERANCE = 1e-10
-"""A solution that misses a game's optimum by no more, as a share of its largest payoff, has it."""
-
-Fallback = tuple[FloatArray | None, FloatArray | None]
-"""Both players' `[Q_body]` rows for infosets that nobody reaches; None: all actions alike."""
-
-NO_FALLBACK: Fallback = (None, None)
+MOST_WEIGHT = 1e4
+"""An objective is multiplied by at most this, so that reduced costs of rare floors are no rounding."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Optimum:
-    """A solved program. G games, padding included.
+class Goal:
+    """What to look for: by default the strategy of a player that guarantees it the most in every game.
+
+    Maximises `guarantee_weight` × what the strategy guarantees + what it earns by the bonus, both summed
+    over the games. With anything but the default the games are one linear program.
 
     Attributes:
-      value: `[G]` what the maximiser's strategy guarantees, in its utility; 0 where nothing is.
-      gap: `[G]` what both players could still gain: the optimum lies between value and
-        value + gap. `[1]` if the games are one linear program (`Program.joint`).
-      strategy: player 0's and player 1's behaviour, the opponent's from the duals.
-      basis: HiGHS's basis of every game (None where nothing is), or one of all.
-      iterations: of the simplex method, all together.
-      epsilon: `[G]` what sufficed, where `refined` looked for it (NaN where nothing is).
+      maximiser: 0 or 1.
+      guarantee_weight: what the guaranteed value weighs in the objective, in [0, 1].
+      at_least: the least guaranteed value, summed over the games.
+      bonus: `[S_body]` what every sequence of the maximiser's body earns besides; like
+        `Terms.body_constant`, but no part of what is guaranteed.
     """
 
-    value: FloatArray
-    gap: FloatArray
-    strategy: tuple[Rows, Rows]
-    basis: tuple[Basis | None, ...]
-    iterations: int
-    epsilon: FloatArray | None = None
+    maximiser: int
+    guarantee_weight: float = 1.0
+    at_least: float | None = None
+    bonus: FloatArray | None = None
+
+    @property
+    def joint(self) -> bool:
+        """Whether all games are one linear program."""
+        return self.bonus is not None or self.at_least is not None or self.guarantee_weight != 1
 
 
-class _Plans(NamedTuple):
-    """What linear programs found, in the program's own units.
+class LaneGames(NamedTuple):
+    """One lane of a problem in NumPy, as the maximiser sees it.
 
     Attributes:
-      mine: `[S]` the maximiser's plan.
-      theirs: `[S]` the opponent's, times what the guaranteed value weighs (duals).
-      needed: what a unit of `at_least` costs the objective.
+      maximiser: its decisions.
+      opponent: the other player's.
+      payoff: `[maximiser's S_body, opponent's S_body]` the maximiser's payoff × chance, without scales.
+      bonus: `[maximiser's S_body]` see `Goal`.
     """
 
-    mine: FloatArray
-    theirs: FloatArray
-    needed: float = 0.0
+    maximiser: Decisions
+    opponent: Decisions
+    payoff: csr_array
+    bonus: FloatArray
+
+    def maximiser_values(self, plan: FloatArray) -> FloatArray:
+        """`[S]` what the maximiser's sequences earn against a plan of the opponent, the bonus included.
+
+        Args:
+          plan: `[S]`, times what the guarantee weighs beside the bonus.
+        """
+        gradient = self.payoff @ self.opponent.payoff_reach(plan) + self.bonus
+        return self.maximiser.values(gradient, plan[: self.opponent.num_games])
+
+    def opponent_values(self, plan: FloatArray) -> FloatArray:
+        """`[S]` what the opponent's sequences earn it against a plan of the maximiser."""
+        gradient = -(self.payoff.T @ self.maximiser.payoff_reach(plan))
+        return self.opponent.values(gradient, plan[: self.maximiser.num_games])
+
+    def guaranteed(self, plan: FloatArray) -> FloatArray:
+        """`[G]` what a plan of the maximiser earns in every game against a best response."""
+        earned = self.maximiser.sum_games(self.maximiser.constants() * plan)
+        return earned - self.opponent.best_response(self.opponent_values(plan))
 
 
-class _Clock:
-    """A time limit for many runs."""
-
-    def __init__(self, limit: float | None):
-        self._end = None if limit is None else time.perf_counter() + limit
-
-    def left(self) -> float | None:
-        """Seconds left, None for no limit."""
-        return None if self._end is None else self._end - time.perf_counter()
-
-
-def solve_program(
-    program: Program,
-    *,
-    fallback: Fallback = NO_FALLBACK,
-    time_limit: float | None = None,
-    method: Method = "simplex",
-) -> Optimum:
-    """Solves a program with HiGHS.
-
-    Where a player does not get by its own plan (`chain.REACH_TOLERANCE`), it plays a pure
-    counterfactual best response to the other's strategy, as *Solving games using decomposition*
-    asks; where that strategy does not get either, the fallback.
+def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
+    """One lane of a problem in NumPy.
 
     Args:
-      program: what to solve.
-      fallback: rows for infosets that nobody reaches, for example a blueprint's; floors are mixed
-        in where they lie below.
-      time_limit: in seconds, for all games together; by default none.
-      method: simplex, or interior points with a crossover, which took 1 to 3.4 times as long on
-        every game tried (Leduc, Goofspiel 4 and 5, Liar's Dice with 5 and 6 sides).
+      problem: the games, in float64.
+      lane: which lane of them.
+      goal: whom they are seen by.
+      name: for errors.
 
     Raises:
-      ProgramError: if HiGHS does not solve a game, or the solution is not optimal within
-        `GAP_TOLERANCE`; names the program, the game and what HiGHS said.
-      ValueError: if arrays do not fit one another.
+      ValueError: if the problem's precision, its payoff or floors, or the bonus is not as expected.
     """
-    built, clock = build(program), _Clock(time_limit)
-    outcomes: list[Outcome | None] = []
-    for game in _games(built):
-        skip = game is not None and not built.live[game]
-        left = clock.left()
-        outcomes.append(
-            None if skip else run(built.part(game), _what(built, game), method=method, time_limit=left)
+    if problem.dtype != np.float64:
+        raise ValueError(f"the problem of {name} is in {problem.dtype}: expected float64; build it so")
+    if goal.maximiser not in (0, 1):
+        raise ValueError(f"maximiser={goal.maximiser} of {name}: expected 0 or 1")
+    if not hasattr(problem.payoff, "entries"):
+        raise ValueError(
+            f"the payoff of {name} is a {type(problem.payoff).__name__}, which has no entries(): linear "
+            "programs need its matrix; use a MatrixPayoff, or CFR"
         )
-    plans = _plans(built, outcomes)
-    return _conclude(built, outcomes, plans, (plans,), fallback)
+    first, second = (join(problem.sides[p], problem.terms[p], lane, f"player {p} of {name}") for p in (0, 1))
+    entries: Entries = problem.payoff.take_lanes(np.array([lane])).entries()  # pyright: ignore
+    value = entries.value.reshape(len(entries.row), -1)[:, 0]  # all lanes', or this lane's
+    payoff = csr_array((value, (entries.row, entries.column)), entries.shape)
+    maximiser, opponent = (first, second) if goal.maximiser == 0 else (second, first)
+    bonus = np.zeros(len(maximiser.position)) if goal.bonus is None else goal.bonus
+    if bonus.shape != maximiser.position.shape:
+        raise ValueError(f"bonus of {name} has shape {bonus.shape}: expected {maximiser.position.shape}")
+    return LaneGames(maximiser, opponent, payoff if goal.maximiser == 0 else csr_array(-payoff.T), bonus)
 
 
-def refined(
-    program_of: Callable[[float], Program],
-    *,
-    start: float = 1e-3,
-    shrink: float = 0.1,
-    least: float = LEAST_EPSILON,
-    fallback: Fallback = NO_FALLBACK,
-    time_limit: float | None = None,
-) -> Optimum:
-    """A gadget game sequential equilibrium: an optimal basis for floors ε that is optimal for 0.
+class Axis(NamedTuple):
+    """Which columns (or rows) a program has: some of all that there might be, sorted by game.
 
-    Source: Kubíček, Lisý and Sandholm (2026), §7.1. Every game is solved with ε. If its optimal
-    basis stays optimal at ε = 0 (HiGHS, started there, has nothing to do), or but for rounding (its
-    value does, `VALUE_TOLERANCE`), it is accepted. Else ε shrinks, and we go on from that basis.
+    Attributes:
+      size: how many there might be.
+      order: those that there are.
+      starts: `[parts + 1]` where in `order` each part begins.
+    """
 
-    The strategies are the basis's at ε = 0. Floors right below a game's root change its objective
-    alone, and that affinely in ε; so a basis that is optimal at both ends is optimal for every ε' in
-    between. The maximiser's plan is the same for all of them, the opponent's moves along a segment:
-    the strategies at ε = 0 are the limits of equilibria of ever less perturbed games, which is what
-    a sequential equilibrium is. (At ε itself the opponent still errs.) With floors further down,
-    or on the maximiser, the result is an equilibrium and the basis's limit, and no more is claimed.
+    size: int
+    order: IntArray
+    starts: IntArray
 
-    The maximiser's completion asks the opponent at ε = 0, and where only mistakes lead, at ε.
+    @staticmethod
+    def of(games: Sequence[IntArray], num_games: int, joint: bool) -> Axis:
+        """By the game of each, -1 where there is none; a part each, or one for all games."""
+        game = np.concatenate(games)
+        order = np.argsort(game, kind="stable")[np.count_nonzero(game < 0) :]
+        starts = np.searchsorted(game[order], np.arange(num_games + 1))
+        return Axis(len(game), order, np.array([0, len(order)]) if joint else starts)
+
+    def part(self, number: int) -> slice:
+        """Where a part is in `order`."""
+        return slice(*self.starts[number : number + 2].tolist())
+
+    def scatter(self, parts: dict[int, FloatArray]) -> FloatArray:
+        """`[size]` the numbers of some parts, 0 elsewhere."""
+        values = np.zeros(self.size)
+        for number, part in parts.items():
+            values[self.order[self.part(number)]] = part
+        return values
+
+
+class Plans(NamedTuple):
+    """Both players' realisation plans, as linear programs found them.
+
+    Attributes:
+      maximiser: `[S]`.
+      opponent: `[S]`, times what the guaranteed value weighs (duals).
+      price: what a unit of `Goal.at_least` costs the objective.
+    """
+
+    maximiser: FloatArray
+    opponent: FloatArray
+    price: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Program:
+    """A linear program as matrices.
+
+    There might be columns for the maximiser's plan `[S]`, the games' values `[G]`, and the opponent's m
+    `[I]` and w `[S]`; and rows for what the opponent's sequences are worth `[S]`, the flow at the
+    maximiser's infosets `[I]`, its floors `[S]`, and the least guarantee `[0 or 1]`.
+
+    Attributes:
+      name: for errors.
+      goal: what is looked for.
+      games: the source.
+      stakes: of the maximiser's and the opponent's infosets, see `Decisions.stakes`.
+      unit: `[G]` what payoffs of each game were divided by, the same for all if joint.
+      weight: `[G]` what each game's objective was multiplied by.
+      live: `[G]` whether a game has anything in it.
+      columns: of the model.
+      rows: of the model.
+      model: all parts; they are the games, or one for all if the goal is joint.
+    """
+
+    name: str
+    goal: Goal
+    games: LaneGames
+    stakes: tuple[FloatArray, FloatArray]
+    unit: FloatArray
+    weight: FloatArray
+    live: BoolArray
+    columns: Axis
+    rows: Axis
+    model: Model
+
+    def parts(self) -> list[int]:
+        """What to solve: games with anything in them, or 0 for all games."""
+        return [0] if self.goal.joint else np.flatnonzero(self.live).tolist()
+
+    def part_name(self, number: int) -> str:
+        """For errors."""
+        name = f"linear program {self.name!r}"
+        return name if self.goal.joint or len(self.live) == 1 else f"{name}, game {number}"
+
+    def part(self, number: int) -> Model:
+        """One part's program."""
+        columns, rows, whole = self.columns.part(number), self.rows.part(number), self.model
+        return Model(
+            cost=whole.cost[columns],
+            lower=whole.lower[columns],
+            upper=whole.upper[columns],
+            row_lower=whole.row_lower[rows],
+            row_upper=whole.row_upper[rows],
+            matrix=whole.matrix[rows, columns],
+        )
+
+    def plans(self, outcomes: dict[int, Outcome], weight: FloatArray | None = None) -> Plans:
+        """What the solved parts say, without what is rounding.
+
+        Args:
+          outcomes: of every part.
+          weight: `[G]` what their objectives were multiplied by, if not as here.
+        """
+        maximiser, opponent = self.games.maximiser, self.games.opponent
+        columns = self.columns.scatter({number: outcome.x for number, outcome in outcomes.items()})
+        duals = self.rows.scatter({number: -outcome.dual for number, outcome in outcomes.items()})
+        weight = (self.weight if weight is None else weight)[opponent.game]
+        plan, opponent_plan = columns[: len(maximiser.game)], duals[: len(opponent.game)] / weight
+        return Plans(
+            np.where(plan > ROUNDING, plan, 0.0),
+            np.where(opponent_plan > ROUNDING, opponent_plan, 0.0),
+            0.0 if self.goal.at_least is None else -float(duals[-1]),
+        )
+
+
+def build_program(
+    problem: Problem,
+    lane: int,
+    goal: Goal,
+    name: str,
+    floored: tuple[BoolArray, BoolArray] | None = None,
+) -> Program:
+    """Builds the matrices of a program.
 
     Args:
-      program_of: the program for an ε; programs differ in floors only and are not joint.
-      start: the first ε.
-      shrink: by what it is multiplied.
-      least: no smaller ε is tried.
-      fallback: as in `solve_program`.
-      time_limit: in seconds, for everything together.
+      problem: the games, in float64.
+      lane: which lane of them.
+      goal: what is looked for.
+      name: for errors.
+      floored: of the maximiser and the opponent `[S]`, actions to treat as if they had a floor,
+        so that programs that differ in floors only have the same columns and rows.
 
     Raises:
-      ProgramError: as `solve_program`, and if no ε down to `least` suffices for a game.
-      ValueError: if a number is out of range or the programs are joint.
+      ValueError: as `lane_games`, or if `guarantee_weight` is not in [0, 1].
     """
-    if not (0 < least <= start < 1 and 0 < shrink < 1):
-        found = f"start={start}, shrink={shrink}, least={least}"
-        raise ValueError(f"{found}: expected 0 < least <= start < 1 and 0 < shrink < 1")
-    perturbed = build(program_of(start))
-    exact = build(program_of(0.0), (perturbed.mine.floored, perturbed.theirs.floored))
-    if perturbed.program.joint or exact.program.joint:
-        raise ValueError(f"{exact.program.name} joins its games: expected no linear, at_least or weight")
-    search = _Search(exact, _Clock(time_limit))
-    games, epsilon = np.nonzero(exact.live)[0].tolist(), start
-    while True:
-        games = [game for game in games if not search.accepts(perturbed, game, epsilon)]
-        if not games:
-            break
-        if epsilon * shrink < least:
-            raise ProgramError(
-                f"{_what(exact, games[0])}: no optimal basis stays optimal at ε = 0, down to ε = "
-                f"{epsilon:.0e}; use a fixed ε, or a prior without tiny probabilities"
-            )
-        epsilon *= shrink
-        perturbed = build(program_of(epsilon), (perturbed.mine.floored, perturbed.theirs.floored))
-    plans = _plans(exact, search.accepted)
-    errs = _plans(dataclasses.replace(perturbed, weight=search.weight), search.trembling)
-    found = _conclude(exact, search.accepted, plans, (plans, errs), fallback)
-    return dataclasses.replace(found, epsilon=search.epsilon)
-
-
-class _Search:
-    """For every game the last perturbed solution, and the exact one of its basis once it is optimal."""
-
-    def __init__(self, exact: Built, clock: _Clock):
-        games = len(exact.live)
-        self._exact, self._clock = exact, clock
-        self.trembling: list[Outcome | None] = [None] * games
-        self.accepted: list[Outcome | None] = [None] * games
-        self.epsilon, self.weight = np.full(games, np.nan), np.ones(games)
-
-    def accepts(self, perturbed: Built, game: int, epsilon: float) -> bool:
-        """Solves a game with ε, from its last basis, and says whether the basis suffices."""
-        before = self.trembling[game]
-        what = f"{_what(perturbed, game)} with ε = {epsilon:.0e}"
-        found = run(
-            perturbed.part(game),
-            what,
-            time_limit=self._clock.left(),
-            basis=None if before is None else before.basis,
-        )
-        self.trembling[game], self.weight[game] = found, perturbed.weight[game]
-        plain = self._exact.part(game)
-        self.accepted[game] = stays_optimal(plain, what, found.basis) or _as_good(plain, what, found)
-        if self.accepted[game] is None:
-            return False
-        self.epsilon[game] = epsilon
-        return True
-
-
-def _as_good(plain: Model, what: str, found: Outcome) -> Outcome | None:
-    """A perturbed solution as one of the unperturbed program, if it is feasible and optimal there too."""
-    rows = plain.matrix @ found.x
-    off = np.maximum(plain.row_lower - rows, rows - plain.row_upper).max(initial=0.0)
-    if off > 10 * TOLERANCE:
-        return None
-    best = run(plain, what, basis=found.basis)
-    cost = float(plain.cost @ found.x)
-    if cost > best.cost + VALUE_TOLERANCE * max(1.0, abs(best.cost)):
-        return None
-    return dataclasses.replace(best, x=found.x, cost=cost)
-
-
-def _games(built: Built) -> list[int | None]:
-    """What to solve on its own; None is all games."""
-    return [None] if built.program.joint else list(range(len(built.live)))
-
-
-def _what(built: Built, game: int | None) -> str:
-    name = f"linear program {built.program.name!r}"
-    return name if game is None or len(built.live) == 1 else f"{name}, game {game}"
-
-
-def _plans(built: Built, outcomes: list[Outcome | None]) -> _Plans:
-    """Realisation plans of both players, 1 at the roots of games without anything."""
-    columns, duals = np.zeros(int(built.columns[-1])), np.zeros(int(built.rows[-1]))
-    for game, found in zip(_games(built), outcomes, strict=True):
-        begin = 0 if game is None else game
-        if found is not None:
-            columns[built.columns[begin] : built.columns[begin + 1]] = found.x
-            duals[built.rows[begin] : built.rows[begin + 1]] = -found.dual
-    mine, theirs = (
-        np.where(number >= 0, values[np.maximum(number, 0)], 0.0)
-        for number, values in ((built.numbering.plan, columns), (built.numbering.answer, duals))
+    if not 0 <= goal.guarantee_weight <= 1:
+        raise ValueError(f"guarantee_weight={goal.guarantee_weight}: expected a number in [0, 1]")
+    games = lane_games(problem, lane, goal, name)
+    maximiser, opponent = games.maximiser, games.opponent
+    if floored is not None:
+        maximiser = dataclasses.replace(maximiser, floored=maximiser.floored | floored[0])
+        opponent = dataclasses.replace(opponent, floored=opponent.floored | floored[1])
+        games = games._replace(maximiser=maximiser, opponent=opponent)
+    entries = games.payoff.tocoo()
+    row, column = entries.coords
+    value = entries.data * maximiser.scale[row] * opponent.scale[column]
+    row, column, value = (array[value != 0] for array in (row, column, value))
+    unit = np.zeros(maximiser.num_games)
+    np.maximum.at(unit, maximiser.game[maximiser.position[row]], np.abs(value))
+    for decisions in (maximiser, opponent):
+        np.maximum.at(unit, decisions.game, np.abs(decisions.constants()))
+    live = unit > 0
+    for decisions in (maximiser, opponent):
+        live[decisions.infoset_game[decisions.real]] = True
+    unit = np.full(len(unit), unit.max()) if goal.joint else unit
+    unit = np.where(unit > 0, unit, 1.0)
+    columns, rows = _axes(games, goal)
+    weight = np.ones(len(unit)) if goal.joint else _weights(opponent)
+    model = _model(games, goal, (maximiser.position[row], opponent.position[column], value), unit, weight)
+    column_order, row_order = columns.order, rows.order
+    return Program(
+        name=name,
+        goal=goal,
+        games=games,
+        stakes=(
+            maximiser.stakes(maximiser.root[row], value, unit),
+            opponent.stakes(opponent.root[column], value, unit),
+        ),
+        unit=unit,
+        weight=weight,
+        live=live,
+        columns=columns,
+        rows=rows,
+        model=Model(
+            cost=model.cost[column_order],
+            lower=model.lower[column_order],
+            upper=model.upper[column_order],
+            row_lower=model.row_lower[row_order],
+            row_upper=model.row_upper[row_order],
+            matrix=csc_array(model.matrix.tocsr()[row_order].tocsc()[:, column_order]),
+        ),
     )
-    needed = 0.0 if built.program.at_least is None else -float(duals[-1])
-    theirs = theirs / built.weight[built.theirs.treeplex.root_of()]
-    mine, theirs = (np.where(plan > ROUNDING, plan, 0.0) for plan in (mine, theirs))
-    return _Plans(mine, theirs, needed)
 
 
-def _conclude(
-    built: Built,
-    outcomes: list[Outcome | None],
-    plans: _Plans,
-    opponents: tuple[_Plans, ...],
-    fallback: Fallback,
-) -> Optimum:
-    """Behaviours, completed and checked.
-
-    Args:
-      built: the program.
-      outcomes: what HiGHS found.
-      plans: what is played.
-      opponents: whom the maximiser's completion asks, in order.
-      fallback: rows where nobody gets.
-    """
-    mine, theirs, program = built.mine, built.theirs, built.program
-    weight = plans.theirs[: mine.num_games]  # what the guaranteed value weighs: 1 but for joint terms
-    normal = weight[theirs.treeplex.root_of()]
-    answers = np.where(normal > 0, plans.theirs / np.where(normal > 0, normal, 1.0), 0.0)
-    my_rows, my_reach = behaviour(mine, plans.mine)
-    their_rows, their_reach = behaviour(theirs, answers)
-    given = [
-        _padded(chain, fallback[p])
-        for chain, p in ((mine, program.maximiser), (theirs, 1 - program.maximiser))
+def _axes(games: LaneGames, goal: Goal) -> tuple[Axis, Axis]:
+    """Columns and rows, see `Program`."""
+    maximiser, opponent = games.maximiser, games.opponent
+    num_games = maximiser.num_games
+    plan, answers = (np.where(decisions.legal, decisions.game, -1) for decisions in (maximiser, opponent))
+    columns = [
+        plan,
+        np.arange(num_games),
+        opponent.infoset_game,
+        np.where(opponent.floored, answers, -1),
     ]
-    my_rows, _ = respond(
-        mine,
-        tuple(_gradient(built, of.theirs) for of in opponents),
-        rows=my_rows,
-        kept=my_reach,
-        fallback=given[0],
-    )
-    their_rows, _ = respond(
-        theirs,
-        (_answer(built, plans.mine),),
-        rows=their_rows,
-        kept=their_reach,
-        fallback=given[1],
-    )
-    value, gap = _check(built, my_rows, their_rows, plans)
-    strategy = (mine.split(my_rows), theirs.split(their_rows))
-    return Optimum(
-        value=value,
-        gap=gap,
-        strategy=strategy if program.maximiser == 0 else (strategy[1], strategy[0]),
-        basis=tuple(None if found is None else found.basis for found in outcomes),
-        iterations=sum(found.iterations for found in outcomes if found is not None),
-    )
+    rows = [answers, maximiser.infoset_game, np.where(maximiser.floored, plan, -1)]
+    if goal.at_least is not None:
+        rows.append(np.array([num_games]))
+    return Axis.of(columns, num_games, goal.joint), Axis.of(rows, num_games, goal.joint)
 
 
-def _padded(chain: Chain, rows: FloatArray | None) -> FloatArray | None:
-    """A body's rows below an entry without any."""
-    if rows is None:
-        return None
-    before = chain.entry[0] - chain.num_games
-    expected = chain.treeplex.num_sequences - chain.entry[0]
-    if rows.shape != (expected,):
-        raise ValueError(f"fallback has shape {rows.shape}: expected ({expected},), one lane of a body")
-    return np.concatenate([np.zeros(before), rows])
+def _weights(opponent: Decisions) -> FloatArray:
+    """`[G]` what makes up for the smallest floor of a game's entry, see `MOST_WEIGHT`."""
+    floored = np.flatnonzero((opponent.floor > 0) & opponent.legal)
+    floored = floored[floored < opponent.num_entry]
+    least = np.ones(opponent.num_games)
+    np.minimum.at(least, opponent.game[floored], opponent.floor[floored])
+    return np.minimum(1 / least, MOST_WEIGHT)
 
 
-def _gradient(built: Built, theirs: FloatArray) -> FloatArray:
-    """`[S]` what the maximiser's sequences earn against a plan that carries its weight."""
-    payoff, program = built.program.payoff, built.program
-    pairs = (payoff.row, payoff.column)
-    own, other = pairs[program.maximiser], pairs[1 - program.maximiser]
-    seen = built.theirs.seen(theirs)
-    earned = np.bincount(own, program.sign * payoff.value * seen[other], len(built.mine.scale))
-    weight = theirs[: built.mine.num_games][built.mine.treeplex.root_of()]
-    return built.mine.collect(np.asarray(earned, np.float64)) + weight * built.mine.constant + built.linear
+def _model(
+    games: LaneGames,
+    goal: Goal,
+    payoff: tuple[IntArray, IntArray, FloatArray],
+    unit: FloatArray,
+    weight: FloatArray,
+) -> Model:
+    """All columns and rows that there might be.
 
-
-def _answer(built: Built, mine: FloatArray) -> FloatArray:
-    """`[S]` what the opponent's sequences earn it against a plan of the maximiser."""
-    payoff, program = built.program.payoff, built.program
-    pairs = (payoff.row, payoff.column)
-    own, other = pairs[program.maximiser], pairs[1 - program.maximiser]
-    seen = built.mine.seen(mine)
-    earned = np.bincount(other, -program.sign * payoff.value * seen[own], len(built.theirs.scale))
-    return built.theirs.collect(np.asarray(earned, np.float64)) + built.theirs.constant
-
-
-def _sum_by_game(chain: Chain, values: FloatArray) -> FloatArray:
-    return np.asarray(np.bincount(chain.treeplex.root_of(), values, chain.num_games), np.float64)
-
-
-def _check(
-    built: Built, my_rows: FloatArray, their_rows: FloatArray, plans: _Plans
-) -> tuple[FloatArray, FloatArray]:
-    """What the maximiser guarantees in every game, and how far that may be from the optimum.
-
-    Raises:
-      ProgramError: if it is further than `GAP_TOLERANCE`.
+    Args:
+      games: the games.
+      goal: what is looked for.
+      payoff: the maximiser's and the opponent's sequences, and the payoff with both players' scales.
+      unit: `[G]` what payoffs are divided by.
+      weight: `[G]` what the objective is multiplied by.
     """
-    mine, theirs, program = built.mine, built.theirs, built.program
-    my_plan, their_plan = plan_of(mine, my_rows), plan_of(theirs, their_rows)
-    conceded = respond(theirs, (_answer(built, my_plan),))[1]
-    value = _sum_by_game(mine, mine.constant * my_plan) - conceded
-    weight = plans.theirs[: mine.num_games]
-    weighed = their_plan * weight[theirs.treeplex.root_of()]
-    most = respond(mine, (_gradient(built, weighed),))[1] - _sum_by_game(theirs, theirs.constant * weighed)
-    if program.joint:
-        least = program.at_least or 0.0
-        earned = program.guarantee_weight * value.sum() + float(built.linear @ my_plan)
-        gap = np.array([most.sum() - plans.needed * least - earned])
-        short = np.array([0.0 if program.at_least is None else least - float(value.sum())])
-        unit = built.unit[:1]
-    else:
-        gap, short, unit = most - value, np.zeros_like(value), built.unit
-    bad = ~((gap <= GAP_TOLERANCE * unit) & (short <= GAP_TOLERANCE * unit))
-    if bad.any():
-        game = None if program.joint else int(np.argmax(bad))
-        at = 0 if game is None else game
-        raise ProgramError(
-            f"{_what(built, game)} is solved badly: its strategies leave a gap of {gap[at]:.2g} where "
-            f"payoffs reach {unit[at]:.2g}; its numbers may differ by too many orders of magnitude"
-        )
-    return np.where(built.live, value, 0.0), np.maximum(gap, 0.0)
+    maximiser, opponent = games.maximiser, games.opponent
+    num_games, num_plan, num_answers = len(unit), len(maximiser.game), len(opponent.game)
+    num_worths, num_flows = len(opponent.real), len(maximiser.real)
+    own, other, value = payoff
+    earned = csr_array((-value / unit[maximiser.game[own]], (other, own)), (num_answers, num_plan))
+    blocks = [
+        [earned, eye_array(num_answers, num_games), opponent.flow().T, opponent.above_floor().T],
+        [maximiser.flow(), None, None, None],
+        [maximiser.above_floor(), None, None, None],
+    ]
+    # What each column adds to the guaranteed value, and to the objective.
+    plan_unit, others = unit[maximiser.game], np.zeros(num_worths + num_answers)
+    guarantee = np.concatenate([maximiser.constants() / plan_unit, np.ones(num_games), others])
+    bonus = maximiser.sum_body(maximiser.scale * games.bonus) / plan_unit
+    objective = goal.guarantee_weight * guarantee + np.pad(bonus, (0, len(guarantee) - num_plan))
+    column_weight = np.concatenate([weight[maximiser.game], weight, others])
+    lower = np.repeat([0.0, -np.inf, 0.0], [num_plan, num_games + num_worths, num_answers])
+    upper = np.full(len(lower), np.inf)
+    lower[:num_games] = upper[:num_games] = 1.0  # a plan starts at 1
+    worth = -opponent.constants() / unit[opponent.game]
+    row_lower = [np.where(opponent.floored, worth, -np.inf), np.zeros(num_flows + num_plan)]
+    row_upper = [worth, np.zeros(num_flows), np.full(num_plan, np.inf)]
+    matrix = block_array(blocks, format="csr")
+    if goal.at_least is not None:
+        matrix = vstack([matrix, csr_array(guarantee[None])])
+        row_lower.append(np.array([goal.at_least / unit[0]]))
+        row_upper.append(np.array([np.inf]))
+    return Model(
+        cost=-objective * column_weight,
+        lower=lower,
+        upper=upper,
+        row_lower=np.concatenate(row_lower),
+        row_upper=np.concatenate(row_upper),
+        matrix=csc_array(matrix),
+    )

@@ -14,7 +14,7 @@ from scipy.optimize import linprog
 from jaxgadget import Policy, best_response, enumerate_game, evaluate_policy, load
 from jaxgadget.opponents.responses import best_equilibrium, restricted_nash_response
 from jaxgadget.policy.exact import solve_exactly
-from jaxgadget.solving.program import ProgramError
+from jaxgadget.solving.lp import ProgramError
 from tests.reference import efg, lp
 from tests.reference.efg import Array, Label
 

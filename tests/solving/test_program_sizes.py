@@ -1,0 +1,112 @@
+"""Linear programs hold what their games need and nothing else: no padding, no second copy of a root."""
+
+from __future__ import annotations
+
+import highspy
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget import Full, MaxMargin, NoPrior, Policy, Resolving, UniformPrior, Unsafe
+
+Size = tuple[int, int, int]
+"""Columns, rows, and numbers other than 0 in the matrix."""
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
+    """Those of every program that HiGHS is given."""
+    given: list[Size] = []
+    load = highspy.Highs.passModel
+
+    def spy(solver, program):
+        values = np.asarray(program.a_matrix_.value_)
+        given.append((program.num_col_, program.num_row_, int(np.count_nonzero(values))))
+        return load(solver, program)
+
+    monkeypatch.setattr(highspy.Highs, "passModel", spy)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("game", "expected"),
+    [
+        ("kuhn_poker", (20, 19, 67)),
+        ("leduc_poker", (1562, 1561, 8041)),
+        ("goofspiel(num_cards=3)", (176, 175, 505)),
+    ],
+)
+def test_whole_games(game: str, expected: Size, sizes: list[Size]):
+    jaxgadget.solve(jaxgadget.enumerate_game(jaxgadget.load(game)), algorithm="lp")
+    assert sizes == [expected]
+
+
+GADGETS = {
+    "unsafe": Unsafe(),
+    "resolving": Resolving(NoPrior()),
+    "resolving, floors": Resolving(UniformPrior(), 0.01),
+    "max-margin": MaxMargin(NoPrior()),
+    "max-margin, floors": MaxMargin(UniformPrior(), 0.01),
+    "full": Full(NoPrior()),
+}
+
+
+@pytest.mark.parametrize(
+    ("game", "cut", "player", "num_subgames", "expected"),
+    [
+        (
+            "kuhn_poker",
+            "depth:1",
+            1,
+            2,
+            {
+                "unsafe": (19, 14, 48),
+                "resolving": (37, 26, 89),
+                "resolving, floors": (37, 26, 101),
+                "max-margin": (27, 20, 73),
+                "max-margin, floors": (27, 20, 79),
+                "full": (37, 26, 89),
+            },
+        ),
+        (
+            "leduc_poker",
+            "flop",
+            0,
+            30,
+            {
+                "unsafe": (1560, 1530, 7830),
+                "resolving": (2010, 1830, 8580),
+                "resolving, floors": (2010, 1830, 8880),
+                "max-margin": (1740, 1680, 8160),
+                "max-margin, floors": (1740, 1680, 8310),
+                "full": (2160, 1950, 8850),
+            },
+        ),
+        (
+            "leduc_poker",
+            "before-flop",
+            1,
+            5,
+            {
+                "unsafe": (1510, 1505, 7805),
+                "resolving": (1600, 1565, 7955),
+                "resolving, floors": (1600, 1565, 8015),
+                "max-margin": (1545, 1535, 7870),
+                "max-margin, floors": (1545, 1535, 7900),
+                "full": (1666, 1613, 8069),
+            },
+        ),
+    ],
+)
+def test_gadgets(
+    game: str, cut: str, player: int, num_subgames: int, expected: dict[str, Size], sizes: list[Size]
+):
+    """A program a subgame, their sizes summed; the forests are padded."""
+    tree = jaxgadget.enumerate_game(jaxgadget.load(game))
+    blueprint, sums = Policy.uniform(tree), {}
+    for name, gadget in GADGETS.items():
+        sizes.clear()
+        jaxgadget.refine(tree, cut, blueprint, gadget, player=player, algorithm="lp", value=(0.0, 0.0))
+        assert len(sizes) == num_subgames
+        sums[name] = tuple(np.sum(sizes, axis=0).tolist())
+    assert sums == expected
