@@ -1,16 +1,17 @@
 """The opponent's way into the subgames: one entry of two levels, filled in by a gadget's tables.
 
-The opponent picks a root infostate of a subgame, then follows into it or terminates. A gadget is a function from ranges
-to `EntryTables`: what the two choices are worth by themselves, which of their actions exist, and how likely they are at
-least. A level in which no gadget of a solve has a choice is left out:
+The opponent picks a root infostate of a subgame, then follows into it or terminates. A gadget is a
+function from ranges to `EntryTables`: what the two choices are worth by themselves, which of their
+actions exist, and how likely they are at least. A level in which no gadget of a solve has a choice is
+left out:
 
 - unsafe has none: its opponent enters as its blueprint does, and the entry is empty;
 - resolving does not pick: every root has its own follow or terminate;
 - max-margin only picks.
 
-Gadgets with different choices still stand side by side as lanes of one entry. A gadget that does not pick then picks every
-root of a subgame with the floor 1/n, which leaves no choice, and all that follows counts n times; for one that cannot
-terminate, terminating is illegal.
+Gadgets with different choices still stand side by side as lanes of one entry. A gadget that does not
+pick then picks every root of a subgame with the floor 1/n, which leaves no choice, and all that follows
+counts n times; for one that cannot terminate, terminating is illegal.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from jaxgadget.gadgets.structure import pad_rows
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
+from jaxgadget.kernels.rows import on_host
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Rounding, Treeplex, build_treeplex
 
@@ -64,7 +66,7 @@ class Leave(NamedTuple):
 class Bound(NamedTuple):
     """What a solution's certificate says of exploitability.
 
-    Each game adds at most `[gap + Σ_s weight(s)·(V(s) − V̄(s))]⁺ / (1 − ε)` to that of the blueprint (design §3).
+    Each game adds at most `[gap + Σ_s weight(s)·(V(s) − V̄(s))]⁺ / (1 − ε)` to that of the blueprint.
 
     Attributes:
       rule: how the games' losses go together.
@@ -238,8 +240,9 @@ class TwoLevelEntry:
         if self.treeplex.num_infosets:
             masked = self.picked is not None or any(other.leave is None for other in self.tables)
             games = self.treeplex.num_roots
-            bounds = Bounds(legal=legal[games:] if masked else None, floor=floor[games:])
-        return Terms(scale=pad_rows(times * scale, self._num_padded, 0), constant=constant, entry=bounds)
+            bounds = Bounds(legal=on_host(legal[games:]) if masked else None, floor=on_host(floor[games:]))
+        padded = pad_rows(times * scale, self._num_padded, 0)
+        return Terms(scale=on_host(padded), constant=on_host(constant), entry=bounds)
 
     def has_decision(self, number: int) -> BoolArray:
         """See `Entry`."""

@@ -16,6 +16,7 @@ from jaxgadget.gadgets.structure import Structure, forest_rounding, pad_rows
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
+from jaxgadget.kernels.rows import on_host
 from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.precision import precision
 
@@ -115,8 +116,8 @@ def build_games(
       ranges: what the blueprints bring.
       gadgets: of one `entry_name`, with numbers for ε.
       trunk: what lies above the cut, for gadgets that need it.
-      pairs: `[L]` the gadget, and `[L]` the blueprint of every lane; by default all gadgets with all blueprints,
-        `lane = gadget * num_blueprints + blueprint`.
+      pairs: `[L]` the gadget, and `[L]` the blueprint of every lane; by default all gadgets with all
+        blueprints, `lane = gadget * num_blueprints + blueprint`.
 
     Raises:
       ValueError: if a gadget's numbers make no sense for these ranges.
@@ -133,7 +134,7 @@ def build_games(
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
         opponent = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
         nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
-        resolver = Terms(scale=resolver_scale[:, blueprint[lanes]], constant=nothing)
+        resolver = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
         return (resolver, opponent) if player == 0 else (opponent, resolver)
 
     names = {one.name for one in gadgets}

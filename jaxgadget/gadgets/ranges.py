@@ -1,4 +1,4 @@
-"""What blueprints bring to a cut: reaches, counterfactual values, the opponent's trunk. On the host, in float64."""
+"""What blueprints bring to a cut, on the host: reaches, counterfactual values, the opponent's trunk."""
 
 from __future__ import annotations
 

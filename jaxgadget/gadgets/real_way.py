@@ -11,7 +11,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
-import jax
 import numpy as np
 
 from jaxgadget.gadgets.entry import BoundRule, Entry
@@ -21,6 +20,7 @@ from jaxgadget.gadgets.structure import forest_rounding, pad_rows
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
+from jaxgadget.kernels.rows import on_host
 from jaxgadget.kernels.treeplex import sweep_up, to_device
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Treeplex, exact_size
@@ -93,8 +93,9 @@ class WayEntry:
         table = self.tables[number]
         alternative = table.alternative[:, lanes]
         scale = pad_rows(np.ones_like(alternative), self._num_padded, 0)
-        bounds = Bounds(floor=self._floor(table, lanes))
-        return Terms(scale=scale, constant=self._constant(table, lanes), entry=bounds)
+        bounds = Bounds(floor=on_host(self._floor(table, lanes)))
+        constant = on_host(self._constant(table, lanes))
+        return Terms(scale=on_host(scale), constant=constant, entry=bounds)
 
     def _constant(self, table: WayTables, lanes: IntArray) -> FloatArray:
         """`[E, L]` what each sequence earns where play leaves the copies after it."""
@@ -126,8 +127,8 @@ class WayEntry:
         top = self._constant(table, lanes) - sum_rows(self.link, values, self.treeplex.num_sequences)
         with precision(np.float64):
             treeplex = to_device(self.treeplex, np.float64)
-            bounds = (Bounds(), Bounds(floor=jax.device_put(self._floor(table, lanes))))
-            free, kept = (np.asarray(sweep_up(treeplex, top, bound.best)[2]) for bound in bounds)
+            bounds = (Bounds(), Bounds(floor=on_host(self._floor(table, lanes))))
+            free, kept = (np.asarray(sweep_up(treeplex, on_host(top), bound.best)[2]) for bound in bounds)
         return np.maximum(gap + (free - kept)[: self.num_games], 0)
 
 

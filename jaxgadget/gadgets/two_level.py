@@ -26,7 +26,6 @@ class Unsafe(TwoLevel):
     prior: Prior = dataclasses.field(default_factory=NoPrior)
     epsilon: Epsilon = 0.0
     name: ClassVar[str] = "unsafe"
-    needs: ClassVar[frozenset[str]] = frozenset()
 
     def __post_init__(self) -> None:
         if not isinstance(self.prior, NoPrior):
@@ -36,6 +35,11 @@ class Unsafe(TwoLevel):
             )
         check_epsilon(self.epsilon)
         object.__setattr__(self, "epsilon", 0.0)
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """See `Gadget`."""
+        return frozenset()
 
     @property
     def settings(self) -> dict[str, str]:

@@ -32,8 +32,8 @@ class Certificate(NamedTuple):
       strategy: both players' bodies, `[Q, lanes]`.
       guaranteed: for both players `[games, lanes]`, what its strategy is worth at least, in its own utility.
       gap: `[games, lanes]` NashConv of each game: an optimum lies between what is guaranteed and that + gap.
-      below: for both players `[R, lanes]`, `V(s)` of the *other* player's roots in its own utility: against the
-        best response below them, before the root's scale.
+      below: for both players `[R, lanes]`, `V(s)` of the *other* player's roots in its own utility: against
+        the best response below them, before the root's scale.
     """
 
     strategy: tuple[jax.Array, jax.Array]

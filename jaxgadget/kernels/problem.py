@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.payoff import Payoff, PayoffForm, build_payoff
 from jaxgadget.kernels.regret import ZERO_REGRET, Bounds
-from jaxgadget.kernels.rows import RowSums, build_row_sums, take_rows
+from jaxgadget.kernels.rows import RowSums, build_row_sums, on_host, take_rows
 from jaxgadget.kernels.treeplex import Level, Reduce, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
 from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
@@ -215,8 +215,8 @@ def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> 
     """No sum of positive regrets counts as none, but 0."""
     parts = [
         Parts(
-            np.zeros((side.entry.num_infosets, lanes), dtype),
-            np.zeros((side.body.num_infosets, lanes), dtype),
+            on_host(np.zeros((side.entry.num_infosets, lanes), dtype)),
+            on_host(np.zeros((side.body.num_infosets, lanes), dtype)),
         )
         for side in sides
     ]

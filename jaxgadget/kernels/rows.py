@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpy.typing as npt
 from jax.typing import DTypeLike
 
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
@@ -26,6 +27,11 @@ EXACT = jax.lax.Precision.HIGHEST
 
 MIN_FILL = 0.3
 """Below this share of used cells, rows are sorted into buckets of similar width."""
+
+
+def on_host(x: npt.NDArray[Any]) -> jax.Array:
+    """A NumPy array where one of JAX's is expected: it goes to a device when a program first takes it."""
+    return cast("jax.Array", x)
 
 
 def take_rows(x: jax.Array, index: jax.Array) -> jax.Array:

@@ -13,10 +13,10 @@ from jaxgadget.kernels.problem import Problem
 from jaxgadget.policy.evaluate import check_player, to_policy
 from jaxgadget.policy.exact import exact_problem
 from jaxgadget.policy.policy import Policy, check_policy
-from jaxgadget.util.precision import precision
 from jaxgadget.solving.lp import Goal, Optimum, guaranteed_value, solve_program
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.util.precision import precision
 
 EQUILIBRIUM_TOLERANCE = 1e-9
 """By how much `best_equilibrium` may guarantee less than the value, as a share of the payoff range."""

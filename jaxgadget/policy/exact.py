@@ -16,9 +16,9 @@ from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.lp import Goal, solve_program
 from jaxgadget.solving.options import check_time
-from jaxgadget.util.precision import precision
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -202,8 +202,9 @@ def cfr_d(
     with watch.phase("build"), precision(options.dtype):
         forest = build_forest(tree, where, padded=False)
         trunk = build_trunk(forest)
-        numbers = {"iterations": counts, "rule": below, "weighting": rule, "dtype": options.dtype}
-        problem = trunk_problem(forest, trunk, **numbers)
+        problem = trunk_problem(
+            forest, trunk, iterations=counts, rule=below, weighting=rule, dtype=options.dtype
+        )
         game = Batch.of(problem, "cfr-d", no_values(problem))
     with watch.phase("run"), progress_bar("CFR-D", iterations, progress) as report:
         solved = solve(game, options, _finish, report=report)

@@ -22,11 +22,13 @@ from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
+from jaxgadget.solving.lp import solve_lanes
 from jaxgadget.solving.memory import MANY_LANES, DoesNotFit, Plan, plan_batch, plan_ranges
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.solving.parts import load_parts, root_numbers, save_parts, take_part
@@ -163,7 +165,8 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
       progress: see `refine`.
 
     Raises:
-      ValueError: if a user's array does not fit, a checkpoint is another solve's, too little memory, overflow.
+      ValueError: for a user's array that does not fit, another solve's checkpoint, too little memory,
+        or overflow.
     """
     roots = len(task.forest.roots[1 - task.player])
     for gadget in task.gadgets:
@@ -296,7 +299,8 @@ def kept_rows(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
     treeplex, roots = forest.form.treeplex[player], forest.roots[player]
     subgame = np.append(roots.subgame, np.zeros(treeplex.num_roots - len(roots), np.int64))
     of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
-    return Kept(rows[:, games.blueprint[lanes]], games.has_decision(lanes)[of_action])
+    solved = games.has_decision(lanes)[of_action]
+    return Kept(on_host(rows[:, games.blueprint[lanes]]), on_host(solved))
 
 
 @functools.partial(jax.jit, static_argnames=("player",))
@@ -329,8 +333,6 @@ def _solve_exactly(
     task: GadgetTask, solutions: GadgetSolutions, watch: Stopwatch, progress: bool | None
 ) -> None:
     """Solves all gadgets by linear programs, one after the other, with the same certificates as CFR's."""
-    from jaxgadget.solving.lp import solve_lanes
-
     labels, player = task.blueprint.labels, task.player
     with watch.phase("build"):
         prepared = prepare(task.forest, player, task.blueprint, task.gadgets)
@@ -343,9 +345,9 @@ def _solve_exactly(
             with watch.phase("run"), precision(np.float64):
                 programs = solve_lanes(
                     lambda epsilon, games_of=games_of: games_of(epsilon).batch.problem(),
-                    np.arange(own.num_lanes),
+                    range(own.num_lanes),
                     [f"{describe(gadget)} after blueprint {label!r}" for label in labels],
-                    (rows, None) if player == 0 else (None, rows),
+                    rows,
                     auto=gadget.epsilon == AUTO,
                     time_limit=task.options.time_limit,
                     report=lambda: report(next(done)),
@@ -353,8 +355,8 @@ def _solve_exactly(
                 kept = kept_rows(own, rows, np.arange(own.num_lanes))
                 concluded = _certify(own.batch.problem(), programs.played, kept, player=player)
             epsilon = programs.epsilon
-            if not isinstance(gadget.epsilon, str):
-                epsilon = np.full(own.num_lanes, gadget.epsilon)
+            if epsilon is None:
+                epsilon = np.full(own.num_lanes, gadget.epsilon, np.float64)
             iterations = np.asarray(programs.iterations, np.int64)
             outcome = jax.tree.map(np.asarray, concluded)
             _keep(task, (own, subgames, [number]), solutions, outcome, iterations, epsilon)

@@ -362,6 +362,6 @@ def _title(refinement: Refinement, subgame: int, lane: int, shared: str) -> str:
     forest = refinement.forest
     lines = [f"{forest.tree.game.name} {forest.cut.name}, subgame {subgame}"]
     lines.append(refinement.policy.labels[lane])
-    if not refinement.live[subgame, lane]:
+    if not refinement.has_decision[subgame, lane]:
         lines.append("nothing to solve: the blueprint stays")
     return "\n".join([*lines, shared] if shared else lines)

@@ -293,7 +293,8 @@ class Line:
         plan = plan.with_bodies(look, searched.strategy)
         if self.visits is not None:
             self.visits.append(self._count_visits(look, plan))
-        self.gap_max = np.maximum(self.gap_max, np.where(searched.has_decision, searched.gap, 0).max(axis=0, initial=0))
+        gap = np.where(searched.has_decision, searched.gap, 0)
+        self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
         self.searches += searched.has_decision.sum(axis=0)
         self._assemble(look, plan.policy, searched.has_decision)
         if beside is not None:

@@ -222,7 +222,7 @@ def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting
       weighting: the rule that it will be solved with.
     """
     most = float(np.abs(look.tree.payoff).max())
-    bound = look.forest(np.full((len(look.leaves), 1, 1), most)).form.payoff
+    bound = look.with_values(np.full((len(look.leaves), 1, 1), most)).form.payoff
     sequence: list[jax.Array] = []
     linked: list[Sums] = []
     for player in (0, 1):

@@ -21,6 +21,7 @@ from jaxgadget.gadgets.structure import find_ranges as ranges_of
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.solving.driver import Finished, Report, solve
@@ -153,9 +154,7 @@ class Searched(NamedTuple):
 
 
 @jax.jit
-def _conclude(
-    problem: Problem, strategy_sum: tuple[Parts, Parts], kept: tuple[Kept, Kept]
-) -> Certificate:
+def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: tuple[Kept, Kept]) -> Certificate:
     """Both players' averages, completed, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     return certify_average(problem, exact, kept)
@@ -201,7 +200,7 @@ def solve_lookahead(
         def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
             kept = kept_rows(games, rows[player], ended.lanes)
             others = rows[1 - player][:, games.blueprint[ended.lanes]]
-            theirs = Kept(others, np.ones(others.shape, np.bool_))
+            theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
             pair = ended.place.by_lane((kept, theirs) if player == 0 else (theirs, kept))
             return _conclude(ended.exact(), ended.state.strategy_sum, pair)
 

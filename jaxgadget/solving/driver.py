@@ -1,8 +1,9 @@
 """The one driver: everything here that regret matching solves is solved by `solve`.
 
-Lanes go in chunks that fit memory and caches, on a CPU several chunks at a time, or spread over devices. The compiled
-loop runs in parts, so that the host hears of it, looks at gaps and keeps checkpoints; results do not depend on where it is
-cut. What comes out is what `finish` makes of a chunk: usually strategies with their certificate, in float64.
+Lanes go in chunks that fit memory and caches, on a CPU several chunks at a time, or spread over
+devices. The compiled loop runs in parts, so that the host hears of it, looks at gaps and keeps
+checkpoints; results do not depend on where it is cut. What comes out is what `finish` makes of a chunk:
+usually strategies with their certificate, in float64.
 """
 
 from __future__ import annotations
@@ -124,9 +125,7 @@ def solve(
         limits = {"memory_limit": options.memory_limit, "chunk": options.chunk}
         plan = checked_plan(batch, options, plan_batch(batch, options.dtype, options.place, **limits))
     if state is not None and plan.num_chunks > 1:
-        raise ValueError(
-            f"state: {plan.num_chunks} chunks of lanes cannot go on from one state; expected one chunk"
-        )
+        raise ValueError(f"state: {plan.num_chunks} chunks of lanes cannot go on from it; expected one")
     structure = (batch.sides, batch.payoff)
     with precision(np.float64):
         exact = options.place.everywhere(structure)
@@ -209,7 +208,7 @@ def checkpoint_file(
 
 
 def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
-    """The same pytree with its floating-point arrays in another precision, on the host; nothing is compiled."""
+    """The same pytree with its floating-point arrays in another precision, changed on the host."""
 
     def cast(x: Any) -> Any:
         same = not np.issubdtype(x.dtype, np.floating) or x.dtype == dtype

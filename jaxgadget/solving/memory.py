@@ -1,7 +1,7 @@
 """What a solve takes on a device, planned before anything is allocated: chunks of lanes, workers, devices.
 
-One model counts what the games hold and multiplies what XLA adds, as measured; the driver checks it against what the
-compiled loop says (`fits_compiled`).
+One model counts what the games hold and multiplies what XLA adds, as measured; the driver checks it
+against what the compiled loop says (`fits_compiled`).
 """
 
 from __future__ import annotations
@@ -276,7 +276,7 @@ def plan_game(problem: Problem, lanes: int) -> Plan:
 
 
 def fits_compiled(plan: Plan, loop: Any) -> Plan:
-    """The plan, with a smaller chunk if the compiled loop takes more than the model says and that is too much.
+    """The plan, with a smaller chunk if the compiled loop takes more than the model says, and too much.
 
     Args:
       plan: how lanes are split, on one device.

@@ -13,9 +13,6 @@ from jax.typing import DTypeLike
 
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.solving.devices import HOME, Device, Place, find_place
-from jaxgadget.util.precision import precision
-
-__all__ = ["LP", "MOST_ITERATIONS", "SolveOptions", "make_options", "precision"]
 
 LP = "lp"
 """The algorithm that is none of CFR's: exact linear programs."""
@@ -45,7 +42,7 @@ class SolveOptions:
     iterations: int = 1000
     target_gap: float | None = None
     check_every: int = 100
-    dtype: np.dtype[Any] = np.dtype(np.float32)
+    dtype: np.dtype[Any]
     checkpoint: pathlib.Path | None = None
     time_limit: float | None = None
     memory_limit: int | None = None
@@ -90,7 +87,7 @@ def make_options(
     """
     check_iterations(iterations)
     check_iterations(check_every, "check_every")
-    if target_gap is not None and not (isinstance(target_gap, float | int) and target_gap >= 0):
+    if target_gap is not None and (isinstance(target_gap, bool | str) or not target_gap >= 0):
         raise ValueError(f"target_gap={target_gap!r}: expected a number >= 0, in units of the payoff")
     rule = None
     if algorithm != LP or not exact:
