@@ -61,7 +61,7 @@ def test_first_iterations_are_those_of_each_kind_alone(profiles: Policy, player:
         alone = solve(profiles, gadget, player, iterations=5)
         rows = together.policy.probabilities[player][:, lanes]
         np.testing.assert_allclose(rows, alone.policy.probabilities[player], atol=ROUNDING)
-        np.testing.assert_array_equal(together.live[:, lanes], alone.live)
+        np.testing.assert_array_equal(together.has_decision[:, lanes], alone.has_decision)
         for what in ("gadget_value", "gap"):
             np.testing.assert_allclose(getattr(together, what)[:, lanes], getattr(alone, what), atol=ROUNDING)
         for what in ("exploitability_bound", "refined_exploitability", "epsilon"):
@@ -73,7 +73,7 @@ def test_the_comparison_meets_differences(profiles: Policy) -> None:
     values = found.gadget_value.reshape(found.num_subgames, len(GADGETS), 2)
     assert np.abs(values[:, 0] - values[:, 1]).max() > 0.01, "the kinds differ"
     assert np.abs(values[:, 1] - values[:, 3]).max() > 0.01
-    live = found.live.reshape(found.num_subgames, len(GADGETS), 2)
+    live = found.has_decision.reshape(found.num_subgames, len(GADGETS), 2)
     assert not live[:, 0, 1].all() and live[:, 1, 1].all(), "unsafe keeps the blueprint where nobody gets"
 
 

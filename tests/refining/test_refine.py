@@ -280,7 +280,7 @@ def test_subgames_with_nothing_to_solve_keep_the_blueprint() -> None:
     result = forest_of_three(0, 5)
     subgame = build_forest(tree, CUT).infoset_subgame(0)[tree.infosets[0].infoset[1:]]
     before = np.tile(blueprints().probabilities[0], (1, len(ASKED)))
-    dead = np.argwhere(~result.live)
+    dead = np.argwhere(~result.has_decision)
     assert {ASKED[lane // 3].name for lane in dead[:, 1].tolist()} == {"unsafe", "resolving", "max-margin"}
     for number, lane in dead.tolist():
         rows = subgame == number
@@ -288,7 +288,7 @@ def test_subgames_with_nothing_to_solve_keep_the_blueprint() -> None:
         found = result.policy.probabilities[0][rows, lane]
         np.testing.assert_allclose(found, before[rows, lane], rtol=0, atol=1e-15)  # normalised
     assert f"; {len(dead)} subgame solves had nothing to solve and kept the blueprint" in result.message
-    assert solved(asked=ASKED[1:2], lanes=blueprints().lane(0)).live.all()
+    assert solved(asked=ASKED[1:2], lanes=blueprints().lane(0)).has_decision.all()
     assert "nothing to solve" not in solved(asked=ASKED[1:2], lanes=blueprints().lane(0)).message
 
 

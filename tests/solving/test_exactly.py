@@ -102,8 +102,8 @@ def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadge
     exact = jaxgadget.refine(tree, "depth:1", blueprints, asked, algorithm="lp", **how)
     found = jaxgadget.refine(tree, "depth:1", blueprints, asked, iterations=400, dtype="float64", **how)
     np.testing.assert_array_equal(np.isnan(exact.gap), np.isnan(found.gap))
-    np.testing.assert_array_equal(exact.live, found.live)
-    assert not exact.live.all()
+    np.testing.assert_array_equal(exact.has_decision, found.has_decision)
+    assert not exact.has_decision.all()
     real = ~np.isnan(exact.gap)
     low, gap, optimum = found.gadget_value[real], found.gap[real], exact.gadget_value[real]
     assert (low <= optimum + EXACT).all() and (optimum <= low + gap + EXACT).all()
