@@ -25,11 +25,12 @@ from jaxgadget.refining.batch import Settings, describe, prior_name
 from jaxgadget.refining.refine import list_gadgets, make_settings, stack_blueprints
 from jaxgadget.searching.lookahead import Lookahead, build_lookahead, limit_by_depth
 from jaxgadget.searching.solving import Profile, Searched, find_ranges, prepare, root_reach, solve_lookahead
-from jaxgadget.searching.value import ValueFunction, blueprint_digest, check_entries, leaf_values
+from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.drive import Report
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.progress import progress_bar
 
 
@@ -240,7 +241,7 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
                 f"values={one!r}: expected a value function, such as ExactValues(portfolio), or "
                 "OwnValues(function, num_entries) for a plain function"
             )
-        check_entries(one.num_entries, "values.num_entries")
+        check_whole_number("values.num_entries", one.num_entries, 1)
     if len({one.num_entries for one in several}) > 1:
         raise ValueError("values: value functions of different numbers of entries; expected one K for all")
     return several

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import best_response, normalise_rows
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.policy.solve import cfr_checkpoints
-from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.drive import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 
 SIZE = 10
 """K if nothing is said; the refinement paper's."""
@@ -104,8 +104,8 @@ def make_portfolio(
             f"blueprint has {blueprint.num_lanes} lanes {list(blueprint.labels[:3])}: expected one, such as "
             "blueprint.lane(0)"
         )
-    size = check_entries(size, "size")
-    return _fill(blueprint, _parse(entries), size, _check_seed(seed), progress)
+    size = check_whole_number("size", size, 1)
+    return _fill(blueprint, _parse(entries), size, check_whole_number("seed", seed, 0), progress)
 
 
 def _fill(blueprint: Policy, kinds: Sequence[_Kind], size: int, seed: int, progress: bool | None) -> Policy:
@@ -114,8 +114,8 @@ def _fill(blueprint: Policy, kinds: Sequence[_Kind], size: int, seed: int, progr
     made: tuple[list[Entry], list[Entry]] = ([], [])
     for player in (0, 1):
         made[player].append((f"blueprint {blueprint.labels[0]}", blueprint.probabilities[player][:, 0]))
-    for place, kind in enumerate(kinds):
-        counts = (shares[0][place], shares[1][place])
+    for number, kind in enumerate(kinds):
+        counts = (shares[0][number], shares[1][number])
         new = _make(blueprint, kind, counts, made, seed, progress)
         for player in (0, 1):
             made[player].extend(new[player])
@@ -136,7 +136,8 @@ def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Po
       ValueError: if the factor is not a positive number.
     """
     check_policy(policy)
-    factor = _check_factor(factor)
+    if not is_finite_number(factor) or factor <= 0:
+        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
     pair: list[FloatArray] = []
     for player, rows in enumerate(policy.probabilities):
         infosets = policy.tree.infosets[player]
@@ -145,20 +146,6 @@ def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Po
         pair.append(np.where(_tilts(policy.tree, player, actions)[:, None], changed, rows))
     labels = tuple(f"{label} biased to {_ids(actions)}" for label in policy.labels)
     return Policy(policy.tree, (pair[0], pair[1]), labels)
-
-
-def _check_seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed={seed!r}: expected a whole number >= 0")
-    return int(seed)
-
-
-def _check_factor(factor: Any) -> float:
-    number = isinstance(factor, float | int | np.floating | np.integer) and not isinstance(factor, bool)
-    value = float(factor) if number else math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
-    return value
 
 
 def _parse(entries: object) -> list[_Kind]:
@@ -203,21 +190,21 @@ def _number(text: str, rest: str) -> float:
     return value
 
 
-def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], places: int) -> list[int]:
+def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], wanted: int) -> list[int]:
     """How many entries of each kind a player gets: one each in turn, while it has more to give."""
     shares = [0] * len(kinds)
     full = [False] * len(kinds)
-    while sum(shares) < places:
+    while sum(shares) < wanted:
         if all(full):
             raise ValueError(
-                f"size={places + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
+                f"size={wanted + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
                 f"{sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
                 "'best-responses', or lower the size"
             )
-        for place, kind in enumerate(kinds):
-            full[place] = _can_give(tree, player, kind, shares[place] + 1) < shares[place] + 1
-            if not full[place] and sum(shares) < places:
-                shares[place] += 1
+        for number, kind in enumerate(kinds):
+            full[number] = _can_give(tree, player, kind, shares[number] + 1) < shares[number] + 1
+            if not full[number] and sum(shares) < wanted:
+                shares[number] += 1
     return shares
 
 
@@ -265,11 +252,11 @@ def _make(
 
 
 def _biased(blueprint: Policy, player: int, count: int, factor: float) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for ids in _classes(blueprint.tree, player, count):
         rows = biased(blueprint, ids, factor).probabilities[player][:, 0]
-        found.append((f"biased:{factor:g} to {_ids(ids)}", rows))
-    return found
+        entries.append((f"biased:{factor:g} to {_ids(ids)}", rows))
+    return entries
 
 
 def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]]:
@@ -280,7 +267,7 @@ def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]
     groups = [tuple(part.tolist()) for part in np.array_split(np.asarray(ids), max(count, 2))][:count]
     if all(_tilts(tree, player, group).any() for group in groups):
         return groups
-    return [(ids[place],) for place in np.linspace(0, len(ids) - 1, count).round().astype(int)]
+    return [(ids[number],) for number in np.linspace(0, len(ids) - 1, count).round().astype(int)]
 
 
 def _own_ids(tree: HistoryTree, player: int) -> list[int]:
@@ -308,11 +295,11 @@ def _ids(actions: Sequence[int]) -> str:
 
 def _spread(last: int, count: int) -> list[int]:
     """So many different numbers of iterations up to the last one, each as many times the one before."""
-    found: list[int] = []
+    numbers: list[int] = []
     for nth in range(1, count + 1):
-        least = found[-1] + 1 if found else 1
-        found.append(min(max(round(last ** (nth / count)), least), last - (count - nth)))
-    return found
+        least = numbers[-1] + 1 if numbers else 1
+        numbers.append(min(max(round(last ** (nth / count)), least), last - (count - nth)))
+    return numbers
 
 
 def _best_responses(
