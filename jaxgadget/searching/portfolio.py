@@ -105,18 +105,13 @@ def make_portfolio(
             "blueprint.lane(0)"
         )
     size = check_whole_number("size", size, 1)
-    return _fill(blueprint, _parse(entries), size, check_whole_number("seed", seed, 0), progress)
-
-
-def _fill(blueprint: Policy, kinds: Sequence[_Kind], size: int, seed: int, progress: bool | None) -> Policy:
-    """The portfolio of so many entries, the blueprint and some of each kind."""
+    kinds, seed = _parse(entries), check_whole_number("seed", seed, 0)
     shares = [_shares(blueprint.tree, player, kinds, size - 1) for player in (0, 1)]
     made: tuple[list[Entry], list[Entry]] = ([], [])
     for player in (0, 1):
         made[player].append((f"blueprint {blueprint.labels[0]}", blueprint.probabilities[player][:, 0]))
-    for number, kind in enumerate(kinds):
-        counts = (shares[0][number], shares[1][number])
-        new = _make(blueprint, kind, counts, made, seed, progress)
+    for kind, *counts in zip(kinds, *shares, strict=True):
+        new = _make(blueprint, kind, (counts[0], counts[1]), made, seed, progress)
         for player in (0, 1):
             made[player].extend(new[player])
     first, second = (np.stack([rows for _, rows in made[player]], axis=1) for player in (0, 1))
@@ -192,27 +187,26 @@ def _number(text: str, rest: str) -> float:
 
 def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], wanted: int) -> list[int]:
     """How many entries of each kind a player gets: one each in turn, while it has more to give."""
+    most = [_most_entries(tree, player, kind) for kind in kinds]
     shares = [0] * len(kinds)
-    full = [False] * len(kinds)
     while sum(shares) < wanted:
-        if all(full):
+        giving = [number for number in range(len(kinds)) if shares[number] < most[number]]
+        if not giving:
             raise ValueError(
                 f"size={wanted + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
                 f"{sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
                 "'best-responses', or lower the size"
             )
-        for number, kind in enumerate(kinds):
-            full[number] = _can_give(tree, player, kind, shares[number] + 1) < shares[number] + 1
-            if not full[number] and sum(shares) < wanted:
-                shares[number] += 1
+        for number in giving[: wanted - sum(shares)]:
+            shares[number] += 1
     return shares
 
 
-def _can_give(tree: HistoryTree, player: int, kind: _Kind, count: int) -> int:
-    """How many of `count` entries of a kind there are for a player."""
+def _most_entries(tree: HistoryTree, player: int, kind: _Kind) -> float:
+    """How many entries of a kind there are for a player, at most."""
     if kind.name == "biased":
-        return min(count, len(_own_ids(tree, player)))
-    return min(count, int(kind.number)) if kind.name == "checkpoints" else count
+        return len(_own_ids(tree, player))
+    return kind.number if kind.name == "checkpoints" else math.inf
 
 
 def _make(
@@ -224,6 +218,8 @@ def _make(
     progress: bool | None,
 ) -> tuple[list[Entry], list[Entry]]:
     """Both players' entries of a kind, so many each, after those made so far."""
+    if not any(counts):
+        return [], []
     tree = blueprint.tree
     if kind.name == "best-responses":
         return _best_responses(blueprint, counts, made)
@@ -231,22 +227,16 @@ def _make(
         first, second = (_biased(blueprint, player, counts[player], kind.number) for player in (0, 1))
         return first, second
     if kind.name == "draws":
-        policies = [
-            make_blueprints(tree, f"draws:{count}:{kind.number!r}", seed=seed) if count else None
-            for count in counts
-        ]
-    else:
-        # One run for both players; the last lanes of each are its own.
+        policy = make_blueprints(tree, f"draws:{max(counts)}:{kind.number!r}", seed=seed)
+        lanes = [list(range(count)) for count in counts]
+    else:  # checkpoints of one run for both players
         iterations = [_spread(int(kind.number), count) for count in counts]
-        together = sorted({n for numbers in iterations for n in numbers})
-        run = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress) if together else None
-        policies = [
-            Policy.stack([run.lane(together.index(n)) for n in numbers]) if run and numbers else None
-            for numbers in iterations
-        ]
+        together = sorted({*iterations[0], *iterations[1]})
+        policy = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress)
+        lanes = [[together.index(number) for number in numbers] for numbers in iterations]
     first, second = (
-        [] if policy is None else list(zip(policy.labels, policy.probabilities[player].T, strict=True))
-        for player, policy in enumerate(policies)
+        [(policy.labels[lane], policy.probabilities[player][:, lane]) for lane in lanes[player]]
+        for player in (0, 1)
     )
     return first, second
 
