@@ -14,6 +14,7 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray
 from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, check_policy
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.truncated import first_child
 
 
 class Player(Protocol):
@@ -102,7 +103,7 @@ def play_games(
                     weights, count = _ask(tree, players[k], who, histories)
                 chosen = _draw(weights, index, uniform[rows])
                 move[games[rows]] = move[games[rows]] * count[index] + chosen
-        history[pending] = _first_child(tree, history[pending]) + move[pending]
+        history[pending] = first_child(tree, history[pending]) + move[pending]
     return history.reshape(len(seatings), len(matches))
 
 
@@ -148,8 +149,8 @@ def _ask(
 
 def _chance(tree: HistoryTree, histories: IntArray) -> tuple[FloatArray, IntArray]:
     """`[H, A]` weights of chance's outcomes, 0 beyond, and `[H]` how many there are."""
-    first = _first_child(tree, histories)
-    count = _first_child(tree, histories + 1) - first
+    first = first_child(tree, histories)
+    count = first_child(tree, histories + 1) - first
     slot = np.arange(count.max(initial=1))
     child = np.minimum(first[:, None] + slot, tree.num_histories - 1)
     return np.where(slot < count[:, None], tree.chance[child], 0.0), count
@@ -166,8 +167,3 @@ def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
         passed = total[row, middle] <= share
         low, high = np.where(passed, middle + 1, low), np.where(passed, high, middle)
     return low
-
-
-def _first_child(tree: HistoryTree, histories: IntArray) -> IntArray:
-    """`[H]` the first history below each; where there is none, the first below a later one."""
-    return 1 + np.searchsorted(tree.parent[1:], histories.astype(tree.parent.dtype))

@@ -356,7 +356,7 @@ def _expected(
             values = values * np.expand_dims(_probability(tree, player, tables[player], children), axis)
     num_children, num_parents = len(children), end - begin
     total = scipy.sparse.csr_array(
-        (_chance(tree, children), np.arange(num_children), bounds - bounds[0]),
+        (conditional_chance(tree, children), np.arange(num_children), bounds - bounds[0]),
         shape=(num_parents, num_children),
     )
     return (total @ values.reshape(num_children, -1)).reshape(num_parents, *values.shape[1:])
@@ -368,7 +368,7 @@ def _probability(tree: HistoryTree, player: int, table: FloatArray, children: In
     return table[np.where(moved, tree.sequence[player, children] - 1, len(table) - 1)]
 
 
-def _chance(tree: HistoryTree, children: IntArray) -> FloatArray:
+def conditional_chance(tree: HistoryTree, children: IntArray) -> FloatArray:
     """`[c]` how likely chance does what leads to a child, 1 where it does nothing."""
     above = tree.chance[tree.parent[children]]
     conditional = np.divide(tree.chance[children], above, out=np.zeros(len(children)), where=above > 0)
