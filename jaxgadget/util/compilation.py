@@ -11,10 +11,10 @@ import os
 import pathlib
 import tempfile
 from collections.abc import Callable, Generator
+from importlib.metadata import version
 from typing import Any
 
 import jax
-import jaxlib
 import platformdirs
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -24,10 +24,12 @@ from jaxgadget.util.machine import num_mappings
 MIN_COMPILE_SECONDS = 0.1
 """What took less is not kept: it would be read hardly faster than it is compiled."""
 
-QUICK_OPTIONS: dict[str, int | bool] = {"xla_backend_optimization_level": 0}
+_CPU_OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+QUICK_OPTIONS: dict[str, int | bool] = {
+    "xla_backend_optimization_level": 0,
+    **(_CPU_OPTIONS if version("jaxlib").startswith("0.10.") else {}),  # later ones do not know them
+}
 """How XLA compiles what runs once."""
-if jaxlib.__version__.startswith("0.10."):  # later ones do not know them
-    QUICK_OPTIONS |= {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
 
 MOST_MAPPINGS = 20_000
 """Memory mappings up to which programs are kept: each has several, and LLVM crashes when none are left."""
