@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.study import Settings
 from jaxgadget import Policy, cfr_checkpoints, enumerate_game, load, refine
 from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
 
+NAME = "grid"
 GRID = (
     ("leduc_poker", "flop"),
     ("liars_dice(dice_sides=4)", "depth:1"),
@@ -20,6 +22,16 @@ GRID = (
 )
 CHECKPOINTS, DRAWS = 25, 20
 ITERATIONS = 5000
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """The grid; a tiny number of iterations and blueprints in a smoke test."""
+    return time_grid(iterations=3, checkpoints=2, draws=1) if settings.smoke else time_grid()
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of re-solving, player 0, all seven settings; see `time_grid`."""
+    return frame
 
 
 def blueprints(tree: HistoryTree, checkpoints: int, draws: int) -> Policy:
@@ -53,11 +65,11 @@ def time_grid(
         policy = blueprints(tree, checkpoints, draws)
         bound = tree.payoff_range
         began = time.perf_counter()
-        found = refine(
+        refined = refine(
             tree, cut, policy, default_gadgets(), iterations=iterations, value=(-bound, bound), progress=False
         )
         wall = time.perf_counter() - began
-        solves = found.num_subgames * policy.num_lanes * len(found.gadgets)
+        solves = refined.num_subgames * policy.num_lanes * len(refined.gadgets)
         row: dict[str, Any] = {
             "game": game,
             "cut": cut,
@@ -66,9 +78,9 @@ def time_grid(
         }
         row |= {
             "iterations": iterations,
-            **found.seconds,
+            **refined.seconds,
             "wall": wall,
-            "gap_max": float(np.nanmax(found.gap)),
+            "gap_max": float(np.nanmax(refined.gap)),
         }
         rows.append(row)
     return pd.DataFrame(rows)

@@ -9,10 +9,23 @@ import jax
 import pandas as pd
 
 from experiments.performance.grid import GRID, blueprints
+from experiments.study import Settings
 from jaxgadget import Policy, enumerate_game, load, refine
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
+
+NAME = "sharing"
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """Both ways; a tiny number of iterations and blueprints in a smoke test."""
+    return time_sharing(3, 2, 1, 1) if settings.smoke else time_sharing()
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of compiling and running, both ways; see `time_sharing`."""
+    return frame
 
 
 def apart() -> list[list[Gadget]]:
@@ -53,8 +66,8 @@ def time_sharing(
                 if turn == 0:
                     jax.clear_caches()
                 seconds.setdefault(how, []).append(solve(tree, cut, policy, groups, iterations))
-        for how, found in seconds.items():
+        for how, turns in seconds.items():
             row = {"game": game, "cut": cut, "kinds": how, "lanes": 7 * policy.num_lanes}
-            row |= {"iterations": iterations, "compile": found[0]["compile"]}
-            rows.append(row | {"run": min(one["run"] for one in found)})
+            row |= {"iterations": iterations, "compile": turns[0]["compile"]}
+            rows.append(row | {"run": min(turn["run"] for turn in turns)})
     return pd.DataFrame(rows)

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.nested.__main__ import EXPERIMENTS, main
+from experiments.common import GOOFSPIEL, titled
+from experiments.nested.__main__ import STUDY, main
 from experiments.nested.common import BLUEPRINTS, HERE
-from experiments.refinements.common import GOOFSPIEL, titled
+
+EXPERIMENTS = {experiment.NAME: experiment for experiment in STUDY.experiments}
 
 ROWS = {"theorem": 2 * 2, "exploitability": 2 * 2 * 7, "matches": 7 * 6, "network": 2 * 2 * 7}
 ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "effort": 2 * 2 * 7, "large": 42, "paper_sizes": 42}
