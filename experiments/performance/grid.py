@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,13 +21,16 @@ GRID = (
     ("goofspiel(num_cards=5,imp_info=True,points_order=descending)", "depth:1"),
     ("goofspiel(num_cards=5,imp_info=True,points_order=descending)", "depth:2"),
 )
+SMOKE_GRID = (("kuhn_poker", "depth:2"),)
 CHECKPOINTS, DRAWS = 25, 20
 ITERATIONS = 5000
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """The grid; a tiny number of iterations and blueprints in a smoke test."""
-    return time_grid(iterations=3, checkpoints=2, draws=1) if settings.smoke else time_grid()
+    """A row for every game and cut."""
+    if settings.smoke:
+        return time_grid(SMOKE_GRID, iterations=3, checkpoints=2, draws=1)
+    return time_grid()
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
@@ -51,7 +55,10 @@ def blueprints(tree: HistoryTree, checkpoints: int, draws: int) -> Policy:
 
 
 def time_grid(
-    iterations: int = ITERATIONS, checkpoints: int = CHECKPOINTS, draws: int = DRAWS
+    grid: Sequence[tuple[str, str]] = GRID,
+    iterations: int = ITERATIONS,
+    checkpoints: int = CHECKPOINTS,
+    draws: int = DRAWS,
 ) -> pd.DataFrame:
     """A row for every game and cut: the seconds that re-solving took, player 0, all seven settings.
 
@@ -60,7 +67,7 @@ def time_grid(
     """
     rows: list[dict[str, Any]] = []
     trees: dict[str, HistoryTree] = {}
-    for game, cut in GRID:
+    for game, cut in grid:
         tree = trees.setdefault(game, enumerate_game(load(game)))
         policy = blueprints(tree, checkpoints, draws)
         bound = tree.payoff_range

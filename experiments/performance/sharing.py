@@ -1,4 +1,4 @@
-"""Kinds of gadgets apart, each with its own entry, or as lanes of one entry (`jaxgadget.gadgets.joint`)."""
+"""Kinds of gadgets apart, a solve each, or all as lanes of one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import pandas as pd
 
-from experiments.performance.grid import GRID, blueprints
+from experiments.performance.grid import GRID, SMOKE_GRID, blueprints
 from experiments.study import Settings
 from jaxgadget import Policy, enumerate_game, load, refine
 from jaxgadget.gadgets.gadget import Gadget
@@ -19,8 +19,8 @@ NAME = "sharing"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """Both ways; a tiny number of iterations and blueprints in a smoke test."""
-    return time_sharing(3, 2, 1, 1) if settings.smoke else time_sharing()
+    """A row for every game, cut and way."""
+    return time_sharing(SMOKE_GRID, 3, 2, 1, 1) if settings.smoke else time_sharing()
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
@@ -49,7 +49,11 @@ def solve(
 
 
 def time_sharing(
-    iterations: int = 1000, checkpoints: int = 25, draws: int = 20, repeats: int = 3
+    grid: Sequence[tuple[str, str]] = GRID,
+    iterations: int = 1000,
+    checkpoints: int = 25,
+    draws: int = 20,
+    repeats: int = 3,
 ) -> pd.DataFrame:
     """A row for every game, cut and way: the seven settings of Figure 2, player 0.
 
@@ -57,7 +61,7 @@ def time_sharing(
     two ways take turns.
     """
     rows: list[dict[str, Any]] = []
-    for game, cut in GRID:
+    for game, cut in grid:
         tree = enumerate_game(load(game))
         policy, seconds = blueprints(tree, checkpoints, draws), dict[str, list[dict[str, float]]]()
         ways = {"apart": apart(), "shared": [list(default_gadgets())]}

@@ -84,12 +84,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         "liteefg": [machine.runner("liteefg", 5e-3 / count**2 + 1e-3, threads=count) for count in (1, 2)],
     }
     clock = types.SimpleNamespace(perf_counter=lambda: machine.now)
-    monkeypatch.setattr(jaxgadget.bench, "time", clock)
-    monkeypatch.setattr(jaxgadget.bench, "is_installed", lambda engine: True)
+    monkeypatch.setattr(jaxgadget.bench.bench, "time", clock)
+    monkeypatch.setattr(jaxgadget.bench.bench, "is_installed", lambda engine: True)
     monkeypatch.setattr(jaxgadget.peers, "is_installed", lambda engine: True)
-    monkeypatch.setattr(jaxgadget.bench, "build_peer", lambda engine, game, algorithm: peers[engine])
+    monkeypatch.setattr(jaxgadget.bench.bench, "build_peer", lambda engine, game, algorithm: peers[engine])
     monkeypatch.setattr(
-        jaxgadget.bench,
+        jaxgadget.bench.bench,
         "whole_game_runner",
         lambda form, *, lanes, dtype, rule: machine.runner(OURS, 1e-3, lanes=lanes),
     )
@@ -208,7 +208,7 @@ def test_a_named_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_by_default_only_what_is_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jaxgadget.bench, "is_installed", lambda engine: engine == "liteefg")
+    monkeypatch.setattr(jaxgadget.bench.bench, "is_installed", lambda engine: engine == "liteefg")
     found = bench("kuhn_poker", lanes=[1], iterations=1)
     assert [row.engine for row in found.rows] == [OURS, "liteefg"]
     assert found.skipped == ()
@@ -217,7 +217,7 @@ def test_by_default_only_what_is_installed(machine: Machine, monkeypatch: pytest
 def test_by_default_peers_that_lack_the_algorithm_or_the_game_are_left_out(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(jaxgadget.bench, "build_peer", build_peer)
+    monkeypatch.setattr(jaxgadget.bench.bench, "build_peer", build_peer)
     found = bench("kuhn_poker", algorithm="dcfr", lanes=[1], iterations=1)
     assert [(row.engine, row.algorithm) for row in found.rows] == [(OURS, "dcfr")]
     assert [note.partition(":")[0] for note in found.skipped] == [
