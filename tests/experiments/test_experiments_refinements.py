@@ -37,9 +37,9 @@ MAY_BE_EMPTY = {"seed", "alternative", "gifts", "exploitability_bound"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    place = tmp_path_factory.mktemp("refinements")
-    main(["--smoke", "--folder", str(place)])
-    return place
+    written = tmp_path_factory.mktemp("refinements")
+    main(["--smoke", "--folder", str(written)])
+    return written
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
@@ -137,11 +137,11 @@ def test_differences_and_distances_by_hand() -> None:
         for gadget, refined in zip(("unsafe", "resolving", "optimal-continuation"), numbers, strict=True)
     ]
     frame = pd.DataFrame(rows).assign(**keys)
-    found = closing.closed(frame).set_index(["blueprints", "method"])["closed"]
-    assert found["checkpoints", "unsafe"] == pytest.approx(0.5 / 0.9)
-    assert found["checkpoints", "resolving, no prior"] == pytest.approx(0.8 / 0.9)
-    assert found["draws", "unsafe"] == pytest.approx(0.8)
-    assert found["draws", "resolving, no prior"] == pytest.approx(-0.25)
+    shares = closing.closed(frame).set_index(["blueprints", "method"])["closed"]
+    assert shares["checkpoints", "unsafe"] == pytest.approx(0.5 / 0.9)
+    assert shares["checkpoints", "resolving, no prior"] == pytest.approx(0.8 / 0.9)
+    assert shares["draws", "unsafe"] == pytest.approx(0.8)
+    assert shares["draws", "resolving, no prior"] == pytest.approx(-0.25)
     frame.loc[frame["gadget"] == "resolving", "prior"] = "blueprint"
 
     class Kept(Settings):
@@ -174,14 +174,14 @@ def test_claims_by_hand() -> None:
         def data(self, name: str) -> pd.DataFrame:
             return pd.DataFrame(rows)
 
-    found = claims.compute(Kept(folder=HERE, work=HERE)).set_index(["first", "second"])
-    assert len(found) == len(claims.COMPARISONS) and (found["cases"] == 2).all()
-    prior = found.loc["resolving/uniform", "resolving/none"]
+    shares = claims.compute(Kept(folder=HERE, work=HERE)).set_index(["first", "second"])
+    assert len(shares) == len(claims.COMPARISONS) and (shares["cases"] == 2).all()
+    prior = shares.loc["resolving/uniform", "resolving/none"]
     assert (prior["better"], prior["worse"]) == (1, 1) and prior["largest_loss"] == pytest.approx(0.1)
     assert prior["ratio"] == pytest.approx(np.sqrt(0.8 * 1.2))
-    equal = found.loc["max-margin/blueprint", "max-margin/none"]
+    equal = shares.loc["max-margin/blueprint", "max-margin/none"]
     assert (equal["better"], equal["worse"]) == (0, 0) and equal["ratio"] == pytest.approx(1)
-    itself = found.loc["unsafe/none", claims.BLUEPRINT]
+    itself = shares.loc["unsafe/none", claims.BLUEPRINT]
     assert (itself["better"], itself["worse"]) == (1, 1) and itself["largest_loss"] == pytest.approx(8)
 
 
