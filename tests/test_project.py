@@ -40,6 +40,7 @@ LAYERS = {room: level for level, room in enumerate(ROOMS)}
 GAMES_MAY_IMPORT = sys.stdlib_module_names | {"_typeshed", "numpy"}  # _typeshed: only type checkers have it
 IMPORTS_JAX = {"jax", "jaxlib", "chex", "flax", "optax", "orbax"}
 ONLY_INSIDE_FUNCTIONS = {"pyspiel", "open_spiel", "LiteEFG", "highspy"}
+NEVER_IMPORTED = {"experiments", "tests"}
 
 
 def project_files(pattern: str = "*") -> list[pathlib.Path]:
@@ -103,6 +104,8 @@ def import_violations(module: str, source: str) -> list[str]:
                 target = target if target in LAYERS else "__init__"
                 if target != own and LAYERS[target] >= LAYERS[own]:
                     found.append(where + f"`{own}` stands below `{target}`, which it must not know of")
+            elif top in NEVER_IMPORTED:
+                found.append(where + "the package does not know of what stands beside it")
             elif top in ONLY_INSIDE_FUNCTIONS:
                 if id(node) not in deferred:
                     found.append(where + "optional or slow to load, so only inside the function that uses it")
@@ -135,6 +138,7 @@ def test_imports_point_one_way():
         ("tree.history", "from jaxgadget import solving", "`tree` stands below `solving`"),
         ("tree.history", "from jaxgadget import Policy", "`tree` stands below `__init__`"),
         ("policy.floors", "from .. import refining", "`policy` stands below `refining`"),
+        ("report.tables", "def f():\n    from experiments.common import titled", "what stands beside it"),
         ("helpers", "import numpy", "give `helpers` a place in ROOMS"),
     ],
 )
