@@ -46,7 +46,7 @@ class Leaves:
         infoset -2 - j in the player's treeplex.
       num_choices: K, strategies that each player chooses from.
       leaf: `[C]` which leaf; one that lies in several subgames is there for each of them.
-      sequence: for both players `[C, K]` the sequence of each choice, `[C, 1]` the last one if K is 0.
+      sequence: for both players `[C, K]` the sequence of each choice.
     """
 
     histories: IntArray
@@ -82,7 +82,7 @@ class Forest:
     padded: bool
 
     def __repr__(self) -> str:
-        where = self.cut if self.cover.roots is self.cut.roots else self.cover
+        where = self.cut if self.cover.is_cut else self.cover
         count, leaves = f"{len(self.roots[0])} + {len(self.roots[1])} root infostates", len(self.leaves)
         end = f", {leaves} leaves with {self.leaves.num_choices} choices" if leaves else ""
         return f"<Forest below {where!r}: {count}{end}>"
@@ -272,7 +272,7 @@ def _check_recall(where: Cut, frontier: Frontier, player: int) -> None:
 def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
     frontier = layout.frontier
     if frontier is None:
-        none, nothing = np.zeros(0, np.int64), np.zeros((0, max(num_choices, 1)), np.int64)
+        none, nothing = np.zeros(0, np.int64), np.zeros((0, num_choices), np.int64)
         return Leaves(
             histories=none,
             states=(none, none),
@@ -281,17 +281,16 @@ def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
             sequence=(nothing, nothing),
         )
     tree, histories = layout.cover.tree, frontier.cut.roots
-    leaf, pair = layout.pairs_above(histories)
-    sequences: list[IntArray] = []
-    for player in (0, 1):
-        if num_choices > 0:
+    which, pair = layout.pairs_above(histories)
+    leaf = np.arange(len(histories))[which]
+    sequences = [np.zeros((len(leaf), 0), np.int64)] * 2
+    if num_choices > 0:
+        for player in (0, 1):
             before = tree.infosets[player].num_sequences + frontier.number[player][leaf] * num_choices
-            source = before[:, None] + np.arange(num_choices)
-        else:
-            source = tree.sequence[player, histories[leaf]].astype(np.int64)[:, None]
-        root = np.repeat(layout.number[player][pair], source.shape[1])
-        found = form.below_roots(player, layout.roots[player].copy(), root, source.ravel())
-        sequences.append(found.reshape(source.shape))
+            choice = before[:, None] + np.arange(num_choices)
+            root = np.repeat(layout.number[player][pair], num_choices)
+            sequence = form.below_roots(player, layout.roots[player].copy(), root, choice.ravel())
+            sequences[player] = sequence.reshape(choice.shape)
     return Leaves(
         histories=histories,
         states=(frontier.roots[0].infostate, frontier.roots[1].infostate),
