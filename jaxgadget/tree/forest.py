@@ -244,9 +244,18 @@ def build_forest(
 
 
 def _find_frontier(cover: Cover, limit: IntArray | Cut | None, num_choices: int) -> Frontier | None:
+    """Where a forest ends before its games do; None if it goes on to the end."""
+    if num_choices != int(num_choices) or num_choices < 0:
+        raise ValueError(f"num_choices={num_choices!r}: expected a whole number >= 0, K strategies")
     if limit is None or (not isinstance(limit, Cut) and len(limit) == 0):
         return None
     end = limit if isinstance(limit, Cut) else cut_at(cover.tree, "limit", limit, inside=cover.cut)
+    outside = end.roots[cover.cut.root[end.roots] < 0]
+    if len(outside):
+        raise ValueError(
+            f"limit: leaf history {cover.tree.moves(int(outside[0]))} lies above or beside the cut "
+            f"{cover.cut.name!r} of {cover.tree.game.name}; expected leaves at or below its roots"
+        )
     (first, row), (second, column) = (find_roots(cover_of(end), player) for player in (0, 1))
     frontier = Frontier(cut=end, roots=(first, second), number=(row, column), num_choices=num_choices)
     for player in (0, 1):
@@ -280,21 +289,27 @@ def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
             leaf=none,
             sequence=(nothing, nothing),
         )
-    tree, histories = layout.cover.tree, frontier.cut.roots
-    which, pair = layout.pairs_above(histories)
-    leaf = np.arange(len(histories))[which]
-    sequences = [np.zeros((len(leaf), 0), np.int64)] * 2
-    if num_choices > 0:
-        for player in (0, 1):
-            before = tree.infosets[player].num_sequences + frontier.number[player][leaf] * num_choices
-            choice = before[:, None] + np.arange(num_choices)
-            root = np.repeat(layout.number[player][pair], num_choices)
-            sequence = form.below_roots(player, layout.roots[player].copy(), root, choice.ravel())
-            sequences[player] = sequence.reshape(choice.shape)
+    which, pair = layout.pairs_above(frontier.cut.roots)
+    leaf = np.arange(len(frontier.cut.roots))[which]
+    first, second = (_choices(layout, frontier, form, player, leaf, pair) for player in (0, 1))
     return Leaves(
-        histories=histories,
+        histories=frontier.cut.roots,
         states=(frontier.roots[0].infostate, frontier.roots[1].infostate),
         num_choices=num_choices,
         leaf=leaf,
-        sequence=(sequences[0], sequences[1]),
+        sequence=(first, second),
     )
+
+
+def _choices(
+    layout: Layout, frontier: Frontier, form: Treeplexes, player: int, leaf: IntArray, pair: IntArray
+) -> IntArray:
+    """`[C, K]` the sequence of each of a player's choices at leaves below pairs of the cover."""
+    count = frontier.num_choices
+    if count == 0:
+        return np.zeros((len(leaf), 0), np.int64)
+    first = layout.cover.tree.infosets[player].num_sequences + frontier.number[player][leaf] * count
+    choice = first[:, None] + np.arange(count)
+    root = np.repeat(layout.number[player][pair], count)
+    sequence = form.below_roots(player, layout.roots[player].copy(), root, choice.ravel())
+    return sequence.reshape(choice.shape)

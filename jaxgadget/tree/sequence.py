@@ -282,10 +282,8 @@ class Treeplexes:
 
     def from_tree(self, player: int) -> IntArray:
         """`[tree's sequences]` the treeplex's sequence of each action of the tree, -1 where it has none."""
-        found = np.full(self.tree.infosets[player].num_sequences, -1, np.int64)
-        sequence = self.action_sequences(player)
-        found[sequence[sequence >= 0]] = self.treeplex[player].num_roots + np.nonzero(sequence >= 0)[0]
-        return found
+        sequence = np.arange(self.tree.infosets[player].num_sequences)
+        return self.below_roots(player, np.zeros(1, np.int64), np.full(len(sequence), -1), sequence)
 
     def below_roots(self, player: int, copy: IntArray, root: IntArray, sequence: IntArray) -> IntArray:
         """The treeplex's sequences below some roots, elementwise; the root itself where it has none.
@@ -299,17 +297,17 @@ class Treeplexes:
         treeplex, source = self.treeplex[player], self.action_sequences(player)
         actions = np.nonzero(source >= 0)[0]
         source = source[actions]
-        count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # of each sequence's copies
+        count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # of copies
         first = np.cumsum(count) - count
-        by_copy = np.empty(len(source), np.int64)
-        if copy.any():
-            above = treeplex.root_of()[treeplex.num_roots + actions]
-            by_copy[first[source] + copy[above]] = treeplex.num_roots + actions
-            row = np.where(count > 0, first, -1)[sequence]
-            return np.where(row >= 0, np.append(by_copy, 0)[row + copy[root]], root)
-        by_copy[first[source]] = treeplex.num_roots + actions
-        found = np.where(count > 0, np.append(by_copy, 0)[first], -1)[sequence]
-        return np.where(found >= 0, found, root)
+        by_copy = np.zeros(len(source) + 1, np.int64)  # the last one of none
+        if not copy.any():  # as in a cut: `root` need not be looked at
+            by_copy[first[source]] = treeplex.num_roots + actions
+            below = np.where(count > 0, by_copy[first], -1)[sequence]
+            return np.where(below >= 0, below, root)
+        above = treeplex.root_of()[treeplex.num_roots + actions]
+        by_copy[first[source] + copy[above]] = treeplex.num_roots + actions
+        row = np.where(count > 0, first, -1)[sequence]
+        return np.where(row >= 0, by_copy[row + copy[root]], root)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -361,12 +361,37 @@ def test_subgames_that_overlap_make_no_policy() -> None:
 )
 def test_covers_that_are_none(roots: Any, subgame: Any, solved: Any, message: str) -> None:
     where = cut(game("pennies 4"), "depth:0")
-    masks = None if solved is None else tuple(np.array(mask, bool) for mask in solved)
+    masks: Any = None if solved is None else tuple(np.array(mask, bool) for mask in solved)
     with pytest.raises(ValueError, match=message):
-        build_cover(where, np.array(roots, int), np.array(subgame, int), masks)  # pyright: ignore
+        build_cover(where, np.array(roots, int), np.array(subgame, int), masks)
 
 
 def test_a_cover_of_another_tree_is_refused() -> None:
     cover = cover_by(cut(game("pennies 4"), "depth:0"), 1)
     with pytest.raises(ValueError, match=r"cover: this cover was made for another tree"):
         build_forest(pennies(4), cover)
+
+
+@pytest.mark.parametrize(
+    ("limit", "num_choices", "message"),
+    [
+        ([0], 2, r"limit: leaf history \(\) lies above or beside the cut 'depth:1' of kuhn_poker"),
+        ([], -1, r"num_choices=-1: expected a whole number >= 0"),
+        ([], 1.5, r"num_choices=1\.5: expected a whole number >= 0"),
+    ],
+)
+def test_limits_that_are_none(limit: Any, num_choices: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_forest(game("kuhn_poker"), "depth:1", limit=np.array(limit, int), num_choices=num_choices)
+
+
+def test_values_replace_those_that_were_there() -> None:
+    tree = game("kuhn_poker")
+    where = cut(tree, "depth:0")
+    bare = build_forest(tree, where, limit=limit_by_depth(tree, where, 1), num_choices=2)
+    values = np.random.default_rng(0).normal(size=(2, len(bare.leaves), 2, 2))
+    again = bare.with_values(values[0]).with_values(values[1])
+    assert digest(again.form.payoff) == digest(bare.with_values(values[1]).form.payoff)
+    assert digest(again.form.payoff) != digest(bare.with_values(values[0]).form.payoff)
+    with pytest.raises(ValueError, match=r"leaf values of shape \(1,\): expected \(12, 2, 2\)"):
+        bare.with_values(np.zeros(1))
