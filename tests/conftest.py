@@ -60,6 +60,7 @@ UNOPTIMISED = {
     "test_network",
     "test_papers",
     "test_portfolio",
+    "test_problem",
     "test_program",
     "test_ranged",
     "test_readme",

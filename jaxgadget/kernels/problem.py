@@ -67,8 +67,8 @@ class Terms:
     Attributes:
       scale: `[R, lanes]` a root's reach is this × the reach of the entry sequence it hangs from.
       constant: `[E, lanes]` what each sequence of the entry earns by itself, in the player's utility.
-      body_constant: `[S, lanes]` what each sequence of the body earns by itself, times its reach as the
-        payoff sees it; by default nothing.
+      body_constant: `[S, lanes]` the same of the body, where a plan counts as the payoff sees it: with the
+        scale of the root above it. None if nothing is earned so. The other player loses both.
       entry: bounds on the entry's strategy.
       body: bounds on the body's strategy.
     """
@@ -240,7 +240,8 @@ def with_regret_tolerance(problem: Problem) -> Problem:
     for player in (0, 1):
         side, terms = problem.sides[player], problem.terms[player]
         most, _ = absolute.gradient(player, (first, second), None)
-        free = dataclasses.replace(terms, constant=jnp.abs(terms.constant), entry=Bounds(), body=Bounds())
+        constant = None if terms.body_constant is None else jnp.abs(terms.body_constant)
+        free = Terms(scale=terms.scale, constant=jnp.abs(terms.constant), body_constant=constant)
         largest = best_values_up(side, free, most).infosets
         tolerance.append(Parts(multiple * largest.entry, multiple * largest.body))
     return dataclasses.replace(problem, regret_tolerance=(tolerance[0], tolerance[1]))
@@ -293,6 +294,18 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     return jax.lax.optimization_barrier(plan.body * scale)
 
 
+def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
+    """`[num_subgames, lanes]` what a player earns by its constants, and the other loses."""
+    earned = jax.ops.segment_sum(
+        terms.constant * plan.entry, side.subgame_of, num_segments=side.entry.num_roots
+    )
+    if terms.body_constant is None:
+        return earned
+    subgame = take_rows(take_rows(side.subgame_of, side.link), side.root_of)
+    below = terms.body_constant * payoff_reach(side, terms, plan)
+    return earned + jax.ops.segment_sum(below, subgame, num_segments=side.entry.num_roots)
+
+
 class Values(NamedTuple):
     """What everything of one player is worth, in its own utility."""
 
@@ -310,7 +323,7 @@ def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) ->
     Args:
       side: the player's structure.
       terms: the player's numbers.
-      gradient: `[S, lanes]` what each sequence of the body earns.
+      gradient: `[S, lanes]` what each sequence of the body earns by the payoff.
       strategy: whose values.
     """
     return _values_up(side, terms, gradient, (_expectation(strategy.entry), _expectation(strategy.body)))
@@ -330,7 +343,8 @@ def _expectation(strategy: jax.Array) -> Reduce:
 
 def _values_up(side: Side, terms: Terms, gradient: jax.Array, reduce: tuple[Reduce, Reduce]) -> Values:
     """Bottom-up through the body, then through the entry, each with its own `Reduce`: (entry, body)."""
-    actions, infosets, roots = sweep_up(side.body, gradient, reduce[1])
+    earned = gradient if terms.body_constant is None else gradient + terms.body_constant
+    actions, infosets, roots = sweep_up(side.body, earned, reduce[1])
     top = terms.constant + side.linked(terms.scale * roots)
     entry_actions, entry_infosets, subgames = sweep_up(side.entry, top, reduce[0])
     return Values(Parts(entry_actions, actions), Parts(entry_infosets, infosets), roots, subgames)

@@ -7,7 +7,15 @@ from typing import Any
 
 import jax
 
-from jaxgadget.kernels.problem import Parts, Problem, best_values_up, follow, payoff_reach, values_up
+from jaxgadget.kernels.problem import (
+    Parts,
+    Problem,
+    best_values_up,
+    earned_alone,
+    follow,
+    payoff_reach,
+    values_up,
+)
 
 
 @jax.tree_util.register_dataclass
@@ -41,20 +49,13 @@ def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any 
         gradient, _ = problem.payoff.gradient(player, reach, payoff_state)
         best = best_values_up(side, terms, gradient)
         below.append(best.roots)
-        own.append(best.subgames - _constants(problem, other, plan[other]))
+        own.append(best.subgames - earned_alone(problem.sides[other], problem.terms[other], plan[other]))
     gradient, _ = problem.payoff.gradient(0, reach, payoff_state)
     played = values_up(problem.sides[0], problem.terms[0], gradient, strategy[0])
-    value = played.subgames - _constants(problem, 1, plan[1])
+    value = played.subgames - earned_alone(problem.sides[1], problem.terms[1], plan[1])
     return Evaluation(
         guaranteed=(-own[1], -own[0]), below=(below[1], below[0]), value=value, gap=own[0] + own[1]
     )
-
-
-def _constants(problem: Problem, player: int, plan: Parts) -> jax.Array:
-    """`[num_subgames, lanes]` what a player earns by its entry's constants: the other's loss."""
-    side = problem.sides[player]
-    earned = problem.terms[player].constant * plan.entry
-    return jax.ops.segment_sum(earned, side.subgame_of, num_segments=side.entry.num_roots)
 
 
 def payoff_reaches(problem: Problem, plan: tuple[Parts, Parts]) -> tuple[jax.Array, jax.Array]:
