@@ -6,16 +6,29 @@ import dataclasses
 import functools
 from collections.abc import Callable
 
+import jax
 import numpy as np
 import pytest
-from scipy.sparse import csc_array
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.sparse import csc_array, csr_array
 
 from jaxgadget.games import examples
-from jaxgadget.solving import highs, program
-from jaxgadget.solving.chain import behaviour, join
+from jaxgadget.kernels.payoff import Payoff, build_payoff, terminal_payoff
+from jaxgadget.kernels.problem import (
+    Problem,
+    Terms,
+    build_side,
+    evaluation_game,
+    fixed_entry,
+    no_regret_tolerance,
+)
+from jaxgadget.kernels.regret import Bounds
+from jaxgadget.solving import highs, lp
+from jaxgadget.solving.drive import precision
 from jaxgadget.solving.highs import Model
-from jaxgadget.solving.matrices import build
-from jaxgadget.solving.program import Decisions, Optimum, Program, ProgramError, refined, solve_program
+from jaxgadget.solving.lp import Goal, Optimum, ProgramError
+from jaxgadget.solving.program import build_program
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.sequence import (
@@ -26,7 +39,10 @@ from jaxgadget.tree.sequence import (
     rounded_size,
     sequence_form,
 )
-from tests.reference import cuts, efg, gadgets, lp
+from tests.kernels.test_problem import frozen_rows, gadget_game, with_terms
+from tests.kernels.test_problem import game as random_game
+from tests.reference import cuts, efg, gadgets
+from tests.reference import lp as reference
 from tests.reference.efg import Array, Label
 from tests.reference.random_games import SHAPES, random_subgames, random_tree
 
@@ -48,9 +64,63 @@ def entry_treeplex(num_games: int, game: Array, num_actions: Array, padded: bool
     )
 
 
-def nothing_above(num_games: int) -> Treeplex:
-    empty = np.zeros(0, np.int64)
-    return entry_treeplex(num_games, empty, empty, padded=False)[0]
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Player:
+    """One player's decisions and numbers, one lane; what is missing binds nothing."""
+
+    body: Treeplex
+    entry: Treeplex = dataclasses.field(default_factory=lambda: fixed_entry(1))
+    link: Array
+    scale: Array
+    constant: Array
+    entry_legal: Array | None = None
+    entry_floor: Array | None = None
+    body_floor: Array | None = None
+
+    def terms(self) -> Terms:
+        def lane(values: Array | None):
+            return None if values is None else np.asarray(values)[:, None]
+
+        return Terms(
+            scale=lane(self.scale),
+            constant=lane(self.constant),
+            entry=Bounds(legal=lane(self.entry_legal), floor=lane(self.entry_floor)),
+            body=Bounds(floor=lane(self.body_floor)),
+        )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Asked:
+    """A problem of one lane, before it is on the device, and whose guarantee is looked for."""
+
+    name: str
+    maximiser: int
+    players: tuple[Player, Player]
+    payoff: Entries
+
+    def problem(self) -> Problem:
+        with precision(np.float64):
+            first, second = (
+                build_side(player.body, player.entry, player.link, np.float64) for player in self.players
+            )
+            return Problem(
+                order=(1 - self.maximiser, self.maximiser),
+                sides=(first, second),
+                terms=(self.players[0].terms(), self.players[1].terms()),
+                payoff=build_payoff(self.payoff, np.float64),
+                regret_tolerance=no_regret_tolerance((first, second), 1, np.float64),
+            )
+
+
+def solve_program(asked: Asked, *, goal: Goal | None = None, **options) -> Optimum:
+    goal = goal or Goal(maximiser=asked.maximiser)
+    return lp.solve_program(asked.problem(), 0, goal, name=asked.name, **options)
+
+
+def refined(asked_for: Callable[[float], Asked], **options) -> Optimum:
+    asked = asked_for(0.0)
+    goal = Goal(maximiser=asked.maximiser)
+    return lp.refined(lambda epsilon: asked_for(epsilon).problem(), 0, goal, name=asked.name, **options)
 
 
 def rows_of(form: SequenceForm, player: int, values: Array) -> dict[Label, Array]:
@@ -72,8 +142,7 @@ def profile(form: SequenceForm, found: Optimum) -> dict[Label, Array]:
 def whole(tree: HistoryTree, maximiser: int, floors: tuple[Array | None, Array | None] = (None, None)):
     form = sequence_form(tree)
     pair = [
-        Decisions(
-            entry=nothing_above(1),
+        Player(
             body=form.treeplex[p],
             link=np.zeros(1, np.int64),
             scale=np.ones(1),
@@ -82,7 +151,7 @@ def whole(tree: HistoryTree, maximiser: int, floors: tuple[Array | None, Array |
         )
         for p in (0, 1)
     ]
-    return Program(name=tree.game.name, maximiser=maximiser, players=(pair[0], pair[1]), payoff=form.payoff)
+    return Asked(name=tree.game.name, maximiser=maximiser, players=(pair[0], pair[1]), payoff=form.payoff)
 
 
 def random_floors(tree: HistoryTree, seed: int) -> tuple[tuple[Array, Array], dict[Label, Array]]:
@@ -109,7 +178,7 @@ def test_whole_games_are_those_of_explicit_trees(shape, player, floored):
         tree, game = random_tree(shape, seed)
         arrays, labels = random_floors(tree, seed) if floored else ((None, None), {})
         found = solve_program(whole(tree, player, arrays))
-        value = lp.solve(game.root, player, labels).value
+        value = reference.solve(game.root, player, labels).value
         assert found.value == pytest.approx([value], abs=CLOSE)
         assert found.gap == pytest.approx([0], abs=CLOSE)
         rows = profile(sequence_form(tree), found)
@@ -129,9 +198,9 @@ def test_strategies_are_mutual_counterfactual_best_responses(player):
         tree, game = random_tree(shape, 4)
         form, asked = sequence_form(tree), whole(tree, player)
         rows = profile(form, solve_program(asked))
-        raw = highs.run(build(asked).part(0), "raw")
-        plan = raw.x[build(asked).numbering.plan]
-        uncompleted, reached = behaviour(join(asked.players[player]), plan)
+        program = build_program(asked.problem(), 0, Goal(maximiser=player), "raw")
+        plan = program.plans({0: highs.run(program.part(0), "raw")}).maximiser
+        uncompleted, reached = program.games.maximiser.behaviour(plan, program.stakes[0])
         before = {**rows, **rows_of(form, player, uncompleted)}
         assert not reached.all()
         for p in (0, 1):
@@ -154,17 +223,17 @@ def test_where_nobody_gets_the_fallback_plays():
         shape=form.payoff.shape,
     )
     asked = dataclasses.replace(whole(tree, 0), payoff=payoff)
-    for given, last in ((None, [0.5, 0.5]), (np.array([0.5, 0.5, 0.3, 0.7]), [0.3, 0.7])):
-        found = solve_program(asked, fallback=(None, given))
+    for rows, last in ((None, [0.5, 0.5]), (np.array([0.5, 0.5, 0.3, 0.7]), [0.3, 0.7])):
+        found = solve_program(asked, fallback=(None, rows))
         assert found.value == pytest.approx([-9])
         np.testing.assert_array_equal(found.strategy[0].body, [1, 0])
         np.testing.assert_array_equal(found.strategy[1].body, [1, 0, *last])
     asked = whole(tree, 0, (None, np.array([0, 0, 0.4, 0.0])))
-    floored = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, given))
+    floored = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, rows))
     np.testing.assert_allclose(floored.strategy[1].body, [1, 0, 0.4 + 0.6 * 0.3, 0.6 * 0.7])
     # Against a player 0 who gets there, what is best is played, not the fallback.
     payoff = dataclasses.replace(payoff, value=np.array([-9.0, 20.0, -8.0, 10.0, 11.0]))
-    found = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, given))
+    found = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, rows))
     np.testing.assert_allclose(found.strategy[1].body, [1, 0, 1, 0])
 
 
@@ -177,7 +246,7 @@ class Setting:
 
     form: SequenceForm
     explicit: list[gadgets.Subgame]
-    program_of: Callable[[float], Program]
+    program_of: Callable[[float], Asked]
 
 
 @functools.cache
@@ -203,7 +272,7 @@ def gadget(
 
     def side(entry, player, roots, link, scale, constant, **bounds):
         missing = form.treeplex[player].num_roots - len(roots)
-        return Decisions(
+        return Player(
             entry=entry,
             body=form.treeplex[player],
             link=np.pad(link, (0, missing), constant_values=-1),
@@ -213,9 +282,9 @@ def gadget(
         )
 
     own = [reach[key] for key in zip(mine.subgame.tolist(), mine.infostate.tolist(), strict=True)]
-    fixed = side(nothing_above(games), resolver, mine, mine.subgame, np.array(own), np.zeros(games))
+    fixed = side(fixed_entry(games), resolver, mine, mine.subgame, np.array(own), np.zeros(games))
 
-    def program_of(epsilon: float) -> Program:
+    def program_of(epsilon: float) -> Asked:
         if kind == "resolving":
             entry, position = entry_treeplex(games, theirs.subgame, np.full(len(states), 2), padded)
             link = entry.first_sequence[position]
@@ -244,7 +313,7 @@ def gadget(
         bounds = {"entry_legal": legal, "entry_floor": None if prior == "none" else floor[games:]}
         opponent = side(entry, 1 - resolver, theirs, link, scale, constant, **bounds)
         pair = (fixed, opponent) if resolver == 0 else (opponent, fixed)
-        return Program(name=f"{kind} gadget", maximiser=resolver, players=pair, payoff=form.payoff)
+        return Asked(name=f"{kind} gadget", maximiser=resolver, players=pair, payoff=form.payoff)
 
     return Setting(form, explicit, program_of)
 
@@ -263,7 +332,7 @@ def test_gadgets_are_those_of_explicit_trees(shape, player, kind):
             rows = profile(setting.form, found)
             for g, subgame in enumerate(explicit):
                 twin = gadgets.build(kind, subgame, prior, epsilon)
-                expected = lp.solve(twin.root, player, twin.floors).value
+                expected = reference.solve(twin.root, player, twin.floors).value
                 assert found.value[g] == pytest.approx(expected, abs=CLOSE)
                 kept = gadgets.objective(kind, subgame, rows, prior, epsilon)
                 assert kept == pytest.approx(expected, abs=CLOSE)
@@ -284,7 +353,7 @@ def test_refined_programs_keep_the_optimum(player, kind):
                 continue
             assert 0 < found.epsilon[g] <= 1e-3
             perturbed = gadgets.build(kind, subgame, "uniform", found.epsilon[g])
-            best = lp.solve(perturbed.root, player, perturbed.floors).value
+            best = reference.solve(perturbed.root, player, perturbed.floors).value
             kept = gadgets.objective(kind, subgame, rows, "uniform", found.epsilon[g])
             assert kept == pytest.approx(best, abs=1e-9)
         assert np.isnan(found.epsilon[len(explicit) :]).all()
@@ -326,7 +395,7 @@ def test_epsilon_shrinks_until_it_changes_nothing():
     """From an equilibrium nothing may be lost on tails; with large trembles towards heads it pays to."""
     setting = pennies_gadget("resolving", "uniform", [0.0, 0.5, 0.5])
 
-    def program_of(epsilon: float) -> Program:
+    def program_of(epsilon: float) -> Asked:
         asked = setting.program_of(epsilon)
         opponent = dataclasses.replace(asked.players[1], entry_floor=epsilon * np.array([0.9, 0.1, 0.1, 0.9]))
         return dataclasses.replace(asked, players=(asked.players[0], opponent))
@@ -354,24 +423,142 @@ def test_what_only_mistakes_reach_is_answered():
         infoset=np.arange(2),
     )
     entry, _ = entry_treeplex(1, np.zeros(1, np.int64), np.array([2]), padded=False)
-    player = Decisions(
-        entry=nothing_above(1), body=body, link=np.zeros(1, np.int64), scale=np.ones(1), constant=np.zeros(1)
+    player = Player(
+        entry=fixed_entry(1), body=body, link=np.zeros(1, np.int64), scale=np.ones(1), constant=np.zeros(1)
     )
     opponent = dataclasses.replace(
-        player, entry=entry, body=nothing_above(1), link=np.array([1]), constant=np.array([0, 0, 5.0])
+        player, entry=entry, body=fixed_entry(1), link=np.array([1]), constant=np.array([0, 0, 5.0])
     )
     payoff = Entries(
         row=np.array([1, 3, 4]), column=np.zeros(3, np.int64), value=np.array([1, -1, 0.5]), shape=(5, 1)
     )
 
-    def program_of(epsilon: float) -> Program:
+    def program_of(epsilon: float) -> Asked:
         floored = dataclasses.replace(opponent, entry_floor=epsilon * np.array([0.5, 0.5]))
-        return Program(name="late", maximiser=0, players=(player, floored), payoff=payoff)
+        return Asked(name="late", maximiser=0, players=(player, floored), payoff=payoff)
 
     found = refined(program_of)
     np.testing.assert_array_equal(found.strategy[0].body, [1, 0, 0, 1])
     np.testing.assert_array_equal(found.strategy[1].entry, [0, 1])
     assert found.value == pytest.approx([-5])
+
+
+# What sequences of the body earn by themselves
+
+
+def earned_against(form: SequenceForm, player: int, plan: Array) -> Array:
+    """`[S, lanes]` what a player's sequences earn against a plan of the other."""
+    entries = form.payoff
+    payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
+    return payoff @ plan if player == 0 else -(payoff.T @ plan)
+
+
+@given(
+    shape=st.sampled_from(["betting", "bids"]),
+    seed=st.integers(0, 5),
+    resolver=st.integers(0, 1),
+    chooses=st.booleans(),
+    draw=st.integers(0, 2**32 - 1),
+)
+def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
+    shape: str, seed: int, resolver: int, chooses: bool, draw: int
+) -> None:
+    """Floors that sum to 1 below some roots, or what the opponent earns against them as its constant."""
+    rng = np.random.default_rng(draw)
+    forest = build_forest(random_game(shape, seed), SHAPES[shape].cut, padded=False)
+    treeplex, opponent = forest.form.treeplex[resolver], 1 - resolver
+    frozen = rng.random(treeplex.num_roots) < 0.5
+    strategy, plan = frozen_rows(treeplex, frozen, rng)
+    with precision(np.float64):
+        problem = gadget_game(forest, resolver, rng, chooses=chooses)
+        by_floors = with_terms(problem, resolver, body=Bounds(floor=strategy))
+        scale = np.asarray(problem.terms[resolver].scale)
+        constant = earned_against(forest.form, opponent, plan * scale[treeplex.root_of()])
+        by_constants = with_terms(problem, resolver, scale=scale * ~frozen[:, None])
+        by_constants = with_terms(by_constants, opponent, body_constant=constant)
+    for lane in range(problem.num_lanes):
+        for maximiser in (0, 1):  # the constant is the maximiser's or the opponent's
+            floors, constants = (
+                lp.solve_program(asked, lane, Goal(maximiser=maximiser), name="frozen")
+                for asked in (by_floors, by_constants)
+            )
+            np.testing.assert_allclose(constants.value, floors.value, rtol=0, atol=1e-9)
+            assert (constants.gap < 1e-9).all()
+
+
+def following(node: efg.Node, player: int, rows: dict[Label, Array]) -> efg.Node:
+    """The game in which a player's moves are chance's, with a strategy's probabilities."""
+    if isinstance(node, efg.Terminal):
+        return node
+    assert not isinstance(node, efg.Past)
+    children = tuple(following(child, player, rows) for child in node.children)
+    if isinstance(node, efg.Decision) and node.player == player:
+        return efg.Chance(tuple(rows[node.infoset].tolist()), children)
+    return dataclasses.replace(node, children=children)
+
+
+@players
+@shapes
+def test_an_opponent_who_follows_a_model_with_some_probability(shape, player):
+    """As a constant and as a bonus, against the explicit tree where chance says who plays."""
+    tree, game = random_tree(shape, 5)
+    form, other, rng = sequence_form(tree), 1 - player, np.random.default_rng(5)
+    treeplex, rows = form.treeplex[other], {}
+    plan = np.ones(treeplex.num_sequences)
+    for infoset in range(treeplex.num_infosets):
+        actions, label = treeplex.rows(infoset), (other, int(treeplex.infoset[infoset]))
+        rows[label] = rng.dirichlet(np.ones(len(actions)))
+        plan[actions + 1] = plan[treeplex.parent[infoset]] * rows[label]
+    asked, earned = whole(tree, player).problem(), earned_against(form, player, plan[:, None])
+    for p in (0.0, 0.3, 0.9, 1.0):
+        either = efg.Chance((p, 1 - p), (following(game.root, other, rows), game.root))
+        value = reference.solve(either, player).value
+        problem = with_terms(asked, player, body_constant=p * earned)
+        problem = with_terms(problem, other, scale=np.full((1, 1), 1 - p))
+        constant = lp.solve_program(problem, 0, Goal(maximiser=player), name="constant")
+        assert constant.value == pytest.approx([value], abs=CLOSE)
+        goal = Goal(maximiser=player, guarantee_weight=1 - p, bonus=p * earned[:, 0])
+        bonus = lp.solve_program(asked, 0, goal, name="bonus")
+        reach = plan_of(form, player, bonus.strategy[player].body)
+        assert (1 - p) * bonus.value[0] + p * earned[:, 0] @ reach == pytest.approx(value, abs=CLOSE)
+        own = lp.guaranteed_value(asked, 0, player, constant.strategy[player])
+        reach = plan_of(form, player, constant.strategy[player].body)
+        assert (1 - p) * own[0] + p * earned[:, 0] @ reach == pytest.approx(value, abs=CLOSE)
+
+
+def plan_of(form: SequenceForm, player: int, rows: Array) -> Array:
+    treeplex = form.treeplex[player]
+    plan = np.ones(treeplex.num_sequences)
+    for infoset in range(treeplex.num_infosets):
+        actions = treeplex.rows(infoset)
+        plan[actions + 1] = plan[treeplex.parent[infoset]] * rows[actions]
+    return plan
+
+
+def test_every_lane_has_its_own_numbers():
+    """Payoffs, scales and constants of two lanes, each as in a problem of its own."""
+    explicit = random_subgames("betting", 7, 0, 0.2)
+    asked = gadget(forest_of("betting", 7), explicit, "resolving", "uniform").program_of(0.1)
+    other = dataclasses.replace(
+        asked,
+        players=(dataclasses.replace(asked.players[0], scale=asked.players[0].scale / 2), asked.players[1]),
+        payoff=dataclasses.replace(asked.payoff, value=np.sin(asked.payoff.value)),
+    )
+    with precision(np.float64):
+        entries = dataclasses.replace(
+            asked.payoff, value=np.stack([asked.payoff.value, other.payoff.value], axis=1)
+        )
+        first, second = (
+            jax.tree.map(lambda *lanes: np.concatenate(lanes, axis=1), *terms)
+            for terms in zip(asked.problem().terms, other.problem().terms, strict=True)
+        )
+        payoff = build_payoff(entries, np.float64)
+    problem = dataclasses.replace(asked.problem(), terms=(first, second), payoff=payoff)
+    values = [solve_program(alone).value for alone in (asked, other)]
+    assert np.abs(values[0] - values[1]).max() > 0.01
+    for lane, value in enumerate(values):
+        optimum = lp.solve_program(problem, lane, Goal(maximiser=0), name="one of two")
+        np.testing.assert_array_equal(optimum.value, value)
 
 
 # Trouble
@@ -381,11 +568,11 @@ def test_impossible_and_slow_programs_say_so():
     tree, _ = random_tree("betting", 1)
     asked = whole(tree, 0)
     value = solve_program(asked).value[0]
-    kept = solve_program(dataclasses.replace(asked, at_least=value - 1e-6))
+    kept = solve_program(asked, goal=Goal(maximiser=0, at_least=value - 1e-6))
     assert kept.value[0] == pytest.approx(value, abs=1e-8)
     message = r"linear program 'random\(shape=betting,seed=1\)' has no solution: HiGHS says 'Infeasible'"
     with pytest.raises(ProgramError, match=message):
-        solve_program(dataclasses.replace(asked, at_least=value + 0.1))
+        solve_program(asked, goal=Goal(maximiser=0, at_least=value + 0.1))
     for limit in (0.0, 1e-9):
         with pytest.raises(ProgramError, match="HiGHS says 'Time limit reached'; raise time_limit"):
             solve_program(asked, time_limit=limit)
@@ -394,6 +581,25 @@ def test_impossible_and_slow_programs_say_so():
         solve_program(many.program_of(0.1), time_limit=0)
     with pytest.raises(ProgramError, match=r"game 0 with ε = 1e-03 has no solution: .*Time limit"):
         refined(many.program_of, time_limit=0)
+
+
+def test_no_program_runs_without_the_time_limit(monkeypatch):
+    """Not even the one that asks whether a perturbed solution is as good where its basis is not optimal."""
+    limits: dict[str, list[float | None]] = {"run": [], "stays_optimal": []}
+
+    def run(*args, time_limit=None, **options):
+        limits["run"].append(time_limit)
+        return highs.run(*args, time_limit=time_limit, **options)
+
+    def stays_optimal(*args, time_limit=None):
+        limits["stays_optimal"].append(time_limit)
+
+    monkeypatch.setattr(lp, "run", run)
+    monkeypatch.setattr(lp, "stays_optimal", stays_optimal)
+    explicit = random_subgames("bids", 7, 0)
+    refined(gadget(forest_of("bids", 7), explicit, "resolving", "uniform").program_of, time_limit=100.0)
+    assert len(limits["run"]) > len(limits["stays_optimal"]) >= len(explicit)
+    assert all(limit is not None and 0 < limit < 100 for limit in sum(limits.values(), []))
 
 
 def test_unbounded_and_broken_models_say_so():
@@ -424,30 +630,49 @@ def test_a_wrong_solution_is_noticed(monkeypatch):
         found = highs.run(*args, **options)
         return dataclasses.replace(found, x=np.flip(found.x))
 
-    monkeypatch.setattr(program, "run", spoiled)
+    monkeypatch.setattr(lp, "run", spoiled)
     with pytest.raises(ProgramError, match="is solved badly: its strategies leave a gap of"):
         solve_program(whole(tree, 0))
 
 
-def test_arrays_that_do_not_fit_are_named():
+def test_what_does_not_fit_is_named():
     tree, _ = random_tree("betting", 1)
     asked = whole(tree, 0)
     size = asked.players[1].body.num_sequences - 1
-    for change, message in (
-        ({"scale": np.ones(2)}, r"scale of player 1 of random.* has shape \(2,\): expected \(1,\)"),
-        ({"body_floor": np.ones(3)}, rf"body_floor of player 1.*expected \({size},\)"),
-        ({"body_floor": np.ones(size)}, "sum to at most .* expected numbers >= 0 that sum to at most 1"),
-        ({"body_floor": np.full(size, -0.1)}, "reach from -0.1"),
-        ({"entry": nothing_above(2), "constant": np.zeros(2)}, "entries have 1 and 2 roots"),
+    for floor, message in (
+        (np.ones(size), "sum to at most .* expected numbers >= 0 that sum to at most 1"),
+        (np.full(size, -0.1), "floors of player 1 of random.* reach from -0.1"),
+        (np.full(size, 1e-13), "as small as 1.0e-13: HiGHS leaves out"),
     ):
-        pair = (asked.players[0], dataclasses.replace(asked.players[1], **change))
+        floored = dataclasses.replace(asked.players[1], body_floor=floor)
         with pytest.raises(ValueError, match=message):
-            solve_program(dataclasses.replace(asked, players=pair))
-    with pytest.raises(ValueError, match=r"guarantee_weight=2: expected a number in \[0, 1\]"):
-        solve_program(dataclasses.replace(asked, guarantee_weight=2))
-    with pytest.raises(ValueError, match=r"linear of random.* has shape \(3,\)"):
-        solve_program(dataclasses.replace(asked, linear=np.ones(3)))
+            solve_program(dataclasses.replace(asked, players=(asked.players[0], floored)))
+    for goal, message in (
+        (Goal(maximiser=2), "maximiser=2 of random.*: expected 0 or 1"),
+        (Goal(maximiser=0, guarantee_weight=2), r"guarantee_weight=2: expected a number in \[0, 1\]"),
+        (Goal(maximiser=0, bonus=np.ones(3)), r"bonus of random.* has shape \(3,\): expected"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            solve_program(asked, goal=goal)
     with pytest.raises(ValueError, match=r"fallback has shape \(3,\)"):
         solve_program(asked, fallback=(np.ones(3), None))
-    with pytest.raises(ValueError, match="joins its games"):
-        refined(lambda epsilon: dataclasses.replace(asked, at_least=-1.0))
+    problem, joint = asked.problem(), Goal(maximiser=0, at_least=-1.0)
+    with pytest.raises(ValueError, match="it joins its games: expected a maximiser and nothing else"):
+        lp.refined(lambda epsilon: problem, 0, joint, name="it")
+
+
+def test_precision_and_payoffs_without_a_matrix_are_refused():
+    tree, _ = random_tree("betting", 1)
+    form = sequence_form(tree)
+
+    def ask(payoff: Payoff, dtype: type[np.floating]) -> Optimum:
+        return lp.solve_program(evaluation_game(form, payoff, 1, dtype), 0, Goal(maximiser=0), name="it")
+
+    with pytest.raises(ValueError, match="the problem of it is in float32: expected float64"):
+        ask(build_payoff(form.payoff, np.float32), np.float32)
+    with precision(np.float64):
+        message = (
+            r"the payoff of it is a TerminalPayoff, which has no entries\(\): .* use a MatrixPayoff, or CFR"
+        )
+        with pytest.raises(ValueError, match=message):
+            ask(terminal_payoff(form, np.float64), np.float64)
