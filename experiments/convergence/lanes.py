@@ -27,8 +27,8 @@ from experiments.study import Settings
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.solving.drive import precision
 from jaxgadget.solving.forest import cast, conclude, in_precision
+from jaxgadget.util.precision import precision
 
 __all__ = ["NAME", "compute", "draw", "summarise"]
 

@@ -21,7 +21,15 @@ from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.forest import KindLanes, build_kind, games_shape, in_precision, lane_games
-from jaxgadget.solving.memory import DoesNotFit, Size, choose_chunk, find_memory, loop_size, num_bytes, plan_solve
+from jaxgadget.solving.memory import (
+    DoesNotFit,
+    Size,
+    choose_chunk,
+    find_memory,
+    loop_size,
+    num_bytes,
+    plan_solve,
+)
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
 
