@@ -199,7 +199,7 @@ def cfr_d(
         trunk = build_trunk(forest)
         problem = trunk_problem(forest, trunk, iterations=counts, rule=below, weighting=rule, dtype=precise)
     with watch.phase("run"), precision(precise), progress_bar("CFR-D", iterations, progress) as report:
-        state = start(problem, no_values(problem))
+        state = start(problem, rule, no_values(problem))
         state = drive(problem, rule, iterations=iterations, checkpoint=checkpoint, state=state, report=report)
         solved = conclude_trunk(problem, state)
         found: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved)

@@ -128,7 +128,7 @@ def solve_trunk(
         look = _above(here.cut)
         problem = _problem(look, here, values, rule, num_lanes)
     with watch.phase("run"), precision(precise), progress_bar("trunk", iterations, progress) as report:
-        state = start(problem, no_sums(here, num_lanes))
+        state = start(problem, rule, no_sums(here, num_lanes))
         state = drive(problem, rule, iterations=iterations, state=state, report=report)
         _check_finite(values, here, state.payoff)
         solved = _conclude(problem, state, linear=bool(getattr(values, "linear", False)))

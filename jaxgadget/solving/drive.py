@@ -101,7 +101,7 @@ def drive(
     if checkpoint is not None:
         check_writable(checkpoint)
         key = fingerprint(problem, rule)
-        begin = jax.eval_shape(start, problem) if state is None else state
+        begin = jax.eval_shape(start, problem, rule) if state is None else state
         saved = load_checkpoint(checkpoint, key, begin)
         state = state if saved is None else saved
         if state is not None and int(state.iteration) > iterations:
@@ -148,7 +148,7 @@ class _Loop:
         self._iterations, self._target, self._check_every = iterations, target_gap, check_every
         self._goal = None if target_gap is None else jax.device_put(np.asarray(target_gap, problem.dtype))
         resumed = state is not None and int(state.iteration) > 0
-        self.state = beside(problem, start(problem) if state is None else state)
+        self.state = beside(problem, start(problem, rule) if state is None else state)
         self._gap = float("inf")
         if target_gap is not None and resumed:
             self._gap = float(largest_gap(problem, self.state))

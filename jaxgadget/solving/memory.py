@@ -18,6 +18,7 @@ from jax.typing import DTypeLike
 from jaxgadget.kernels.cfr import start
 from jaxgadget.kernels.payoff import payoff_bytes
 from jaxgadget.kernels.problem import Problem
+from jaxgadget.kernels.regret import RULES
 from jaxgadget.solving.devices import HOME, Place
 from jaxgadget.solving.drive import precision
 from jaxgadget.solving.forest import KindLanes, games_shape, with_lanes
@@ -205,7 +206,7 @@ def loop_size(problem: Problem) -> Size:
       problem: the games, or their shapes, in the precision of the solve.
     """
     with precision(problem.dtype):
-        state = num_bytes(start.eval_shape(problem))
+        state = num_bytes(start.eval_shape(problem, RULES["cfr+"]))
     by_lane = num_bytes((problem.terms, problem.regret_tolerance))
     shared_payoff, lane_payoff = problem.payoff.num_bytes()
     fixed = num_bytes(problem.sides) + shared_payoff

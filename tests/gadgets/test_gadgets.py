@@ -325,7 +325,7 @@ def solved(kind: str, player: int) -> tuple[Conclusion, ...]:
     """CFR+ on all lanes, after each number of `ITERATIONS`."""
     games, found = built(kind, player).games, list[Conclusion]()
     with precision(np.float64):
-        state = start(games.problem)
+        state = start(games.problem, RULES["cfr+"])
         for iterations in ITERATIONS:
             last = jax.device_put(np.int32(iterations))
             state = run(games.problem, state, last, rule=RULES["cfr+"])

@@ -152,7 +152,7 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     """Lanes solve the subgames with different numbers of iterations; no chunk or padding matters."""
     made = problem(padded, rule, LANES)
     with precision(np.float64):
-        state = cfr.start(made, no_values(made))
+        state = cfr.start(made, RULES[rule], no_values(made))
         kept = [leaf.shape for leaf in jax.tree.leaves(state)]
         state = drive(made, RULES[rule], iterations=TRUNK_ITERATIONS, state=state)
         assert [leaf.shape for leaf in jax.tree.leaves(state)] == kept
