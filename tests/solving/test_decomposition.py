@@ -201,10 +201,10 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
         made = trunk_problem(
             forest, above, iterations=(7,) * lanes, rule=plus, weighting=plus, dtype=np.float64
         )
-        begin = jax.eval_shape(cfr.start, made, no_values(made))
+        begin = jax.eval_shape(cfr.start, made, plus, no_values(made))
         after = jax.eval_shape(lambda state: cfr.step(made, plus, state), begin)
         whole = whole_game(sequence_form(tree), num_lanes=lanes, dtype=np.float64)
-        full = jax.eval_shape(cfr.start, whole)
+        full = jax.eval_shape(cfr.start, whole, plus)
     sizes = {0, 1}  # an entry without a choice, a single root
     for treeplex in above.form.treeplex:
         sizes |= {treeplex.num_sequences, treeplex.num_sequences - treeplex.num_roots}
