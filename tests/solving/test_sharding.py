@@ -67,7 +67,7 @@ with precision(np.float64):
     lanes = build_kind(here.forest, here.structure, here.ranges, asked[:1], np.float64, None, find_place())
     problem = in_precision(lane_games(lanes, np.arange(16) % 3).problem, np.dtype("float32"))
 with precision(np.float32):
-    state, last = beside(problem, cfr.start(problem)), jax.device_put(np.int32(9))
+    state, last = beside(problem, cfr.start(problem, RULES["cfr+"])), jax.device_put(np.int32(9))
     loop = cfr.run.lower(problem, state, last, rule=RULES["cfr+"]).compile()
     goal = jax.device_put(np.float32(0))
     looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=RULES["cfr+"], check_every=5).compile()
