@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels import response
 from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.cfr import average
+from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.payoff import build_payoff, terminal_payoff
 from jaxgadget.kernels.problem import (
     Parts,
@@ -34,6 +34,7 @@ from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes, sequence_form, whole_treeplexes
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
@@ -51,7 +52,8 @@ as rows, which solvers have, 44 s, 2.7 GiB and 0.9 s."""
 VALUE_WORK = 3e8
 """Terminals and sequences × iterations that the bracket may cost by default: seconds."""
 
-_evaluate = jax.jit(response.evaluate)
+_evaluate = compile_quickly(response.evaluate)
+_averages = compile_quickly(averages)
 
 
 def whole_problem(tree: HistoryTree, num_lanes: int, dtype: DTypeLike) -> Problem:
@@ -175,7 +177,7 @@ class BestResponse:
         return f"<BestResponse: value {self.value}, {self.policy!r}>"
 
 
-@functools.partial(jax.jit, static_argnames=("player",))
+@functools.partial(compile_quickly, static_argnames=("player",))
 def _best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
@@ -266,7 +268,7 @@ def _bracket(
 def average_bodies(ended: Finished) -> tuple[jax.Array, jax.Array]:
     """Both players' average strategies `[Q, lanes]` of a finished solve, in its precision."""
     with precision(ended.problem.dtype):
-        first, second = (parts.body for parts in average(ended.problem, ended.state))
+        first, second = (parts.body for parts in _averages(ended.problem, ended.state.strategy_sum))
     return first, second
 
 

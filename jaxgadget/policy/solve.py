@@ -25,10 +25,11 @@ from jaxgadget.solving.options import LP, SolveOptions, check_iterations, make_o
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
-_evaluate = jax.jit(evaluate)
+_evaluate = compile_quickly(evaluate)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
