@@ -26,7 +26,6 @@ from jaxgadget.kernels.problem import (
     evaluation_game,
     follow,
     payoff_reach,
-    whole_game,
 )
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.policy.policy import Policy, check_policy
@@ -57,11 +56,15 @@ _averages = compile_quickly(averages)
 
 
 def whole_problem(tree: HistoryTree, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """The whole game on the device, built once a tree, precision and number of lanes."""
+    """The whole game on the device, built once a tree, precision and number of lanes.
+
+    What counts as no regret is 0; the driver fills it in.
+    """
     key = ("whole game", np.dtype(dtype), num_lanes)
     if key not in tree.cache:
         with precision(dtype):
-            tree.cache[key] = whole_game(sequence_form(tree), num_lanes=num_lanes, dtype=dtype)
+            form = sequence_form(tree)
+            tree.cache[key] = evaluation_game(form, build_payoff(form.payoff, dtype), num_lanes, dtype)
     return tree.cache[key]
 
 
@@ -252,7 +255,7 @@ def _bracket(
     tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
 ) -> tuple[float, float]:
     game = Batch.of(whole_problem(tree, 1, np.float64), "game value")
-    options = SolveOptions(rule=RULES["pcfr+"], dtype=np.dtype(np.float64))
+    options = SolveOptions(rule=RULES["pcfr+"].general(), dtype=np.dtype(np.float64))
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
