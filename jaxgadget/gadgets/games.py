@@ -163,11 +163,12 @@ def _sides(structure: Structure, entry: Entry) -> tuple[Side, Side]:
     forest, player, other = structure.forest, structure.player, 1 - structure.player
     rounding, bodies = forest_rounding(forest), structure.sides
     link = pad_rows(entry.link, bodies[other].body.num_roots, -1)
+    how = np.float64, rounding, structure.platform
     with precision(np.float64):
-        theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, np.float64, rounding)
+        theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, *how)
         ours = bodies[player]
         if entry.treeplex.num_roots != structure.num_subgames:
             game = pad_rows(entry.game[forest.roots[player].subgame], ours.body.num_roots, -1)
             fixed = fixed_entry(entry.treeplex.num_roots)
-            ours = attach(ours.body, ours.root_of, fixed, game, np.float64, rounding)
+            ours = attach(ours.body, ours.root_of, fixed, game, *how)
     return (ours, theirs) if player == 0 else (theirs, ours)

@@ -44,12 +44,14 @@ class Structure:
       player: who re-solves.
       sides: both players' bodies with fixed entries, a root a subgame.
       payoff: between the bodies.
+      platform: of the devices that will solve; by default that of JAX's default backend.
     """
 
     forest: Forest
     player: int
     sides: tuple[Side, Side]
     payoff: Payoff
+    platform: str | None = None
 
     @property
     def num_subgames(self) -> int:
@@ -57,19 +59,20 @@ class Structure:
         return self.sides[0].entry.num_roots
 
 
-def build_structure(forest: Forest, player: int) -> Structure:
-    """Puts a forest on the device for one resolving player."""
+def build_structure(forest: Forest, player: int, platform: str | None = None) -> Structure:
+    """Puts a forest on the device for one resolving player, in the form that suits the platform."""
     with precision(np.float64):
         payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest_rounding(forest))
-        return Structure(forest=forest, player=player, sides=build_bodies(forest, np.float64), payoff=payoff)
+        sides = build_bodies(forest, np.float64, platform)
+        return Structure(forest=forest, player=player, sides=sides, payoff=payoff, platform=platform)
 
 
-def build_bodies(forest: Forest, dtype: DTypeLike) -> tuple[Side, Side]:
+def build_bodies(forest: Forest, dtype: DTypeLike, platform: str | None = None) -> tuple[Side, Side]:
     """Both players' decisions below the cut, with fixed entries: a root a subgame."""
     rounding = forest_rounding(forest)
     entry = fixed_entry(rounding(forest.num_subgames))
     first, second = (
-        build_side(body, entry, pad_rows(roots.subgame, body.num_roots, -1), dtype, rounding)
+        build_side(body, entry, pad_rows(roots.subgame, body.num_roots, -1), dtype, rounding, platform)
         for body, roots in zip(forest.form.treeplex, forest.roots, strict=True)
     )
     return first, second

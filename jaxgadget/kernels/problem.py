@@ -125,6 +125,7 @@ def build_side(
     link: IntArray,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
+    platform: str | None = None,
 ) -> Side:
     """Puts one player's structure on the device.
 
@@ -134,9 +135,10 @@ def build_side(
       link: `[R]` entry sequence above every root, -1 for padding.
       dtype: of weights.
       rounding: how sizes are rounded up.
+      platform: of the devices that will compute; see `kernels.rows.build_sums`.
     """
-    below = to_device(body, dtype, rounding), jax.device_put(body.root_of().astype(np.int32))
-    return attach(*below, entry, link, dtype, rounding)
+    below = to_device(body, dtype, rounding, platform), jax.device_put(body.root_of().astype(np.int32))
+    return attach(*below, entry, link, dtype, rounding, platform)
 
 
 def attach(
@@ -146,11 +148,12 @@ def attach(
     link: IntArray,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
+    platform: str | None = None,
 ) -> Side:
     """An entry above a body that is on the device already; see `build_side`."""
     roots = np.nonzero(link >= 0)[0]
     return Side(
-        entry=to_device(entry, dtype, rounding),
+        entry=to_device(entry, dtype, rounding, platform),
         body=body,
         link=jax.device_put(np.maximum(link, 0).astype(np.int32)),
         linked=build_row_sums(link[roots], roots, np.ones(len(roots)), entry.num_sequences, dtype, rounding),
@@ -346,7 +349,7 @@ def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> Values:
 
 def _expectation(strategy: jax.Array) -> Reduce:
     def expected(level: Level, q: jax.Array) -> jax.Array:
-        return level.sums(strategy[level.actions] * q)
+        return level.sums(level.actions_of(strategy) * q)
 
     return expected
 

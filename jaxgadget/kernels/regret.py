@@ -46,7 +46,7 @@ class Bounds:
         """π → (1−ε)π + ε·p, `[Q, lanes]`."""
         if self.floor is None:
             return strategy
-        parts = [self._mixed(level, strategy[level.actions]) for level in treeplex.levels()]
+        parts = [self._mixed(level, level.actions_of(strategy)) for level in treeplex.levels()]
         return jnp.concatenate(parts) if parts else strategy
 
     def uniform(self, treeplex: Treeplex) -> jax.Array:
@@ -65,32 +65,32 @@ class Bounds:
         if self.legal is None:
             width = jnp.asarray(level.widths, total.dtype)[:, None]
         else:
-            width = jnp.maximum(level.sums(self.legal[level.actions].astype(total.dtype)), 1)
+            width = jnp.maximum(level.sums(level.actions_of(self.legal).astype(total.dtype)), 1)
         return jnp.where(total > tolerance, total, -width)
 
     def mapped_back(self, level: Level, regret: jax.Array) -> jax.Array:
         """Bᵀ times what every action of a level would have gained."""
         if self.floor is None:
             return regret
-        floor = self.floor[level.actions]
+        floor = level.actions_of(self.floor)
         epsilon, shared = level.sums(floor), level.sums(floor * regret)
         return (1 - level.expand(epsilon)) * regret + level.expand(shared)
 
     def _mixed(self, level: Level, strategy: jax.Array) -> jax.Array:
         if self.floor is None:
             return strategy
-        floor = self.floor[level.actions]
+        floor = level.actions_of(self.floor)
         return (1 - level.expand(level.sums(floor))) * strategy + floor
 
     def best(self, level: Level, q: jax.Array) -> jax.Array:
         """The most that the infosets of a level can be worth, `[actions, lanes]` → `[infosets, lanes]`."""
-        allowed = q if self.legal is None else jnp.where(self.legal[level.actions], q, -jnp.inf)
+        allowed = q if self.legal is None else jnp.where(level.actions_of(self.legal), q, -jnp.inf)
         value = level.largest(allowed)
         if self.legal is not None:
             value = jnp.where(jnp.isneginf(value), 0, value)
         if self.floor is None:
             return value
-        floor = self.floor[level.actions]
+        floor = level.actions_of(self.floor)
         return (1 - level.sums(floor)) * value + level.sums(floor * q)
 
 
@@ -114,7 +114,7 @@ def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bo
     if bounds.legal is not None:
         positive = jnp.where(bounds.legal, positive, 0)
     divisors = [
-        level.spread(bounds.divisor(level, positive[level.actions], tolerance[level.infosets]))
+        level.spread(bounds.divisor(level, level.actions_of(positive), level.infosets_of(tolerance)))
         for level in treeplex.levels()
     ]
     divisor = jnp.concatenate([slot for level in divisors for slot in level])
@@ -258,8 +258,8 @@ class RegretMatching:
         totals: list[jax.Array] = []
         basis: list[jax.Array] = []
         for level in treeplex.levels():
-            regret = bounds.mapped_back(level, q[level.actions] - level.expand(value[level.infosets]))
-            totals.append(self.accumulate(regret_sum[level.actions], regret, kept))
+            regret = bounds.mapped_back(level, level.actions_of(q) - level.expand(level.infosets_of(value)))
+            totals.append(self.accumulate(level.actions_of(regret_sum), regret, kept))
             basis.append(self.basis(totals[-1], regret))
         if not totals:
             return regret_sum, regret_sum

@@ -115,7 +115,12 @@ Sums = RowSums | ScatteredSums
 
 
 def build_sums(
-    row: IntArray, real: BoolArray, num_rows: int, dtype: DTypeLike, rounding: Rounding = exact_size
+    row: IntArray,
+    real: BoolArray,
+    num_rows: int,
+    dtype: DTypeLike,
+    rounding: Rounding = exact_size,
+    platform: str | None = None,
 ) -> Sums:
     """Sums of rows into few rows: scattered on a CPU, gathered elsewhere, where writes would collide.
 
@@ -128,8 +133,10 @@ def build_sums(
       num_rows: rows of the result.
       dtype: of the weights.
       rounding: how sizes are rounded up.
+      platform: of the devices that will compute, as JAX calls it (`cpu`, `gpu`, `tpu`); by default that of
+        its default backend.
     """
-    if jax.default_backend() == "cpu":
+    if (platform or jax.default_backend()) == "cpu":
         return ScatteredSums(
             num_rows=num_rows, row=jax.device_put(np.where(real, row, num_rows).astype(np.int32))
         )

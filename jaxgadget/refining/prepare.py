@@ -62,6 +62,7 @@ def prepare(
     *,
     root: IntArray | None = None,
     at_once: int | None = None,
+    platform: str | None = None,
 ) -> Prepared:
     """Puts a forest on the device and finds what blueprints bring to it.
 
@@ -72,10 +73,11 @@ def prepare(
       gadgets: what is asked for; they say what they need.
       root: `[R]` the number of each of the opponent's roots in arrays of the gadgets; by default 0, 1, ….
       at_once: for how many blueprints ranges are computed at a time; by default all.
+      platform: of the devices that will solve; by default that of JAX's default backend.
     """
     needs = frozenset[str]().union(*(gadget.needs for gadget in gadgets))
     trunk = build_trunk(forest) if "trunk" in needs else None
-    structure, other = build_structure(forest, player), 1 - player
+    structure, other = build_structure(forest, player, platform), 1 - player
     parts: list[Ranges] = []
     for profiles in _in_turn(blueprint, at_once or blueprint.num_lanes):
         strategy = body_rows(forest.form, profiles, 0), body_rows(forest.form, profiles, 1)

@@ -256,6 +256,7 @@ def _plan(task: GadgetTask, subgames: IntArray, *, several: bool) -> list[_Part]
         task.gadgets,
         root=root_numbers(forest, task.forest, subgames, 1 - player),
         at_once=at_once,
+        platform=options.place.platform,
     )
     parts: list[_Part] = []
     for numbers in group_gadgets(task.gadgets):

@@ -210,7 +210,7 @@ def _solve(
     plans, found = list[Profile](), list[Searched]()
     for number, one in enumerate(values):
         mine = spread(profiles.lane(number), gadgets)
-        structure = prepare_lookahead(look, known[id(one)], player)
+        structure = prepare_lookahead(look, known[id(one)], player, options.place.platform)
         before = Profile.of_blueprint(look, mine)
         ranges = find_ranges(structure, before, root_reach(look, mine))
 

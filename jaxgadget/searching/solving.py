@@ -112,15 +112,18 @@ class Profile:
         return Profile(policy, self.states, (choices[0], choices[1]))
 
 
-def prepare_lookahead(look: Forest, values: FloatArray, player: int) -> Structure:
+def prepare_lookahead(
+    look: Forest, values: FloatArray, player: int, platform: str | None = None
+) -> Structure:
     """Puts a lookahead on the device.
 
     Args:
       look: the lookahead.
       values: `[H, K, K]` at its leaves.
       player: who searches.
+      platform: of the devices that will solve; by default that of JAX's default backend.
     """
-    return build_structure(look.with_values(values), player)
+    return build_structure(look.with_values(values), player, platform)
 
 
 def find_ranges(structure: Structure, profile: Profile, reach: tuple[FloatArray, FloatArray]) -> Ranges:

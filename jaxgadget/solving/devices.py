@@ -44,7 +44,12 @@ class Place:
     @property
     def on_cpu(self) -> bool:
         """Whether the devices are the host."""
-        return self.devices[0].platform == "cpu"
+        return self.platform == "cpu"
+
+    @property
+    def platform(self) -> str:
+        """What the devices are, as JAX calls it: `cpu`, `gpu`, `tpu`, …."""
+        return self.devices[0].platform
 
     def everywhere(self, tree: Tree) -> Tree:
         """Copies arrays to every device."""

@@ -85,7 +85,7 @@ NOTHING = Decisions(*(np.zeros(0, np.int64) for _ in range(4)))
 
 @jax.jit
 def sweeps(treeplex: Treeplex, strategy: jax.Array, root: jax.Array, gradient: jax.Array):
-    played = sweep_up(treeplex, gradient, lambda level, q: level.sums(strategy[level.actions] * q))
+    played = sweep_up(treeplex, gradient, lambda level, q: level.sums(level.actions_of(strategy) * q))
     best = sweep_up(treeplex, gradient, lambda level, q: level.largest(q))
     return reach(treeplex, strategy, root), played, best
 
