@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from jaxgadget.kernels.rows import RowSums, ScatteredSums
 from jaxgadget.kernels.treeplex import (
     Treeplex,
     expand_infosets,
@@ -80,6 +81,24 @@ def drawn() -> Decisions:
     )
 
 
+@functools.cache
+def alike() -> Decisions:
+    """Seven levels of one shape between two of other shapes; where things hang is different in each."""
+    rng = np.random.default_rng(5)
+    widths = [[4, 3, 3, 1], *([[3, 2, 2]] * 7), [2, 1]]
+    depth = np.repeat(np.arange(len(widths)), [len(level) for level in widths])
+    num_actions = np.concatenate(widths)
+    above, slot = np.full(len(depth), -1), rng.integers(1, NUM_ROOTS, len(depth))
+    for level in range(1, len(widths)):
+        parents = np.nonzero(depth == level - 1)[0]
+        actions = [(parent, action) for parent in parents for action in range(num_actions[parent])]
+        rows = np.nonzero(depth == level)[0]
+        # No two below one sequence, so that gathered sums are of one shape too.
+        for row, number in zip(rows, rng.choice(len(actions), len(rows), replace=False), strict=True):
+            above[row], slot[row] = actions[number]
+    return Decisions(depth, num_actions, above, slot)
+
+
 NOTHING = Decisions(*(np.zeros(0, np.int64) for _ in range(4)))
 
 
@@ -94,18 +113,24 @@ def below(plan: Decisions, infoset: int, action: int) -> list[int]:
     return [k for k in range(len(plan.depth)) if plan.above[k] == infoset and plan.slot[k] == action]
 
 
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
-@pytest.mark.parametrize("plan", [drawn(), NOTHING], ids=["drawn", "no decision"])
-def test_sweeps_equal_recursion(plan: Decisions, rounding: Rounding) -> None:
+@pytest.mark.parametrize("plan", [drawn(), alike(), NOTHING], ids=["drawn", "alike", "no decision"])
+def test_sweeps_equal_recursion(
+    plan: Decisions, rounding: Rounding, platform: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["jaxgadget.kernels.treeplex"], "LIKE_LEVELS", 3)
     host, position = plan.treeplex[rounding]
     rng = np.random.default_rng(1)
     size, count = host.num_sequences, len(plan.depth)
     strategy = rng.random((size - host.num_roots, LANES))
     root, gradient = rng.random((host.num_roots, LANES)), rng.normal(size=(size, LANES))
     with precision(np.float64):
-        device = to_device(host, np.float64, rounding)
+        device = to_device(host, np.float64, rounding, platform)
         arguments = [jnp.asarray(x) for x in (strategy, root, gradient)]
         down, played, best = jax.tree.map(np.asarray, sweeps(device, *arguments))
+    assert all(isinstance(sums, ScatteredSums if platform == "cpu" else RowSums) for sums in device.below)
+    assert max(device.repeats, default=0) == {len(alike().depth): 6, len(drawn().depth): 1, 0: 0}[count]
     assert (device.num_sequences, device.num_infosets) == (size, host.num_infosets)
 
     def own(infoset: int) -> Array:
@@ -145,6 +170,15 @@ def test_sweeps_equal_recursion(plan: Decisions, rounding: Rounding) -> None:
             np.testing.assert_allclose(found[2][r], expected, rtol=0, atol=TOLERANCE)
 
 
+def test_only_many_narrow_levels_are_a_stack(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = sys.modules["jaxgadget.kernels.treeplex"]
+    host, _ = alike().treeplex[exact_size]
+    for levels, actions, expected in ((6, 7, (1, 1, 6, 1)), (7, 7, (1,) * 9), (6, 6, (1,) * 9)):
+        monkeypatch.setattr(module, "LIKE_LEVELS", levels)
+        monkeypatch.setattr(module, "LIKE_ACTIONS", actions)
+        assert to_device(host, np.float64).repeats == expected
+
+
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
 def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
     """What is written in padded rows never gets into a real one."""
@@ -177,15 +211,19 @@ def sums(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     return total, expand_infosets(treeplex, total)
 
 
+@pytest.mark.parametrize("plan", [drawn(), alike()], ids=["drawn", "alike"])
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
-def test_decisions_come_back_from_the_device(rounding: Rounding) -> None:
-    treeplex, _ = drawn().treeplex[rounding]
+def test_decisions_come_back_from_the_device(
+    plan: Decisions, rounding: Rounding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["jaxgadget.kernels.treeplex"], "LIKE_LEVELS", 3)
+    treeplex, _ = plan.treeplex[rounding]
     back, padding = to_host(to_device(treeplex, np.float64, rounding)), treeplex.infoset == -1
     assert (back.num_roots, back.levels) == (treeplex.num_roots, treeplex.levels)
     for name in ("parent", "num_actions", "first_sequence"):
         np.testing.assert_array_equal(getattr(back, name), getattr(treeplex, name))
     np.testing.assert_array_equal(back.infoset == -1, padding)
-    assert padding.any() == (rounding is rounded_size)
+    assert padding.any() == (rounding is rounded_size and plan is drawn())
 
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
@@ -209,14 +247,18 @@ def test_padded_sums_are_the_same(rounding: Rounding, monkeypatch: pytest.Monkey
         np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)
 
 
+@pytest.mark.parametrize("plan", [drawn(), alike()], ids=["drawn", "alike"])
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
-def test_sums_over_the_actions_of_an_infoset(rounding: Rounding) -> None:
-    host, position = drawn().treeplex[rounding]
+def test_sums_over_the_actions_of_an_infoset(
+    plan: Decisions, rounding: Rounding, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["jaxgadget.kernels.treeplex"], "LIKE_LEVELS", 3)
+    host, position = plan.treeplex[rounding]
     x = np.random.default_rng(3).normal(size=(host.num_sequences - host.num_roots, LANES))
     with precision(np.float64):
         device = to_device(host, np.float64, rounding)
         total, spread = jax.tree.map(np.asarray, sums(device, jnp.asarray(x)))
-    for infoset, count in enumerate(drawn().num_actions.tolist()):
+    for infoset, count in enumerate(plan.num_actions.tolist()):
         rows = host.rows(position[infoset])
         expected = x[rows].sum(axis=0)
         np.testing.assert_allclose(total[position[infoset]], expected, rtol=0, atol=TOLERANCE)
