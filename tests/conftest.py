@@ -42,6 +42,7 @@ UNOPTIMISED = {
     "test_cli_search",
     "test_convergence_study",
     "test_decomposition",
+    "test_deep_games",
     "test_documented_programs",
     "test_exact",
     "test_exactly",
