@@ -32,7 +32,7 @@ from jaxgadget.searching import lookahead
 from jaxgadget.searching.limited import Search, search, values_for
 from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
-from jaxgadget.searching.solving import Profile, find_ranges, prepare, root_reach
+from jaxgadget.searching.solving import Profile, find_ranges, prepare_lookahead, root_reach
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
 from jaxgadget.tree.forest import Forest, build_forest
 from tests.reference import efg
@@ -158,7 +158,7 @@ def test_a_tree_to_the_limit_will_do(name: str, where: str, depth: int) -> None:
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
     how: dict[str, Any] = {"values": values, "depth": depth, "iterations": 20, "dtype": "float64"}
     whole, short = (search(t, where, blueprint, Resolving(), **how) for t in (tree, above))
-    for what in ("gadget_value", "gap", "live"):
+    for what in ("gadget_value", "gap", "has_decision"):
         np.testing.assert_array_equal(getattr(short, what), getattr(whole, what))
     assert short.gap.max() > 0
     for mine, theirs in zip(short.policy.probabilities, whole.policy.on(above).probabilities, strict=True):
@@ -222,7 +222,7 @@ def test_beyond_the_end_it_is_the_ordinary_subgame(
     found = search(tree, where, blueprint, gadgets, values=ExactValues(blueprint), depth=99, **how)
     assert len(found.lookahead.leaves) == 0
     whole = refine(tree, where, blueprint, gadgets, value=(0.0, 0.0), **how)
-    for what in ("gadget_value", "gap", "live"):
+    for what in ("gadget_value", "gap", "has_decision"):
         np.testing.assert_array_equal(getattr(found, what), getattr(whole, what))
     rows = found.policy.probabilities[player], whole.policy.probabilities[player]
     np.testing.assert_allclose(*rows, rtol=0, atol=4 * np.finfo(np.float64).eps)
@@ -239,7 +239,7 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
     look = build_forest(tree, where, limit=leaves, num_choices=3)
     table = values(tree, leaves)
     profile = Profile.of_blueprint(look, blueprint)
-    ranges = find_ranges(prepare(look, table, 0), profile, root_reach(look, blueprint))
+    ranges = find_ranges(prepare_lookahead(look, table, 0), profile, root_reach(look, blueprint))
     row = {int(h): i for i, h in enumerate(leaves)}
     children = {h: np.nonzero(tree.parent == h)[0][int(h == 0) :].tolist() for h in where.roots.tolist()}
     reach = blueprint.reach(0)

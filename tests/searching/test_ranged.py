@@ -18,15 +18,17 @@ from jaxgadget import HistoryTree, NoPrior, Policy, Resolving, enumerate_game, l
 from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels import cfr
-from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RULES, Bounds
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import to_policy, whole_problem
 from jaxgadget.refining.cfr_d import cfr_d
 from jaxgadget.searching.ranged import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
 from jaxgadget.searching.trunk import LimitedTrunk, solve_trunk
 from jaxgadget.searching.value import ExactValues, OwnValues
-from jaxgadget.solving.driver import drive
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.precision import precision
@@ -68,6 +70,10 @@ def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
     return dataclasses.replace(problem, terms=(terms[0], terms[1]))
 
 
+def average_strategies(ended: Finished) -> tuple[Parts, Parts]:
+    return cfr.average(ended.problem, ended.state)
+
+
 @pytest.mark.parametrize(
     ("name", "spec", "rule"),
     [
@@ -86,8 +92,10 @@ def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: 
     for iterations in (1, 2, 4):
         with precision(np.float64):
             problem = frozen(tree, where, blueprint)
-            state = drive(problem, RULES[rule], iterations=iterations, state=state)
-            strategy = cfr.average(problem, state)
+        options = make_options(algorithm=rule, iterations=iterations, dtype="float64")
+        solved = solve(Batch.of(problem), options, average_strategies, state=state)
+        state, strategy = solved.state, solved.outcome
+        with precision(np.float64):
             bodies = strategy[0].body, strategy[1].body
             expected = to_policy(tree, sequence_form(tree), bodies, ("a", "b"))
             gap = evaluate(problem, strategy).gap[0]

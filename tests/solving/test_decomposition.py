@@ -12,16 +12,19 @@ import pytest
 
 import jaxgadget
 from jaxgadget.kernels import cfr
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem, whole_game
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.solving.decomposition import (
     RootSums,
+    TrunkSolution,
     conclude_trunk,
     forest_payoff,
     no_values,
     trunk_problem,
 )
-from jaxgadget.solving.driver import drive
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.tree.trunk import Trunk, build_trunk
@@ -128,6 +131,10 @@ def problem(padded: bool, rule: str, iterations: tuple[int, ...]) -> Problem:
         )
 
 
+def concluded(ended: Finished) -> TrunkSolution:
+    return conclude_trunk(ended.problem, ended.state)
+
+
 def by_state(forest: Forest, player: int, values: Array) -> dict[Label, float]:
     """A lane of `[R]` values by infostate."""
     game = grove.grove(SEED)[1]
@@ -153,11 +160,12 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     """Lanes solve the subgames with different numbers of iterations; no chunk or padding matters."""
     made = problem(padded, rule, LANES)
     with precision(np.float64):
-        state = cfr.start(made, no_values(made))
-        kept = [leaf.shape for leaf in jax.tree.leaves(state)]
-        state = drive(made, RULES[rule], iterations=TRUNK_ITERATIONS, state=state)
-        assert [leaf.shape for leaf in jax.tree.leaves(state)] == kept
-        found = jax.tree.map(np.asarray, conclude_trunk(made, state))
+        before = cfr.start(made, no_values(made))
+        batch = Batch.of(made, "trunk", no_values(made))
+    options = make_options(algorithm=rule, iterations=TRUNK_ITERATIONS, dtype="float64")
+    solved = solve(batch, options, concluded)
+    found = solved.outcome
+    assert [x.shape for x in jax.tree.leaves(solved.state)] == [x.shape for x in jax.tree.leaves(before)]
     forest, game = grove.forest(SEED, padded), grove.grove(SEED)[1]
     for lane, inner in enumerate(LANES):
         expected = explicit(game, grove.roots(SEED), rule, inner, TRUNK_ITERATIONS)
