@@ -27,6 +27,7 @@ from jaxgadget.policy.evaluate import check_player, normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
 from jaxgadget.solving.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
+from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import check_iterations, make_options
 from jaxgadget.tree.cut import CutSpec
@@ -193,7 +194,12 @@ def cfr_d(
     """
     below = find_rule(subgame_algorithm, "subgame_algorithm")
     options = make_options(
-        algorithm=algorithm, iterations=iterations, dtype=dtype, checkpoint=checkpoint, exact=False
+        algorithm=algorithm,
+        iterations=iterations,
+        dtype=dtype,
+        checkpoint=checkpoint,
+        devices=HOME.devices,
+        exact=False,
     )
     rule = options.rule
     assert rule is not None

@@ -33,7 +33,9 @@ from jaxgadget.searching.ranged import (
 )
 from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.decomposition import RootSums
+from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.memory import one_chunk
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
@@ -121,7 +123,9 @@ def solve_trunk(
         crosses an infoset, or values of another shape or that are not finite.
     """
     check_tree(tree)
-    options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype, exact=False)
+    options = make_options(
+        algorithm=algorithm, iterations=iterations, dtype=dtype, devices=HOME.devices, exact=False
+    )
     rule = options.rule
     assert rule is not None
     num_lanes = _check_values(values)
@@ -140,7 +144,8 @@ def solve_trunk(
             return _conclude(ended.problem, ended.state, linear=linear)
 
     with watch.phase("run"), progress_bar("trunk", iterations, progress) as report:
-        solved = solve(game, options, finish, report=report).outcome
+        plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
+        solved = solve(game, options, finish, plan=plan, report=report).outcome
         first, second = (np.asarray(part, np.float64) for part in solved.values)
     return LimitedTrunk(
         limit=here,

@@ -130,7 +130,9 @@ def solve(
     with precision(np.float64):
         exact = options.place.everywhere(structure)
     with precision(options.dtype):
-        shared = options.place.everywhere(cast_arrays(structure, options.dtype))
+        # Where games are in the solve's precision, what is in another is so on purpose: a network's weights.
+        same = batch.dtype == options.dtype
+        shared = options.place.everywhere(structure if same else cast_arrays(structure, options.dtype))
     done = np.zeros(plan.num_chunks, np.int64)
     building, stop = threading.Lock(), threading.Event()
 

@@ -275,6 +275,11 @@ def plan_game(problem: Problem, lanes: int) -> Plan:
     return plan_lanes(lanes, Needs("the game: {} lane(s)", loop, loop.lane, 0), HOME, None, None)
 
 
+def one_chunk(lanes: int) -> Plan:
+    """All lanes at once on one device, where a payoff knows no lane by itself; nobody asks for memory."""
+    return Plan(lanes, lanes, workers=1, devices=1, size=Size(0, 0), shared=0, available=None)
+
+
 def fits_compiled(plan: Plan, loop: Any) -> Plan:
     """The plan, with a smaller chunk if the compiled loop takes more than the model says, and too much.
 

@@ -266,6 +266,19 @@ def test_a_network_is_asked_inside_the_loop() -> None:
     assert np.isnan(again.gap).all()
 
 
+def test_a_functions_weights_keep_their_precision() -> None:
+    """They are no numbers of the game, which is solved in another."""
+    dtypes: list[np.dtype[Any]] = []
+
+    def ask_weights(weights: jax.Array, ranges: Pair) -> Pair:
+        dtypes.append(weights.dtype)
+        return ranges
+
+    weights = jnp.ones(3, jnp.float32)
+    solve_trunk(game("kuhn_poker"), "depth:2", lambda limit: Partial(ask_weights, weights), iterations=1)
+    assert set(dtypes) == {np.dtype("float32")}
+
+
 # --- what is refused ----------------------------------------------------------------------
 
 
