@@ -37,13 +37,10 @@ from tests.refining.test_refine import check_equal, counted, forget, solved
 
 @dataclasses.dataclass(frozen=True)
 class Apart(MaxMargin):
-    """A kind that shares its entry with no other, because its rise is its own."""
+    """A gadget that shares its entry with no other."""
 
     name: ClassVar[str] = "apart"
-
-    @staticmethod
-    def rise(*numbers: Any) -> jax.Array:
-        return MaxMargin.rise(*numbers)
+    entry_name: ClassVar[str] = "apart"
 
 
 ASKED: tuple[Gadget, ...] = (
@@ -75,7 +72,7 @@ def split(
 
 @functools.cache
 def memory(workers: int, dtype: str = "float64") -> int:
-    """As much as chunks of four lanes of the joint entry need; in float32, of margins."""
+    """As much as chunks of four lanes of the shared entry need; in float32, of margins."""
     asked = ASKED if dtype == "float64" else MARGINS
     plans = whole(asked, iterations=1, dtype=dtype).plans
     return max(plan.shared + workers * plan.size.total(CHUNKS[0]) for plan in plans)
@@ -142,7 +139,7 @@ def test_a_resumed_solve_keeps_its_chunks(tmp_path: pathlib.Path, monkeypatch: p
     assert [plan.chunk for plan in resumed.plans] == list(CHUNKS)
     check_equal(resumed, undisturbed, atol=0)
     names = sorted(file.name for file in tmp_path.iterdir())
-    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("apart", "joint") for k in (1, 2)]
+    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("apart", "two-level") for k in (1, 2)]
     assert names == sorted(["chunks.json", *numbered])
 
 
@@ -150,13 +147,13 @@ def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch
     split(monkeypatch, 1, checkpoint=tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     more = (*ASKED, Resolving(UniformPrior(), 0.1))
-    for asked, lanes in ((ASKED[1:2], "apart instead of 3;"), (more, "joint instead of 9;")):
+    for asked, lanes in ((ASKED[1:2], "apart instead of 3;"), (more, "two-level instead of 9;")):
         with pytest.raises(ValueError, match=rf"chunks\.json' is of another solve, of 6 lanes of {lanes}"):
             solved(asked=asked, checkpoint=tmp_path)
-    with pytest.raises(ValueError, match=r"joint-1-of-2\.npz' is of another solve"):
+    with pytest.raises(ValueError, match=r"two-level-1-of-2\.npz' is of another solve"):
         split(monkeypatch, 1, checkpoint=tmp_path, seed=1)
     with pytest.raises(
-        ValueError, match=r"joint: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
+        ValueError, match=r"two-level: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
     ):
         solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1) // 2)
     assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
@@ -231,12 +228,19 @@ def test_gadgets_that_see_the_trunk_are_not_split() -> None:
 
 
 def test_ranges_of_blueprints_in_turn() -> None:
-    here, asked = whole(iterations=1), [ReachResolving(alternative=BlueprintValues())]
+    refinement, asked = whole(iterations=1), [ReachResolving(alternative=BlueprintValues())]
     all_at_once, in_turn = (
-        prepare(here.forest, 0, here.blueprint, asked, at_once=count).ranges for count in (None, 2)
+        prepare(refinement.forest, 0, refinement.blueprint, asked, at_once=count).ranges
+        for count in (None, 2)
     )
-    for expected, found in zip(*map(jax.tree.leaves, (all_at_once, in_turn)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+    for holder, names in (
+        (lambda ranges: ranges, ("resolver", "opponent", "mass", "cbv", "played")),
+        (lambda ranges: ranges.above, ("strategy", "outside", "mass")),
+    ):
+        for name in names:
+            expected, found = (getattr(holder(ranges), name) for ranges in (all_at_once, in_turn))
+            assert found.shape[1] == refinement.blueprint.num_lanes
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
 
 
 # Threads
