@@ -11,17 +11,20 @@ DOCS_STAMP := $(VENV)/.installed-docs
 PICTURE := build/leduc_refine.png
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format docs clean distclean
+.PHONY: help demo test test-slow lint format docs clean distclean
 
 help:  ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(STAMP)  ## refine Leduc's subgames, print the table and draw the picture
 	@mkdir -p $(dir $(PICTURE))
 	$(VENV)/bin/jaxgadget refine leduc_poker --plot $(PICTURE)
 
-test: $(STAMP)  ## run every test (PYTEST_ARGS="..." passes options on)
-	$(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS)
+test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options on)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow $(PYTEST_ARGS)
+
+test-slow: $(STAMP)  ## run what takes long: experiments, notebooks, documented programs, kill -9
+	$(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS) tests/slow
 
 lint: $(STAMP)  ## check format, lint and types
 	$(PY) -m ruff format --check .

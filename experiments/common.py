@@ -1,174 +1,68 @@
-"""What the experiments share: tables that survive an interruption, re-solving for both, Leduc's ranks."""
+"""What the studies share: games and their names, and pictures with several axes."""
 
 from __future__ import annotations
 
-import argparse
-import csv
-import dataclasses
-import pathlib
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
-from rich.console import Console
-from rich.table import Table as Printed
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from jaxgadget import HistoryTree, Policy, Refinement, refine
-from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.util.files import atomic_writer, make_folder
+GOOFSPIEL = "goofspiel(imp_info=True,num_cards=5,points_order=descending)"
+LIARS_DICE = "liars_dice(dice_sides=4,numdice=1)"
 
-HERE = pathlib.Path(__file__).parent
-QUICK = HERE.parent / "build" / "experiments"
-"""Where quick runs write, so that they leave the real data alone."""
-
-WIDTH = 160
-"""Letters in a line of a table that goes into a file."""
-
-SAFE, UNSAFE, PAPER = "#0072B2", "#D55E00", "#555555"
-"""Colours of the curves and of the paper's numbers (Okabe and Ito 2008)."""
+TITLES = {
+    "goofspiel": "Goofspiel",
+    "leduc_poker": "Leduc",
+    "liars_dice": "Liar's Dice",
+    "kuhn_poker": "Kuhn",
+}
 
 
-@dataclasses.dataclass(frozen=True)
-class Settings:
-    """What the command line asks for.
-
-    Attributes:
-      quick: tiny numbers of iterations, to see that everything runs.
-      folder: where `data/` and `pictures/` are.
-    """
-
-    quick: bool
-    folder: pathlib.Path
-
-    def data(self, name: str) -> pathlib.Path:
-        """The experiment's table; its folder is made."""
-        make_folder(self.folder / "data")
-        return self.folder / "data" / f"{name}.csv"
-
-    def picture(self, name: str) -> pathlib.Path:
-        """The experiment's picture; its folder is made."""
-        make_folder(self.folder / "pictures")
-        return self.folder / "pictures" / f"{name}.png"
+def titled(game: str, cut: str = "") -> str:
+    """A game and a cut in a few words."""
+    name, _, parameters = game.partition("(")
+    given = dict(part.split("=") for part in parameters.rstrip(")").split(",") if "=" in part)
+    size = {
+        "goofspiel": given.get("num_cards", ""),
+        "liars_dice": f"{given.get('numdice', 1)}×{given.get('dice_sides', 6)}",
+        "leduc_poker": f"{given['num_ranks']} ranks" if "num_ranks" in given else "",
+    }.get(name, "")
+    return " ".join(part for part in (TITLES.get(name, name), size, cut.replace(":", " ")) if part)
 
 
-def read_settings(description: str, arguments: Sequence[str] | None = None) -> Settings:
-    """Reads `--quick` and `--folder`."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--quick", action="store_true", help="a few iterations only, into build/experiments")
-    parser.add_argument("--folder", type=pathlib.Path, help="where data/ and pictures/ go")
-    found = parser.parse_args(arguments)
-    return Settings(found.quick, found.folder or (QUICK if found.quick else HERE))
+def panels(frame: pd.DataFrame, keys: Sequence[str]) -> list[tuple[tuple[Any, ...], pd.DataFrame]]:
+    """The rows by their values in some columns, in order of appearance."""
+    return [(key, rows) for key, rows in frame.groupby(list(keys), sort=False)]
 
 
-class Table:
-    """Rows of an experiment in a CSV file; what is there already need not be computed again."""
-
-    def __init__(self, path: pathlib.Path, columns: Sequence[str], key: Sequence[str]):
-        """Reads the file if it exists.
-
-        Args:
-          path: the file.
-          columns: its columns.
-          key: the columns that tell rows apart.
-
-        Raises:
-          ValueError: if the file has other columns.
-        """
-        self._path, self._columns, self._key = path, list(columns), list(key)
-        self._rows: dict[tuple[str, ...], dict[str, Any]] = {}
-        if path.exists():
-            with open(path, encoding="utf-8", newline="") as file:
-                header, *lines = csv.reader(file)
-            if header != self._columns:
-                raise ValueError(
-                    f"{path} has the columns {header}, expected {self._columns}; move the file away"
-                )
-            self._keep([dict(zip(header, map(_read, line), strict=True)) for line in lines])
-
-    def has(self, **key: object) -> bool:
-        """Whether there is a row with this key."""
-        return tuple(str(key[name]) for name in self._key) in self._rows
-
-    def add(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Takes rows in and writes the file, atomically."""
-        self._keep(rows)
-        with atomic_writer(self._path) as file:
-            file.write(self.frame.to_csv(index=False, lineterminator="\n").encode())
-
-    def _keep(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        for row in rows:
-            self._rows[tuple(str(row[name]) for name in self._key)] = {c: row[c] for c in self._columns}
-
-    @property
-    def frame(self) -> pd.DataFrame:
-        """All rows, sorted by their keys."""
-        frame = pd.DataFrame(list(self._rows.values()), columns=self._columns)
-        return frame.sort_values(self._key, ignore_index=True)
+def make_axes(count: int, columns: int, size: tuple[float, float]) -> tuple[Figure, list[Axes]]:
+    """So many axes in rows, each of `size` inches; those left over are gone."""
+    columns = min(count, columns)
+    rows = -(-count // columns)
+    figure = Figure(figsize=(size[0] * columns, size[1] * rows), layout="constrained")
+    axes = list(np.atleast_1d(figure.subplots(rows, columns)).flat)
+    for ax in axes[count:]:
+        ax.remove()
+    return figure, axes[:count]
 
 
-def _read(text: str) -> int | float | str:
-    """A cell as it was written, to the last digit; nothing is NaN."""
-    for kind in (int, float):
-        try:
-            return kind(text or "nan")
-        except ValueError:
-            continue
-    return text
-
-
-def resolve_both(
-    tree: HistoryTree,
-    where: str,
-    blueprint: Policy,
-    gadgets: tuple[Sequence[Gadget], Sequence[Gadget]],
-    *,
-    iterations: int,
-    value: tuple[float, float],
-) -> tuple[Policy, tuple[Refinement, Refinement]]:
-    """Re-solves all subgames for both players by CFR in float64.
-
-    Args:
-      tree: the game's histories.
-      where: the cut.
-      blueprint: profiles, a lane each.
-      gadgets: player 0's and player 1's.
-      iterations: of CFR in every gadget game.
-      value: bracket of the game's value.
-
-    Returns:
-      Profiles in which both players re-solved, lanes as in `Refinement`; and the two refinements.
-    """
-    first, second = (
-        refine(
-            tree,
-            where,
-            blueprint,
-            gadgets[player],
-            player=player,
-            algorithm="cfr",
-            iterations=iterations,
-            dtype="float64",
-            value=value,
-            progress=False,
-        )
-        for player in (0, 1)
+def one_legend(figure: Figure, axes: Iterable[Axes], columns: int) -> None:
+    """Replaces the legends of all axes by one below."""
+    entries: dict[str, Any] = {}
+    for ax in axes:
+        legend = ax.get_legend()
+        if legend is not None:
+            for text, handle in zip(legend.get_texts(), legend.legend_handles, strict=True):
+                entries.setdefault(text.get_text(), handle)
+            legend.remove()
+    figure.legend(
+        entries.values(),
+        entries.keys(),
+        loc="outside lower center",
+        ncols=columns,
+        fontsize=8,
+        frameon=False,
     )
-    pair = (first.policy.probabilities[0], second.policy.probabilities[1])
-    return Policy(tree, pair, first.policy.labels), (first, second)
-
-
-def ranks(player: int, infostate: str) -> str:
-    """An infostate of Leduc with ranks 0, 1, 2 for cards 0 … 5: suits never matter."""
-    return re.sub(r"\[(Private|Public): (\d)\]", lambda card: f"[{card[1]}: {int(card[2]) // 2}]", infostate)
-
-
-def show(title: str, frame: pd.DataFrame) -> None:
-    """Prints a table of results."""
-    printed = Printed(title=title)
-    for name in frame.columns:
-        printed.add_column(str(name))
-    for row in frame.itertuples(index=False):
-        printed.add_row(*(f"{x:.4g}" if isinstance(x, float) else str(x) for x in row))
-    console = Console()
-    Console(width=None if console.is_terminal else WIDTH).print(printed)

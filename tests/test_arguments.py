@@ -70,8 +70,8 @@ def test_a_policy_is_expected(name: str, wrong: Any) -> None:
     ("call", "match"),
     [
         (lambda: jg.enumerate_game("kuhn_poker"), r"game='kuhn_poker': expected a game, from load"),
-        (lambda: jg.Policy.dirichlet(kuhn(), "a"), r"dirichlet seed 'a': expected a whole number"),
-        (lambda: jg.Policy.dirichlet(kuhn(), 1.5), r"dirichlet seed 1\.5"),
+        (lambda: jg.Policy.dirichlet(kuhn(), "a"), r"seed='a': expected a whole number"),
+        (lambda: jg.Policy.dirichlet(kuhn(), 1.5), r"seed=1\.5: expected a whole number"),
         (lambda: jg.Policy.dirichlet(kuhn(), 0, "a"), r"dirichlet alpha 'a'"),
         (lambda: jg.Policy.geometric(kuhn(), "2"), r"geometric ratio '2'"),
         (lambda: uniform().lane(3), r"lane=3 is unknown; expected a number below 1"),

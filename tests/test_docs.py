@@ -1,4 +1,4 @@
-"""The documentation is complete, its links lead somewhere, and its programs run as they stand."""
+"""The documentation is complete, and its links lead somewhere; `tests/slow` runs its programs."""
 
 import importlib
 import pathlib
@@ -16,13 +16,6 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CHANGELOG.md")),
     *sorted((ROOT / "experiments").rglob("*.md")),
     *sorted((ROOT / "notebooks").glob("*.md")),
-]
-PROGRAMS = [
-    (f"{path.stem}-{k}", program)
-    for path in DOCS
-    for k, program in enumerate(
-        re.findall(r"^```python\n(.*?)^```", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    )
 ]
 
 
@@ -107,13 +100,3 @@ def test_checks_notice(tmp_path: pathlib.Path):
     assert find("jaxgadget.refining.refine.refine") is jaxgadget.refine
     with pytest.raises(AttributeError):
         find("jaxgadget.refining.refine.nothing")
-
-
-@pytest.mark.parametrize("program", [text for _, text in PROGRAMS], ids=[name for name, _ in PROGRAMS])
-def test_program_runs(program: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.chdir(tmp_path)
-    exec(compile(program, "docs", "exec"), {"__name__": "docs"})
-
-
-def test_there_are_programs():
-    assert len(PROGRAMS) >= 5

@@ -31,6 +31,7 @@ def test_the_version_is_the_packages():
 
 
 def test_nothing_slow_is_imported_before_it_is_used():
-    program = "import sys, jaxgadget; print([m for m in ('jax', 'pandas', 'matplotlib', 'scipy') if m in sys.modules])"
+    slow = "[name for name in ('jax', 'pandas', 'matplotlib', 'scipy') if name in sys.modules]"
+    program = f"import sys, jaxgadget; print({slow})"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

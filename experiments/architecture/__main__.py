@@ -105,5 +105,10 @@ def report(command: Sequence[str]) -> None:
     print("  " + ", ".join(passed))
 
 
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Counts, with one of jaxgadget's commands as the blueprint's way; by default the demo's."""
+    report((sys.argv[1:] if arguments is None else arguments) or DEMO)
+
+
 if __name__ == "__main__":
-    report(sys.argv[1:] or DEMO)
+    main()

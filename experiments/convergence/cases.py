@@ -49,7 +49,7 @@ CASES = {
         Case("kuhn", "kuhn_poker", "depth:1", 50),
     )
 }
-"""The last one is for `--quick`."""
+"""The last one is for smoke tests."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -179,6 +179,7 @@ class Games:
         return exploitability(Policy(tree, pair, before.labels), player, value=value)
 
 
+@functools.lru_cache(maxsize=1)
 def build(case: Case, player: int, kind: str, family: str) -> Games:
     """Puts one kind of gadget game of a case on the device."""
     named = {(name, e): GADGETS[kind](prior, e) for name, prior in FAMILIES[family].items() for e in EPSILONS}
@@ -197,7 +198,7 @@ def _build(forest: Forest, prepared: Prepared, gadgets: Sequence[Gadget]) -> tup
 
 def solve_exactly(games: Games) -> tuple[FloatArray, FloatArray]:
     """Optima `[games, lanes]` by linear programs, and exploitabilities of exact policies, `[lanes]`."""
-    found = refine(
+    refined = refine(
         load_tree(games.case),
         games.case.cut,
         load_blueprints(games.case),
@@ -207,4 +208,4 @@ def solve_exactly(games: Games) -> tuple[FloatArray, FloatArray]:
         value=load_value(games.case),
         progress=False,
     )
-    return found.gadget_value[: games.count], found.refined_exploitability
+    return refined.gadget_value[: games.count], refined.refined_exploitability

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-
-from jaxgadget.report.plots import save_picture
 
 COLORS = {
     "CFR+ linear": "#000000",
@@ -43,15 +40,12 @@ APART = 0.062
 """Least distance between labels, in shares."""
 
 
-def draw(frame: pd.DataFrame, folder: pathlib.Path) -> None:
-    """Draws all pictures, as PNG and SVG, for player 0."""
+def draw(frame: pd.DataFrame) -> dict[str, Figure]:
+    """All pictures, for player 0."""
     plain = (frame["player"] == 0) & (frame["family"] == "priors") & (frame["strategy"] == "average")
     shown = frame[plain & frame["method"].isin(list(COLORS))]
     hard = frame[plain & (frame["epsilon"] == 1e-3) & frame["case"].isin(["leduc", "kuhn"])]
-    pictures = {"profiles": profiles(shown), "against": against(shown), "exploitability": excess(hard)}
-    for name, figure in pictures.items():
-        for ending in ("png", "svg"):
-            save_picture(figure, folder / f"{name}.{ending}")
+    return {"profiles": profiles(shown), "against": against(shown), "exploitability": excess(hard)}
 
 
 def profiles(frame: pd.DataFrame) -> Figure:
@@ -63,10 +57,10 @@ def profiles(frame: pd.DataFrame) -> Figure:
         for ax, kind in zip(row, KINDS, strict=True):
             ends: list[tuple[str, float, float]] = []
             for method, color in COLORS.items():
-                mine = frame[(frame["gadget"] == kind) & (frame["method"] == method)]
-                if mine.empty:
+                lanes = frame[(frame["gadget"] == kind) & (frame["method"] == method)]
+                if lanes.empty:
                     continue
-                x, y = _profile(mine[goal].to_numpy(), end)
+                x, y = _profile(lanes[goal].to_numpy(), end)
                 ax.step(x, y, where="post", color=color, lw=1.5)
                 ends.append((method, float(y[-1]), _area(x, y)))
             _direct_labels(ax, ends)
@@ -96,18 +90,18 @@ def _area(x: np.ndarray, y: np.ndarray) -> float:
 
 def _direct_labels(ax: Axes, ends: Sequence[tuple[str, float, float]]) -> None:
     """Names beside the ends of the lines, moved apart; where ends meet, the earlier line comes first."""
-    ends = sorted(ends, key=lambda one: one[1:])
-    places = np.array([end for _, end, _ in ends])
-    for k in range(1, len(places)):
-        places[k] = max(places[k], places[k - 1] + APART)
+    ends = sorted(ends, key=lambda end: end[1:])
+    heights = np.array([end for _, end, _ in ends])
+    for k in range(1, len(heights)):
+        heights[k] = max(heights[k], heights[k - 1] + APART)
     ceiling = 1.0
-    for k in reversed(range(len(places))):
-        places[k] = min(places[k], ceiling)
-        ceiling = places[k] - APART
-    for (method, _, _), place in zip(ends, places, strict=True):
+    for k in reversed(range(len(heights))):
+        heights[k] = min(heights[k], ceiling)
+        ceiling = heights[k] - APART
+    for (method, _, _), height in zip(ends, heights, strict=True):
         ax.annotate(
             LABELS.get(method, method),
-            xy=(1.02, place / TOP),
+            xy=(1.02, height / TOP),
             xycoords="axes fraction",
             fontsize=8.5,
             color=COLORS[method],
@@ -122,12 +116,12 @@ def against(frame: pd.DataFrame) -> Figure:
     methods = ("PCFR+ quadratic", "SAPCFR+ quadratic", "DCFR")
     wide = frame.pivot_table(index=LANE, columns="method", values="loss_5000").clip(lower=1e-10)
     for ax, kind in zip(figure.subplots(1, 2, sharex=True, sharey=True), KINDS, strict=True):
-        mine = wide[wide.index.get_level_values("gadget") == kind]
+        lanes = wide[wide.index.get_level_values("gadget") == kind]
         for method, marker in zip(methods, "sod", strict=True):
-            if method in mine:
+            if method in lanes:
                 ax.scatter(
-                    mine["CFR+ linear"],
-                    mine[method],
+                    lanes["CFR+ linear"],
+                    lanes[method],
                     s=11,
                     marker=marker,
                     color=COLORS[method],
@@ -157,14 +151,14 @@ def excess(frame: pd.DataFrame) -> Figure:
     names = [m for m in (*COLORS, *LABELS) if m in set(frame["method"])]
     names = list(dict.fromkeys(names))[::-1]
     for ax, kind in zip(figure.subplots(1, 2, sharex=True, sharey=True), KINDS, strict=True):
-        for place, method in enumerate(names):
-            mine = frame[(frame["gadget"] == kind) & (frame["method"] == method)]
-            if mine.empty:
+        for row, method in enumerate(names):
+            lanes = frame[(frame["gadget"] == kind) & (frame["method"] == method)]
+            if lanes.empty:
                 continue
-            x = np.sort((mine["exploitability"] - mine["exact_exploitability"]).to_numpy(float))
+            x = np.sort((lanes["exploitability"] - lanes["exact_exploitability"]).to_numpy(float))
             color = COLORS.get(method, "#56B4E9")
-            ax.plot(x, place + np.linspace(-0.25, 0.25, len(x)), ".", color=color, markersize=5)
-            ax.plot([x.mean()] * 2, [place - 0.4, place + 0.4], color=color)
+            ax.plot(x, row + np.linspace(-0.25, 0.25, len(x)), ".", color=color, markersize=5)
+            ax.plot([x.mean()] * 2, [row - 0.4, row + 0.4], color=color)
         ax.axvline(0, color="#555555", lw=0.8)
         ax.set_yticks(range(len(names)), [LABELS.get(name, name) for name in names])
         ax.set_title(f"Leduc, {kind}, ε = 1e-3", fontsize=10, loc="left")

@@ -16,8 +16,8 @@ SLACK, FLOOR = 2.0, 1e-6
 """A lane is worse if it is worse than CFR+'s by this factor, and further off than this share of the range."""
 
 
-def summarise(frame: pd.DataFrame) -> str:
-    """All tables, each under its heading."""
+def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Goals (a) and (b): a gap within 1e-3, a value within 1e-5 of the optimum, in payoff ranges."""
     average = frame[frame["strategy"] == "average"]
     own = average[(average["family"] == "priors") & (average["player"] == 0)]
     names = [m for m in METHODS if m in set(own["method"])]
@@ -35,21 +35,20 @@ def summarise(frame: pd.DataFrame) -> str:
         ("Prior scales", _scales(average[average["family"] == "scales"])),
         ("Worse than CFR+", _worse(own, wide)),
     ]
-    return "\n\n".join(f"### {title}\n\n{table}" for title, table in parts)
+    return dict(parts)
 
 
-def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [header, ["---"] * len(header), *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> pd.DataFrame:
+    return pd.DataFrame([list(row) for row in rows], columns=list(header))
 
 
 def _each(frame: pd.DataFrame, methods: Sequence[str], row: Callable[[pd.DataFrame], list[str]]) -> list:
     rows: list[list[str]] = []
     for kind in KINDS:
         for method in methods:
-            mine = frame[(frame["gadget"] == kind) & (frame["method"] == method)]
-            if len(mine):
-                rows.append([kind, method, *row(mine)])
+            lanes = frame[(frame["gadget"] == kind) & (frame["method"] == method)]
+            if len(lanes):
+                rows.append([kind, method, *row(lanes)])
     return rows
 
 
@@ -72,39 +71,39 @@ def _mean(x: pd.Series) -> str:
 
 def _compare(frame: pd.DataFrame, base: pd.DataFrame, column: str) -> pd.Series:
     """What this method has at every lane, over CFR+'s; 1 where both are below `FLOOR`."""
-    mine, theirs = (f.set_index(LANE)[column].astype(float).clip(lower=FLOOR) for f in (frame, base))
-    return mine / theirs.reindex(mine.index)
+    own, others = (f.set_index(LANE)[column].astype(float).clip(lower=FLOOR) for f in (frame, base))
+    return own / others.reindex(own.index)
 
 
-def _main(frame: pd.DataFrame, methods: Sequence[str]) -> str:
+def _main(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     header = ["gadget", "method"]
     for goal in ("(a)", "(b)"):
         header += [f"{goal} ≤ 500", "≤ 5,000", "to the end", "median", "worst"]
     header += ["mean loss at 5,000"]
 
-    def row(mine: pd.DataFrame) -> list[str]:
-        return [*_goal(mine, "gap_iterations"), *_goal(mine, "loss_iterations"), _mean(mine["loss_5000"])]
+    def row(lanes: pd.DataFrame) -> list[str]:
+        return [*_goal(lanes, "gap_iterations"), *_goal(lanes, "loss_iterations"), _mean(lanes["loss_5000"])]
 
-    return _markdown(header, _each(frame, methods, row))
+    return _table(header, _each(frame, methods, row))
 
 
-def _short(frame: pd.DataFrame, methods: Sequence[str]) -> str:
+def _short(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     header = ["gadget", "method", "(a) ≤ 500", "(a) median", "(b) ≤ 500", "(b) ≤ 5,000", "(b) median"]
     header += ["mean loss at 500", "at 5,000", "largest", "largest gap at 5,000"]
 
-    def row(mine: pd.DataFrame) -> list[str]:
-        gap, loss = (_goal(mine[["gap_iterations", "loss_iterations"]], g) for g in _GOALS)
-        means = [_mean(mine["loss_500"]), _mean(mine["loss_5000"])]
-        most = [f"{mine[c].max():.1e}" for c in ("loss_5000", "gap_5000")]
+    def row(lanes: pd.DataFrame) -> list[str]:
+        gap, loss = (_goal(lanes[["gap_iterations", "loss_iterations"]], g) for g in _GOALS)
+        means = [_mean(lanes["loss_500"]), _mean(lanes["loss_5000"])]
+        most = [f"{lanes[c].max():.1e}" for c in ("loss_5000", "gap_5000")]
         return [gap[0], gap[3], loss[0], loss[1], loss[3], *means, *most]
 
-    return _markdown(header, _each(frame, methods, row))
+    return _table(header, _each(frame, methods, row))
 
 
 _GOALS = ("gap_iterations", "loss_iterations")
 
 
-def _lanes(frame: pd.DataFrame, methods: Sequence[str]) -> str:
+def _lanes(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     rows = frame.pivot_table(
         index=["case", "gadget", "prior", "epsilon"],
         columns="method",
@@ -117,67 +116,67 @@ def _lanes(frame: pd.DataFrame, methods: Sequence[str]) -> str:
         [*(str(k) for k in key[:3]), f"{key[3]:g}", *map(_count, row)]
         for key, row in zip(rows.index, rows[shown].to_numpy(float), strict=True)
     ]
-    return _markdown(["game", "gadget", "prior", "ε", *shown], body)
+    return _table(["game", "gadget", "prior", "ε", *shown], body)
 
 
-def _excess(frame: pd.DataFrame, methods: Sequence[str], by_method: bool = False) -> str:
+def _excess(frame: pd.DataFrame, methods: Sequence[str], by_method: bool = False) -> pd.DataFrame:
     """Mean exploitability after 5,000 iterations less that of the exact solution, in units of payoff."""
     frame = frame.assign(excess=frame["exploitability"] - frame["exact_exploitability"])
     rows = frame.pivot_table(index=["case", "gadget", "epsilon"], columns="method", values="excess")
     rows = rows[[m for m in methods if m in rows.columns]]
     if by_method:
         body = [[name, *(f"{x:.4f}" for x in row)] for name, row in rows.T.iterrows()]
-        return _markdown(["method", *(f"{c}, {g}, {e:g}" for c, g, e in rows.index)], body)
+        return _table(["method", *(f"{c}, {g}, {e:g}" for c, g, e in rows.index)], body)
     body = [[*map(str, key), *(f"{x:.4f}" for x in row)] for key, row in rows.iterrows()]
-    return _markdown(["game", "gadget", "ε", *rows.columns], body)
+    return _table(["game", "gadget", "ε", *rows.columns], body)
 
 
-def _strategies(frame: pd.DataFrame, methods: Sequence[str]) -> str:
+def _strategies(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     header = ["gadget", "method", *(f"{w}: (b) ≤ 5,000, mean, largest loss" for w in _KINDS_OF_AVERAGE)]
     own = frame[(frame["family"] == "priors") & (frame["player"] == 0)]
 
-    def row(mine: pd.DataFrame) -> list[str]:
+    def row(lanes: pd.DataFrame) -> list[str]:
         cells: list[str] = []
         for what in _KINDS_OF_AVERAGE:
-            some = mine[mine["strategy"] == what]
-            share = (some["loss_iterations"] <= 5_000).mean()
-            cells.append(f"{100 * share:.0f} %, {_mean(some['loss_5000'])}, {some['loss_5000'].max():.1e}")
+            shown = lanes[lanes["strategy"] == what]
+            share = (shown["loss_iterations"] <= 5_000).mean()
+            cells.append(f"{100 * share:.0f} %, {_mean(shown['loss_5000'])}, {shown['loss_5000'].max():.1e}")
         return cells
 
-    return _markdown(header, _each(own, methods, row))
+    return _table(header, _each(own, methods, row))
 
 
 _KINDS_OF_AVERAGE = ("average", "half", "better", "last")
 
 
-def _scales(frame: pd.DataFrame) -> str:
+def _scales(frame: pd.DataFrame) -> pd.DataFrame:
     header = ["game", "gadget", "prior", "ε", "method", "(a) median", "(b) ≤ 5,000", "(b) median"]
     header += ["mean loss at 5,000", "mean exploitability at 5,000"]
     rows: list[list[str]] = []
     keys = ["case", "gadget", "prior", "epsilon", "method"]
-    for (case, kind, prior, epsilon, method), mine in frame.groupby(keys, sort=False):
-        gap, loss = (_goal(mine, goal) for goal in _GOALS)
-        means = [_mean(mine["loss_5000"]), f"{mine['exploitability'].mean():.4f}"]
+    for (case, kind, prior, epsilon, method), lanes in frame.groupby(keys, sort=False):
+        gap, loss = (_goal(lanes, goal) for goal in _GOALS)
+        means = [_mean(lanes["loss_5000"]), f"{lanes['exploitability'].mean():.4f}"]
         rows.append([case, kind, prior, f"{epsilon:g}", method, gap[3], loss[1], loss[3], *means])
-    return _markdown(header, rows)
+    return _table(header, rows)
 
 
-def _worse(frame: pd.DataFrame, methods: Sequence[str]) -> str:
+def _worse(frame: pd.DataFrame, methods: Sequence[str]) -> pd.DataFrame:
     header = ["method", "lanes", "loss at 5,000: worse", "worst factor", "better", "gap at 5,000: worse"]
     header += ["worst factor", "better", "exploitability: worst difference", "best", "worst lane by loss"]
     base, rows = frame[frame["method"] == BASE], []
     for method in (m for m in methods if m != BASE):
-        mine = frame[frame["method"] == method]
-        cells = [method, str(len(mine))]
-        ratios = [_compare(mine, base, column) for column in ("loss_5000", "gap_5000")]
+        lanes = frame[frame["method"] == method]
+        cells = [method, str(len(lanes))]
+        ratios = [_compare(lanes, base, column) for column in ("loss_5000", "gap_5000")]
         for ratio in ratios:
             cells += [f"{(ratio > SLACK).sum()}", f"{ratio.max():.1f}", f"{(ratio < 1 / SLACK).sum()}"]
-        more = mine.set_index(LANE)["exploitability"] - base.set_index(LANE)["exploitability"]
+        more = lanes.set_index(LANE)["exploitability"] - base.set_index(LANE)["exploitability"]
         cells += [f"{more.max():+.4f}", f"{more.min():+.4f}"]
         worst = ratios[0].astype(float)
-        place = worst.idxmax() if worst.notna().any() else ("none",) * len(LANE)
+        lane = worst.idxmax() if worst.notna().any() else ("none",) * len(LANE)
         cells.append(
-            ", ".join(str(place[LANE.index(k)]) for k in ("case", "gadget", "prior", "epsilon", "blueprint"))
+            ", ".join(str(lane[LANE.index(k)]) for k in ("case", "gadget", "prior", "epsilon", "blueprint"))
         )
         rows.append(cells)
-    return _markdown(header, rows)
+    return _table(header, rows)

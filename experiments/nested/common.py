@@ -1,17 +1,13 @@
-"""What the experiments of this folder share: games, blueprints, portfolios, pieces that are kept."""
+"""What the experiments of this folder share: games, blueprints, portfolios."""
 
 from __future__ import annotations
 
 import functools
-import hashlib
-import json
 import pathlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-import pandas as pd
-
-from experiments.refinements.common import GOOFSPIEL, LIARS_DICE, Settings
+from experiments.common import GOOFSPIEL, LIARS_DICE
 from jaxgadget import HistoryTree, Policy, enumerate_game, game_value, load, make_blueprints
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
@@ -19,11 +15,8 @@ from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.portfolio import make_portfolio
 from jaxgadget.searching.value import ExactValues
-from jaxgadget.util.files import atomic_writer, make_folder
 
 HERE = pathlib.Path(__file__).parent
-WORK = HERE.parent.parent / "build" / "nested"
-"""Where finished pieces and networks are."""
 
 LIARS_DICE_5 = "liars_dice(dice_sides=5,numdice=1)"
 GAMES = ("leduc_poker", GOOFSPIEL, LIARS_DICE, LIARS_DICE_5)
@@ -40,20 +33,6 @@ TRAINED = "cfr:10"
 
 EPSILON, ENTRIES, ITERATIONS, DEPTH = 2e-2, 10, 3000, 1
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
-
-
-def settings_for(folder: pathlib.Path | None, smoke: bool) -> Settings:
-    """Where data and pictures go, and whether everything is tiny."""
-    if smoke:
-        from experiments.common import QUICK
-
-        return Settings.quick(folder or QUICK / "nested")
-    return Settings(folder=folder or HERE, work=WORK)
-
-
-def games(settings: Settings) -> tuple[str, ...]:
-    """The games."""
-    return SMALL if settings.smoke else GAMES
 
 
 def gadgets() -> list[Gadget]:
@@ -100,15 +79,3 @@ def search_exactly(key: Mapping[str, Any], *, visits: bool = True) -> Nested:
         visits=visits,
         progress=False,
     )
-
-
-def piece(settings: Settings, key: Mapping[str, Any], make: Callable[[], pd.DataFrame]) -> pd.DataFrame:
-    """What was made under this key, or what is made now and kept."""
-    make_folder(settings.work)
-    digest = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:16]
-    path = settings.work / f"{key['experiment']}-{digest}.parquet"
-    if not path.exists():
-        frame = make()
-        with atomic_writer(path) as file:
-            frame.to_parquet(file, index=False)
-    return pd.read_parquet(path)

@@ -5,6 +5,7 @@ Goofspiel 6 and Liar's Dice 2×3, minutes on two cores; `paper_sizes` is the sam
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import pathlib
 import resource
@@ -16,8 +17,9 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets, piece
-from experiments.refinements.common import Settings, titled
+from experiments.common import titled
+from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets
+from experiments.study import Settings
 from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.gadgets.gadget import describe
 from jaxgadget.games.game import FloatArray
@@ -42,23 +44,21 @@ Result = TypeVar("Result")
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game and quantity."""
-    return compute_games(settings, dict.fromkeys(GAMES, HOW))
+    return compute_games(settings, NAME, dict.fromkeys(GAMES, HOW))
 
 
-def compute_games(settings: Settings, games: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
-    """The same for some games, each with its numbers; what is finished of one is kept."""
-    found: list[pd.DataFrame] = []
-    for game, how in dict.fromkeys(SMALL, SMOKE).items() if settings.smoke else games.items():
-        key: dict[str, Any] = {"experiment": NAME, "game": game, **how}
-        solved = piece(settings, key | {"step": "solve"}, lambda key=key: apart(settings, solve_whole, key))
+def compute_games(settings: Settings, name: str, games: Mapping[str, Mapping[str, int]]) -> pd.DataFrame:
+    """The same for some games, each with its numbers; `name` is the experiment's."""
+    tables: list[pd.DataFrame] = []
+    for game, effort in settings.pick(games, dict.fromkeys(SMALL, SMOKE)).items():
+        whole: dict[str, Any] = {"game": game, **effort}
+        solved = settings.gather(name, [whole], lambda key: apart(settings, solve_whole, key))
         values = solved.set_index("quantity")["value"]
         bracket = float(values["value at least"]), float(values["value at most"])
-        found.append(solved)
-        for player in (0, 1):
-            mine = key | {"step": "nested", "player": player, "blueprint": BLUEPRINT, "depth": DEPTH}
-            arguments = (settings, search, settings, mine, bracket)
-            found.append(piece(settings, mine, lambda arguments=arguments: apart(*arguments)))
-    return pd.concat(found, ignore_index=True)
+        searches = [whole | {"player": player, "blueprint": BLUEPRINT, "depth": DEPTH} for player in (0, 1)]
+        search_one = functools.partial(apart, settings, search, settings, bracket)
+        tables += [solved, settings.gather(name, searches, search_one)]
+    return pd.concat(tables, ignore_index=True)
 
 
 def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Result:
@@ -125,7 +125,7 @@ def list_entries(key: dict[str, Any]) -> tuple[tuple[FloatArray, FloatArray], fl
     return portfolio.probabilities, peak_memory()
 
 
-def search(settings: Settings, key: dict[str, Any], bracket: tuple[float, float]) -> pd.DataFrame:
+def search(settings: Settings, bracket: tuple[float, float], key: dict[str, Any]) -> pd.DataFrame:
     """Nested search for one player."""
     enable_compilation_cache()
     notes, step = Notes(key["game"]), f"nested, player {key['player']}"
@@ -135,7 +135,7 @@ def search(settings: Settings, key: dict[str, Any], bracket: tuple[float, float]
     notes.note(f"{step}, portfolio", "GiB", memory)
     tree = enumerated(key["game"])
     entries = Policy(tree, rows, (key["blueprint"], *(f"entry {k}" for k in range(1, key["entries"]))))
-    found = notes.timed(
+    nested = notes.timed(
         step,
         lambda: nested_search(
             tree,
@@ -151,20 +151,20 @@ def search(settings: Settings, key: dict[str, Any], bracket: tuple[float, float]
             progress=False,
         ),
     )
-    note_nested(notes, step, found)
+    note_nested(notes, step, nested)
     return pd.DataFrame(notes.rows)
 
 
-def note_nested(notes: Notes, step: str, found: Nested) -> None:
+def note_nested(notes: Notes, step: str, nested: Nested) -> None:
     """Exploitabilities, which are known as exactly as the game's value is, gaps and searches."""
-    notes.note(step, "searches", int(found.searches.sum()))
-    notes.note(step, "seconds of search", float(found.seconds.sum()))
-    notes.note(step, "seconds in values", found.value_seconds)
-    notes.note(step, "largest gap", float(found.gap_max.max()))
-    notes.note(step, "blueprint exploitability", float(found.blueprint_exploitability[0]))
-    for lane, gadget in enumerate(found.gadgets):
+    notes.note(step, "searches", int(nested.searches.sum()))
+    notes.note(step, "seconds of search", float(nested.seconds.sum()))
+    notes.note(step, "seconds in values", nested.value_seconds)
+    notes.note(step, "largest gap", float(nested.gap_max.max()))
+    notes.note(step, "blueprint exploitability", float(nested.blueprint_exploitability[0]))
+    for lane, gadget in enumerate(nested.gadgets):
         name = describe(gadget).partition(", epsilon")[0]
-        notes.note(step, f"exploitability, {name}", float(found.nested_exploitability[lane]))
+        notes.note(step, f"exploitability, {name}", float(nested.nested_exploitability[lane]))
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:

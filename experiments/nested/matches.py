@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.common import GOOFSPIEL, make_axes, titled
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
@@ -22,10 +23,9 @@ from experiments.nested.common import (
     blueprint,
     enumerated,
     gadgets,
-    piece,
     portfolio,
 )
-from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
+from experiments.study import Settings
 from jaxgadget import Policy
 from jaxgadget.gadgets.gadget import describe
 from jaxgadget.play.match import expected_matches, play_matches, worst_matchup
@@ -39,16 +39,15 @@ MATCHES, SEED = 10_000, 0
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game and ordered pair of gadgets."""
-    found: list[pd.DataFrame] = []
-    for game in SMALL if settings.smoke else (GOOFSPIEL, LIARS_DICE_5):
-        key = {"experiment": NAME, "game": game, "blueprint": TRAINED, "depth": DEPTH}
-        key |= (
-            {"entries": 3, "iterations": 10, "matches": 50}
-            if settings.smoke
-            else {"entries": ENTRIES, "iterations": ITERATIONS, "matches": MATCHES}
-        )
-        found.append(piece(settings, key, lambda key=key: play(key)))
-    return pd.concat(found, ignore_index=True)
+    effort = settings.pick(
+        {"entries": ENTRIES, "iterations": ITERATIONS, "matches": MATCHES},
+        {"entries": 3, "iterations": 10, "matches": 50},
+    )
+    keys = [
+        {"game": game, "blueprint": TRAINED, "depth": DEPTH, **effort}
+        for game in settings.pick((GOOFSPIEL, LIARS_DICE_5), SMALL)
+    ]
+    return settings.gather(NAME, keys, play)
 
 
 def play(key: dict[str, Any]) -> pd.DataFrame:

@@ -7,6 +7,7 @@ once more without a few, to see what that changes.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -14,6 +15,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.common import GOOFSPIEL, make_axes, one_legend, titled
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
@@ -26,11 +28,10 @@ from experiments.nested.common import (
     blueprint,
     enumerated,
     gadgets,
-    piece,
     portfolio,
     value,
 )
-from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, one_legend, titled
+from experiments.study import Settings
 from jaxgadget.learn.training import Training, train_value, visited_rmse
 from jaxgadget.report import exploitability_scatter
 from jaxgadget.searching.nested import Nested, nested_search
@@ -49,18 +50,17 @@ HELD_OUT = 0.02
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, player, gadget and prior, with the errors of the network."""
-    found: list[pd.DataFrame] = []
     pairs = [(game, spec) for spec in BLUEPRINTS for game in GAMES]
-    for game, spec in [(SMALL[0], TRAINED)] if settings.smoke else pairs:
-        key = {"experiment": NAME, "game": game, "blueprint": spec, "depth": DEPTH}
-        key |= {"heldout": [0.0, HELD_OUT] if spec == TRAINED else [0.0]}
-        key |= (
-            {"entries": 3, "iterations": 10, "steps": 20}
-            if settings.smoke
-            else {"entries": ENTRIES, "iterations": ITERATIONS, "steps": MORE_STEPS.get(game, STEPS)}
+    keys = [
+        {"game": game, "blueprint": spec, "depth": DEPTH}
+        | {"shares": [0.0, HELD_OUT] if spec == TRAINED else [0.0]}
+        | settings.pick(
+            {"entries": ENTRIES, "iterations": ITERATIONS, "steps": MORE_STEPS.get(game, STEPS)},
+            {"entries": 3, "iterations": 10, "steps": 20},
         )
-        found.append(piece(settings, key, lambda key=key: measure(settings, key)))
-    return pd.concat(found, ignore_index=True)
+        for game, spec in settings.pick(pairs, [(SMALL[0], TRAINED)])
+    ]
+    return settings.gather(NAME, keys, functools.partial(measure, settings))
 
 
 def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
@@ -70,7 +70,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     exact = ExactValues(entries)
     plain = search(key, exact)
     tables: list[pd.DataFrame] = []
-    for share in key["heldout"]:
+    for share in key["shares"]:
         name = f"values-{titled(game)}-{spec}-{key['entries']}-{key['steps']}-{share}".replace(" ", "-")
         training = train_value(
             tree,
@@ -80,11 +80,11 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
             heldout=share,
             show_progress=False,
         )
-        found = search(key, training.values)
-        visits = [result.visits[0] for result in found]
+        learned = search(key, training.values)
+        visits = [result.visits[0] for result in learned]
         histories, weights = (np.concatenate(parts) for parts in zip(*visits, strict=True))
         visited = visited_rmse(training.values, exact, tree, histories, weights)
-        tables.append(tabulate(key, plain, found, training).assign(heldout=share, visited_rmse=visited))
+        tables.append(tabulate(key, plain, learned, training).assign(heldout=share, visited_rmse=visited))
     return pd.concat(tables, ignore_index=True)
 
 
@@ -107,10 +107,12 @@ def search(key: dict[str, Any], values: ValueFunction) -> list[Nested]:
 
 
 def tabulate(
-    key: dict[str, Any], plain: list[Nested], found: list[Nested], training: Training
+    key: dict[str, Any], plain: list[Nested], learned: list[Nested], training: Training
 ) -> pd.DataFrame:
     """A row for every player, gadget and prior: with exact values, and with the network."""
-    table, other = (pd.concat([part.table for part in parts], ignore_index=True) for parts in (plain, found))
+    table, other = (
+        pd.concat([part.table for part in parts], ignore_index=True) for parts in (plain, learned)
+    )
     return pd.DataFrame(
         {
             "game": key["game"],
@@ -126,9 +128,9 @@ def tabulate(
             "payoff_range": training.payoff_range,
             "train_rmse": training.train_rmse,
             "heldout_rmse": training.heldout_rmse,
-            "network_seconds": sum(result.value_seconds for result in found),
-            "search_seconds": sum(float(result.seconds.sum()) for result in found),
-            "searches": sum(int(result.searches.sum()) for result in found),
+            "network_seconds": sum(result.value_seconds for result in learned),
+            "search_seconds": sum(float(result.seconds.sum()) for result in learned),
+            "searches": sum(int(result.searches.sum()) for result in learned),
         }
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from experiments.common import GOOFSPIEL, titled
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
@@ -19,11 +20,10 @@ from experiments.nested.common import (
     blueprint,
     enumerated,
     gadgets,
-    piece,
     portfolio,
     value,
 )
-from experiments.refinements.common import GOOFSPIEL, Settings, titled
+from experiments.study import Settings
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.value import ExactValues, OwnValues
@@ -38,17 +38,16 @@ SEEDS = 3
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, player, gadget and prior, size of noise and seed."""
-    found: list[pd.DataFrame] = []
-    for game in SMALL if settings.smoke else ("leduc_poker", GOOFSPIEL):
-        for player in (0, 1):
-            key = {"experiment": NAME, "game": game, "blueprint": TRAINED, "depth": DEPTH, "player": player}
-            key |= (
-                {"entries": 3, "iterations": 10, "shares": [0.0, 1e-2], "seeds": 1}
-                if settings.smoke
-                else {"entries": ENTRIES, "iterations": ITERATIONS, "shares": list(SHARES), "seeds": SEEDS}
-            )
-            found.append(piece(settings, key, lambda key=key: measure(key)))
-    return pd.concat(found, ignore_index=True)
+    effort = settings.pick(
+        {"entries": ENTRIES, "iterations": ITERATIONS, "shares": SHARES, "seeds": SEEDS},
+        {"entries": 3, "iterations": 10, "shares": (0.0, 1e-2), "seeds": 1},
+    )
+    keys = [
+        {"game": game, "blueprint": TRAINED, "depth": DEPTH, "player": player, **effort}
+        for game in settings.pick(("leduc_poker", GOOFSPIEL), SMALL)
+        for player in (0, 1)
+    ]
+    return settings.gather(NAME, keys, measure)
 
 
 def measure(key: dict[str, Any]) -> pd.DataFrame:
@@ -64,7 +63,7 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
             def noisy(tree: HistoryTree, histories: IntArray, noise: FloatArray = noise) -> FloatArray:
                 return exact(tree, histories) + noise[histories, None, None]
 
-            found = nested_search(
+            nested = nested_search(
                 tree,
                 blueprint(game, spec),
                 gadgets(),
@@ -75,7 +74,7 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
                 value=value(game),
                 progress=False,
             )
-            tables.append(found.table.assign(game=game, noise=share, seed=seed))
+            tables.append(nested.table.assign(game=game, noise=share, seed=seed))
     names = ["game", "player", "gadget", "prior", "noise", "seed", "nested_exploitability"]
     return pd.concat(tables, ignore_index=True)[names]
 

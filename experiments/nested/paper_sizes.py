@@ -8,7 +8,7 @@ from __future__ import annotations
 import pandas as pd
 
 from experiments.nested.large import compute_games, summarise
-from experiments.refinements.common import Settings
+from experiments.study import Settings
 
 __all__ = ["NAME", "compute", "summarise"]
 
@@ -25,4 +25,4 @@ GAMES = {
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game and quantity."""
-    return compute_games(settings, GAMES)
+    return compute_games(settings, NAME, GAMES)

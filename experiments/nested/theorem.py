@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from experiments.nested.common import GAMES, SMALL, enumerated, piece, value
-from experiments.refinements.common import Settings, titled
+from experiments.common import titled
+from experiments.nested.common import GAMES, SMALL, enumerated, value
+from experiments.study import Settings
 from jaxgadget import Policy, Unsafe, nash_conv, solve
 from jaxgadget.searching.limited import search
 from jaxgadget.searching.value import ExactValues
@@ -26,14 +27,12 @@ ENTRIES = 3
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, depth and portfolio of player 0."""
-    found: list[pd.DataFrame] = []
-    for game in SMALL if settings.smoke else ("kuhn_poker", GOOFSPIEL_4, *GAMES[:3]):
-        moves = int(enumerated(game).num_moves.max())
-        for depth in range(1, moves):
-            key = {"experiment": NAME, "game": game, "depth": depth}
-            key |= {"iterations": 100 if settings.smoke else ITERATIONS}
-            found.append(piece(settings, key, lambda key=key: measure(key)))
-    return pd.concat(found, ignore_index=True)
+    keys = [
+        {"game": game, "depth": depth, "iterations": settings.pick(ITERATIONS, 100)}
+        for game in settings.pick(("kuhn_poker", GOOFSPIEL_4, *GAMES[:3]), SMALL)
+        for depth in range(1, int(enumerated(game).num_moves.max()))
+    ]
+    return settings.gather(NAME, keys, measure)
 
 
 @functools.cache
@@ -50,9 +49,9 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
     low, high = value(key["game"])
     rows: list[dict[str, Any]] = []
     for name, entries in (("with", [solved, *first[1:]]), ("without", first)):
-        mine = Policy.stack(entries)
-        portfolio = Policy(tree, (mine.probabilities[0], second.probabilities[1]), mine.labels)
-        found = search(
+        stacked = Policy.stack(entries)
+        portfolio = Policy(tree, (stacked.probabilities[0], second.probabilities[1]), stacked.labels)
+        limited = search(
             tree,
             "depth:0",
             Policy.uniform(tree),
@@ -67,10 +66,10 @@ def measure(key: dict[str, Any]) -> pd.DataFrame:
             {
                 "game": key["game"],
                 "depth": key["depth"],
-                "leaves": len(found.lookahead.leaves),
+                "leaves": len(limited.lookahead.leaves),
                 "equilibrium": name,
-                "value": float(found.gadget_value.sum()),
-                "gap": float(found.gap.sum()),
+                "value": float(limited.gadget_value.sum()),
+                "gap": float(limited.gap.sum()),
                 "game_value_low": low,
                 "game_value_high": high,
                 "nash_conv": float(nash_conv(solved)[0]),

@@ -5,6 +5,7 @@ A batch is so many subgames times so many lanes (gadgets with ε of their own), 
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
+from experiments.common import GOOFSPIEL, make_axes, titled
 from experiments.nested.common import (
     DEPTH,
     ENTRIES,
@@ -20,10 +22,9 @@ from experiments.nested.common import (
     TRAINED,
     blueprint,
     enumerated,
-    piece,
     portfolio,
 )
-from experiments.refinements.common import GOOFSPIEL, Settings, make_axes, titled
+from experiments.study import Settings
 from jaxgadget import BlueprintPrior, Resolving
 from jaxgadget.learn.training import train_value
 from jaxgadget.searching.limited import search_settings
@@ -49,16 +50,15 @@ SHAPE = {"width": 256, "depth": 2}
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, number of subgames and number of lanes."""
-    found: list[pd.DataFrame] = []
-    for game in SMALL if settings.smoke else (GOOFSPIEL, LIARS_DICE_5):
-        key = {"experiment": NAME, "game": game, "blueprint": TRAINED, "depth": DEPTH, "level": LEVEL[game]}
-        key |= (
-            {"entries": 3, "iterations": 10, "lanes": [1, 2]}
-            if settings.smoke
-            else {"entries": ENTRIES, "iterations": ITERATIONS, "lanes": list(LANES)}
-        )
-        found.append(piece(settings, key, lambda key=key: measure(settings, key)))
-    return pd.concat(found, ignore_index=True)
+    effort = settings.pick(
+        {"entries": ENTRIES, "iterations": ITERATIONS, "lane_counts": LANES},
+        {"entries": 3, "iterations": 10, "lane_counts": (1, 2)},
+    )
+    keys = [
+        {"game": game, "blueprint": TRAINED, "depth": DEPTH, "level": LEVEL[game], **effort}
+        for game in settings.pick((GOOFSPIEL, LIARS_DICE_5), SMALL)
+    ]
+    return settings.gather(NAME, keys, functools.partial(measure, settings))
 
 
 def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
@@ -70,7 +70,7 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     training = train_value(tree, entries, folder=folder, steps=STEPS, **SHAPE, show_progress=False)
     values = training.values
     levels, rows = decisions(tree, 0), list[dict[str, Any]]()
-    for lanes in key["lanes"]:
+    for lanes in key["lane_counts"]:
         gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
         how = search_settings("cfr+", (key["iterations"], None, 100), "float32", None, None)
         line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], how, visits=False)

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from experiments.study import Settings
 from jaxgadget import Policy, cfr_checkpoints, enumerate_game, load, refine
 from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
 
+NAME = "grid"
 GRID = (
     ("leduc_poker", "flop"),
     ("liars_dice(dice_sides=4)", "depth:1"),
     ("goofspiel(num_cards=5,imp_info=True,points_order=descending)", "depth:1"),
     ("goofspiel(num_cards=5,imp_info=True,points_order=descending)", "depth:2"),
 )
+SMOKE_GRID = (("kuhn_poker", "depth:2"),)
 CHECKPOINTS, DRAWS = 25, 20
 ITERATIONS = 5000
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game and cut."""
+    if settings.smoke:
+        return time_grid(SMOKE_GRID, iterations=3, checkpoints=2, draws=1)
+    return time_grid()
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of re-solving, player 0, all seven settings; see `time_grid`."""
+    return frame
 
 
 def blueprints(tree: HistoryTree, checkpoints: int, draws: int) -> Policy:
@@ -39,7 +55,10 @@ def blueprints(tree: HistoryTree, checkpoints: int, draws: int) -> Policy:
 
 
 def time_grid(
-    iterations: int = ITERATIONS, checkpoints: int = CHECKPOINTS, draws: int = DRAWS
+    grid: Sequence[tuple[str, str]] = GRID,
+    iterations: int = ITERATIONS,
+    checkpoints: int = CHECKPOINTS,
+    draws: int = DRAWS,
 ) -> pd.DataFrame:
     """A row for every game and cut: the seconds that re-solving took, player 0, all seven settings.
 
@@ -48,16 +67,16 @@ def time_grid(
     """
     rows: list[dict[str, Any]] = []
     trees: dict[str, HistoryTree] = {}
-    for game, cut in GRID:
+    for game, cut in grid:
         tree = trees.setdefault(game, enumerate_game(load(game)))
         policy = blueprints(tree, checkpoints, draws)
         bound = tree.payoff_range
         began = time.perf_counter()
-        found = refine(
+        refined = refine(
             tree, cut, policy, default_gadgets(), iterations=iterations, value=(-bound, bound), progress=False
         )
         wall = time.perf_counter() - began
-        solves = found.num_subgames * policy.num_lanes * len(found.gadgets)
+        solves = refined.num_subgames * policy.num_lanes * len(refined.gadgets)
         row: dict[str, Any] = {
             "game": game,
             "cut": cut,
@@ -66,9 +85,9 @@ def time_grid(
         }
         row |= {
             "iterations": iterations,
-            **found.seconds,
+            **refined.seconds,
             "wall": wall,
-            "gap_max": float(np.nanmax(found.gap)),
+            "gap_max": float(np.nanmax(refined.gap)),
         }
         rows.append(row)
     return pd.DataFrame(rows)

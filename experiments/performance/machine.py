@@ -1,18 +1,47 @@
-"""What the machine can do: how fast it copies memory, and what it is."""
+"""What the machine can do: how fast it copies memory, outside the caches and inside; and what it is."""
 
 from __future__ import annotations
 
+import datetime
+import json
 import time
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import pandas as pd
+
+from experiments.study import Settings
+from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.machine import describe_device, find_versions
+
+NAME = "machine"
 
 LARGE = 1 << 28
 """Bytes of a copy that no cache holds."""
 
 SMALL = 1 << 18
 """Bytes of one that a core's cache holds."""
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every size; writes down beside it what the machine is, and the versions of all packages."""
+    record = {
+        "date": f"{datetime.date.today():%Y-%m-%d}",
+        "device": describe_device(),
+        "versions": find_versions(),
+    }
+    make_folder(settings.folder / "data")
+    with atomic_writer(settings.folder / "data" / f"{NAME}.json") as file:
+        file.write((json.dumps(record, indent=2, ensure_ascii=False) + "\n").encode())
+    sizes = settings.pick((SMALL, LARGE), (SMALL,))
+    rates = [copy_bandwidth(size, settings.pick(2.0, 0.05)) / 1e9 for size in sizes]
+    return pd.DataFrame({"bytes": sizes, "gigabytes_per_second": rates})
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """How fast memory is copied, read and written counted."""
+    return frame
 
 
 def copy_bandwidth(size: int, seconds: float = 1.0) -> float:

@@ -11,13 +11,16 @@ import numpy as np
 import pandas as pd
 
 from experiments.performance.machine import best_seconds
+from experiments.study import Settings
 from jaxgadget import enumerate_game, load
+from jaxgadget.bench.bench import DEFAULT_GAMES
 from jaxgadget.kernels.cfr import State, start, step
 from jaxgadget.kernels.problem import Problem, follow, values_up, whole_game
 from jaxgadget.kernels.regret import RULES, learn, match
 from jaxgadget.kernels.response import payoff_reaches
 from jaxgadget.tree.sequence import sequence_form
 
+NAME = "profile"
 RULE = RULES["cfr+"]
 
 Part = Callable[[Problem, State], Any]
@@ -88,6 +91,19 @@ PARTS: dict[str, Part] = {
     "reaches": reaches,
     "averaging": averaging,
 }
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """An iteration of the three games, taken apart."""
+    if settings.smoke:
+        return profile("kuhn_poker", (4,), 0.01)
+    lanes = (1, 64) if jax.default_backend() == "cpu" else (1, 1024, 65536)
+    return pd.concat([profile(game, lanes, 1.0) for game in DEFAULT_GAMES], ignore_index=True)
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Microseconds, operations and bytes, all per lane and iteration; see `profile`."""
+    return frame
 
 
 def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Kinds of gadgets apart, each with its own entry, or as lanes of one entry (`jaxgadget.gadgets.joint`)."""
+"""Kinds of gadgets apart, a solve each, or all as lanes of one."""
 
 from __future__ import annotations
 
@@ -8,11 +8,24 @@ from typing import Any
 import jax
 import pandas as pd
 
-from experiments.performance.grid import GRID, blueprints
+from experiments.performance.grid import GRID, SMOKE_GRID, blueprints
+from experiments.study import Settings
 from jaxgadget import Policy, enumerate_game, load, refine
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.tree.history import HistoryTree
+
+NAME = "sharing"
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, cut and way."""
+    return time_sharing(SMOKE_GRID, 3, 2, 1, 1) if settings.smoke else time_sharing()
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of compiling and running, both ways; see `time_sharing`."""
+    return frame
 
 
 def apart() -> list[list[Gadget]]:
@@ -36,7 +49,11 @@ def solve(
 
 
 def time_sharing(
-    iterations: int = 1000, checkpoints: int = 25, draws: int = 20, repeats: int = 3
+    grid: Sequence[tuple[str, str]] = GRID,
+    iterations: int = 1000,
+    checkpoints: int = 25,
+    draws: int = 20,
+    repeats: int = 3,
 ) -> pd.DataFrame:
     """A row for every game, cut and way: the seven settings of Figure 2, player 0.
 
@@ -44,7 +61,7 @@ def time_sharing(
     two ways take turns.
     """
     rows: list[dict[str, Any]] = []
-    for game, cut in GRID:
+    for game, cut in grid:
         tree = enumerate_game(load(game))
         policy, seconds = blueprints(tree, checkpoints, draws), dict[str, list[dict[str, float]]]()
         ways = {"apart": apart(), "shared": [list(default_gadgets())]}
@@ -53,8 +70,8 @@ def time_sharing(
                 if turn == 0:
                     jax.clear_caches()
                 seconds.setdefault(how, []).append(solve(tree, cut, policy, groups, iterations))
-        for how, found in seconds.items():
+        for how, turns in seconds.items():
             row = {"game": game, "cut": cut, "kinds": how, "lanes": 7 * policy.num_lanes}
-            row |= {"iterations": iterations, "compile": found[0]["compile"]}
-            rows.append(row | {"run": min(one["run"] for one in found)})
+            row |= {"iterations": iterations, "compile": turns[0]["compile"]}
+            rows.append(row | {"run": min(turn["run"] for turn in turns)})
     return pd.DataFrame(rows)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from experiments.refinements.common import Settings, floor_of, titled
+from experiments.common import titled
+from experiments.refinements.common import floor_of
+from experiments.study import Settings
 
 NAME = "claims"
 KEYS = ["game", "cut", "player", "blueprint"]
@@ -36,21 +38,19 @@ def compute(settings: Settings) -> pd.DataFrame:
     mean of the first's exploitability over the second's, neither below `floor_of`; `largest_loss`: the most
     by which it is more exploitable, as a share of the blueprint's exploitability (negative: it never is).
     """
-    frame = settings.data("figure2")
-    if frame is None:
-        raise ValueError("claims needs the data of figure2; run that experiment first")
+    frame = settings.data_of("figure2", NAME)
     least = floor_of(frame).groupby(frame["game"]).max()
     method = frame["gadget"] + "/" + frame["prior"]
     wide = frame.assign(method=method).set_index([*KEYS, "method"])["refined_exploitability"].unstack()
     before = frame.drop_duplicates(KEYS).set_index(KEYS)["blueprint_exploitability"]
     wide[BLUEPRINT] = before.reindex(wide.index)
     rows: list[dict[str, object]] = []
-    for (game, cut, player), mine in wide.groupby(level=KEYS[:3], sort=False):
+    for (game, cut, player), refined in wide.groupby(level=KEYS[:3], sort=False):
         for first, second in COMPARISONS:
-            change = (mine[first] - mine[second]) / mine[BLUEPRINT]
-            ratio = np.log(mine[first].clip(lower=least[game]) / mine[second].clip(lower=least[game]))
+            change = (refined[first] - refined[second]) / refined[BLUEPRINT]
+            ratio = np.log(refined[first].clip(lower=least[game]) / refined[second].clip(lower=least[game]))
             row: dict[str, object] = {"game": game, "cut": cut, "player": player}
-            row |= {"first": first, "second": second, "cases": len(mine)}
+            row |= {"first": first, "second": second, "cases": len(refined)}
             row |= {"better": int((change < -SAME).sum()), "worse": int((change > SAME).sum())}
             rows.append(row | {"ratio": float(np.exp(ratio.mean())), "largest_loss": float(change.max())})
     return pd.DataFrame(rows)

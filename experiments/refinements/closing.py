@@ -11,8 +11,10 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import ttest_1samp
 
+from experiments.common import make_axes, titled
 from experiments.refinements.claims import SAME
-from experiments.refinements.common import Settings, floor_of, make_axes, titled
+from experiments.refinements.common import floor_of
+from experiments.study import Settings
 from jaxgadget.report.tables import named
 
 NAME = "closing"
@@ -30,14 +32,11 @@ def compute(settings: Settings) -> pd.DataFrame:
     """
     rows: list[pd.DataFrame] = []
     for source in SOURCES:
-        frame = settings.data(source)
-        if frame is None:
-            raise ValueError(f"closing needs the data of {source}; run that experiment first")
-        rows.append(closed(frame).assign(source=source))
-    found = pd.concat(rows, ignore_index=True)
-    reach = found["source"] == "reach"
-    found["method"] = found["method"].where(~reach, found["method"] + " †")
-    return found.drop_duplicates(["game", "cut", "blueprints", "method"], ignore_index=True)
+        rows.append(closed(settings.data_of(source, NAME)).assign(source=source))
+    shares = pd.concat(rows, ignore_index=True)
+    reach = shares["source"] == "reach"
+    shares["method"] = shares["method"].where(~reach, shares["method"] + " †")
+    return shares.drop_duplicates(["game", "cut", "blueprints", "method"], ignore_index=True)
 
 
 def method_names(frame: pd.DataFrame) -> pd.Series:
@@ -57,8 +56,8 @@ def closed(frame: pd.DataFrame) -> pd.DataFrame:
     others["gain"] = others["blueprint_exploitability"] - others["refined_exploitability"]
     others["distance"] = others["blueprint_exploitability"] - floor
     rows: list[dict[str, object]] = []
-    for (game, cut, drawn, method), mine in others.groupby(["game", "cut", "drawn", "method"], sort=False):
-        far = mine[mine["distance"] >= 0.01 * mine["distance"].max()]
+    for (game, cut, drawn, method), cases in others.groupby(["game", "cut", "drawn", "method"], sort=False):
+        far = cases[cases["distance"] >= 0.01 * cases["distance"].max()]
         share = far["gain"] / far["distance"]
         rows.append(
             {
@@ -66,11 +65,11 @@ def closed(frame: pd.DataFrame) -> pd.DataFrame:
                 "cut": cut,
                 "blueprints": "draws" if drawn else "checkpoints",
                 "method": method,
-                "closed": mine["gain"].sum() / mine["distance"].sum(),
+                "closed": cases["gain"].sum() / cases["distance"].sum(),
                 "median": share.median(),
                 "least": share.min(),
-                "worse": int((mine["gain"] < -SAME * mine["blueprint_exploitability"]).sum()),
-                "cases": len(mine),
+                "worse": int((cases["gain"] < -SAME * cases["blueprint_exploitability"]).sum()),
+                "cases": len(cases),
             }
         )
     return pd.DataFrame(rows)
@@ -97,16 +96,16 @@ def ratios(frame: pd.DataFrame) -> pd.DataFrame:
         }
     )
     rows: dict[tuple[str, str], dict[str, str]] = {}
-    for (kind, place), mine in table.groupby(["blueprints", "where"], sort=False):
-        logs = mine.set_index(["blueprint", "method"])["log"].unstack(sort=False)
-        clipped = mine.groupby("method")["clipped"].any()
+    for (kind, where), part in table.groupby(["blueprints", "where"], sort=False):
+        logs = part.set_index(["blueprint", "method"])["log"].unstack(sort=False)
+        clipped = part.groupby("method")["clipped"].any()
         best = logs.drop(columns=BEST).mean().idxmin()
         for method in logs:
             same = method == best or (method != BEST and _alike(logs[method], logs[best]))
             text = f"{'<' if clipped[method] else ''}{np.exp(logs[method].mean()):.3g}{' *' if same else ''}"
-            rows.setdefault((kind, method), {})[place] = text
-    found = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["blueprints", "method"])
-    return found.reset_index()
+            rows.setdefault((kind, method), {})[where] = text
+    means = pd.DataFrame.from_dict(rows, orient="index").rename_axis(["blueprints", "method"])
+    return means.reset_index()
 
 
 def _alike(first: pd.Series, second: pd.Series) -> bool:
@@ -125,14 +124,14 @@ def draw(frame: pd.DataFrame) -> Figure:
     frame = frame[frame["source"] != "reach"]
     colors = ("#000000", "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
     methods = list(dict.fromkeys(frame["method"]))
-    places = list(dict.fromkeys(zip(frame["game"], frame["cut"], strict=True)))
+    cuts = list(dict.fromkeys(zip(frame["game"], frame["cut"], strict=True)))
     figure, axes = make_axes(2, 2, (5.2, 0.32 * len(methods) + 1.6))
     for ax, which in zip(axes, ("checkpoints", "draws"), strict=True):
-        for number, (game, cut) in enumerate(places):
-            mine = frame[(frame["game"] == game) & (frame["cut"] == cut) & (frame["blueprints"] == which)]
-            y = [methods.index(method) for method in mine["method"]]
+        for number, (game, cut) in enumerate(cuts):
+            points = frame[(frame["game"] == game) & (frame["cut"] == cut) & (frame["blueprints"] == which)]
+            y = [methods.index(method) for method in points["method"]]
             look = {"color": colors[number % len(colors)], "marker": "osD^vP*"[number % 7]}
-            ax.scatter(100 * mine["closed"], y, s=26, label=titled(game, cut), alpha=0.85, **look)
+            ax.scatter(100 * points["closed"], y, s=26, label=titled(game, cut), alpha=0.85, **look)
         ax.axvline(0, color="#777777", lw=0.8)
         ax.axvline(100, color="#777777", lw=0.8, ls=":")
         ax.set_yticks(range(len(methods)), methods if which == "checkpoints" else [""] * len(methods))

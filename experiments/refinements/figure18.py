@@ -6,7 +6,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.refinements.common import Settings, make_axes, panels, titled
+from experiments.common import make_axes, panels, titled
+from experiments.study import Settings
 
 NAME = "figure18"
 KEYS = ["game", "cut", "player", "blueprint"]
@@ -15,27 +16,25 @@ COLORS = ("#0072B2", "#D55E00")
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut, player and blueprint; `order` is its place by exploitability, from 0."""
-    frame = settings.data("figure2")
-    if frame is None:
-        raise ValueError("figure18 needs the data of figure2; run that experiment first")
+    frame = settings.data_of("figure2", NAME)
     unsafe = frame[frame["gadget"] == "unsafe"].set_index(KEYS)
     safe = frame[(frame["gadget"] == "resolving") & (frame["prior"] == "blueprint")].set_index(KEYS)
-    found = unsafe[["seed", "blueprint_exploitability"]].copy()
-    found["unsafe"] = unsafe["refined_exploitability"]
-    found["resolving"] = safe["refined_exploitability"].reindex(found.index)
-    found["difference"] = found["unsafe"] - found["resolving"]
-    found["gap"] = np.maximum(unsafe["gap_sum"], safe["gap_sum"].reindex(found.index))
-    found = found.reset_index()
-    rank = found.groupby(["game", "cut", "player"])["blueprint_exploitability"].rank(method="first")
-    return found.assign(order=rank.astype(int) - 1)
+    pairs = unsafe[["seed", "blueprint_exploitability"]].copy()
+    pairs["unsafe"] = unsafe["refined_exploitability"]
+    pairs["resolving"] = safe["refined_exploitability"].reindex(pairs.index)
+    pairs["difference"] = pairs["unsafe"] - pairs["resolving"]
+    pairs["gap"] = np.maximum(unsafe["gap_sum"], safe["gap_sum"].reindex(pairs.index))
+    pairs = pairs.reset_index()
+    rank = pairs.groupby(["game", "cut", "player"])["blueprint_exploitability"].rank(method="first")
+    return pairs.assign(order=rank.astype(int) - 1)
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """A panel for every game and cut: blueprints from the least to the most exploitable."""
-    found = panels(frame, ("game", "cut"))
-    figure, axes = make_axes(len(found), 2, (4.6, 2.9))
-    for ax, ((game, cut), mine) in zip(axes, found, strict=True):
-        for (player,), part in panels(mine, ("player",)):
+    groups = panels(frame, ("game", "cut"))
+    figure, axes = make_axes(len(groups), 2, (4.6, 2.9))
+    for ax, ((game, cut), cut_pairs) in zip(axes, groups, strict=True):
+        for (player,), part in panels(cut_pairs, ("player",)):
             part = part.sort_values("order")
             for drawn, marker in ((False, "o"), (True, "^")):
                 points = part[part["seed"].notna() == drawn]
@@ -48,7 +47,7 @@ def draw(frame: pd.DataFrame) -> Figure:
                     color=COLORS[player],
                     label=f"player {player}, {kind}",
                 )
-        largest = max(float(mine["difference"].abs().max()), 1e-9)
+        largest = max(float(cut_pairs["difference"].abs().max()), 1e-9)
         ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(largest / 1000)))
         ax.axhline(0, color="#777777", lw=0.8)
         ax.set_title(titled(game, cut), fontsize=9)
@@ -64,15 +63,15 @@ def draw(frame: pd.DataFrame) -> Figure:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """How often each is less exploitable by more than both gaps, and the extremes."""
     rows: list[dict[str, object]] = []
-    for (game, cut, player), mine in panels(frame, ("game", "cut", "player")):
-        difference = mine["difference"]
+    for (game, cut, player), cut_pairs in panels(frame, ("game", "cut", "player")):
+        difference = cut_pairs["difference"]
         rows.append(
             {
                 "where": titled(game, cut),
                 "player": player,
-                "resolving better": int((difference > mine["gap"]).sum()),
-                "within the gap": int((difference.abs() <= mine["gap"]).sum()),
-                "unsafe better": int((difference < -mine["gap"]).sum()),
+                "resolving better": int((difference > cut_pairs["gap"]).sum()),
+                "within the gap": int((difference.abs() <= cut_pairs["gap"]).sum()),
+                "unsafe better": int((difference < -cut_pairs["gap"]).sum()),
                 "least": difference.min(),
                 "median": difference.median(),
                 "largest": difference.max(),

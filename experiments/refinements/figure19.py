@@ -6,22 +6,15 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.refinements import figure2
-from experiments.refinements.common import GRID, Settings, figure2_gadgets
+from experiments.refinements.common import GRID, sweep_grid
+from experiments.study import Settings
 
 NAME = "figure19"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """The same rows as Figure 2's, with the same ε."""
-    return settings.sweep(
-        NAME,
-        GRID,
-        blueprints=settings.blueprints(),
-        gadgets=figure2_gadgets(),
-        players=settings.players(0, 1),
-        algorithm="lp",
-        blueprints_at_once=5,
-    )
+    return sweep_grid(settings, NAME, GRID, players=(0, 1), algorithm="lp", blueprints_at_once=5)
 
 
 def draw(frame: pd.DataFrame) -> Figure:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.refinements.common import GRID, Settings, figure2_gadgets, make_axes, panels, titled
+from experiments.common import make_axes, panels, titled
+from experiments.refinements.common import GRID, sweep_grid
+from experiments.study import Settings
 from jaxgadget.report import convergence_curves
 
 NAME = "figure3"
@@ -15,22 +17,15 @@ COUNTS = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 20_000)
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut, gadget with prior, and number of iterations; player 0."""
-    return settings.sweep(
-        NAME,
-        GRID,
-        blueprints=BLUEPRINT,
-        gadgets=figure2_gadgets(),
-        players=0,
-        iterations=settings.iterations(COUNTS),
-    )
+    return sweep_grid(settings, NAME, GRID, blueprints=BLUEPRINT, iterations=COUNTS)
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """A panel for every game and cut."""
-    found = panels(frame, ("game", "cut"))
-    figure, axes = make_axes(len(found), 2, (6.2, 3.8))
-    for ax, ((game, cut), mine) in zip(axes, found, strict=True):
-        convergence_curves(mine, ax, title=f"{titled(game, cut)}, player 0, blueprint {BLUEPRINT}")
+    groups = panels(frame, ("game", "cut"))
+    figure, axes = make_axes(len(groups), 2, (6.2, 3.8))
+    for ax, ((game, cut), part) in zip(axes, groups, strict=True):
+        convergence_curves(part, ax, title=f"{titled(game, cut)}, player 0, blueprint {BLUEPRINT}")
     return figure
 
 

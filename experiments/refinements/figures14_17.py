@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.refinements.common import Settings, make_axes, panels, titled
+from experiments.common import make_axes, panels, titled
+from experiments.study import Settings
 from jaxgadget.report import paired_t_tests, pairwise_heatmap
 
 NAME = "figures14_17"
@@ -19,35 +20,33 @@ NUMBERS = {
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut and pair of methods: 1 − p that the row is less exploitable on average."""
-    frame = settings.data("figure2")
-    if frame is None:
-        raise ValueError("figures14_17 needs the data of figure2; run that experiment first")
+    frame = settings.data_of("figure2", NAME)
     rows: list[pd.DataFrame] = []
-    for (game, cut), mine in panels(frame, ("game", "cut")):
-        matrix = paired_t_tests(mine)
+    for (game, cut), part in panels(frame, ("game", "cut")):
+        matrix = paired_t_tests(part)
         long = (
             matrix.rename_axis(index="row", columns="column").stack().dropna().rename("likely").reset_index()
         )
-        pairs = len(mine) // len(matrix)
+        pairs = len(part) // len(matrix)
         rows.append(long.assign(game=game, cut=cut, pairs=pairs))
     return pd.concat(rows, ignore_index=True)[["game", "cut", "row", "column", "likely", "pairs"]]
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """A heat map for every game and cut."""
-    found = panels(frame, ("game", "cut"))
-    figure, axes = make_axes(len(found), 2, (6.4, 5.2))
-    for ax, ((game, cut), mine) in zip(axes, found, strict=True):
+    groups = panels(frame, ("game", "cut"))
+    figure, axes = make_axes(len(groups), 2, (6.4, 5.2))
+    for ax, ((game, cut), part) in zip(axes, groups, strict=True):
         number = NUMBERS.get((game.partition("(")[0], cut))
-        title = f"{titled(game, cut)}, {mine['pairs'].iloc[0]} pairs"
-        pairwise_heatmap(matrix_of(mine), ax, title=f"Figure {number}: {title}" if number else title)
+        title = f"{titled(game, cut)}, {part['pairs'].iloc[0]} pairs"
+        pairwise_heatmap(matrix_of(part), ax, title=f"Figure {number}: {title}" if number else title)
     return figure
 
 
-def matrix_of(mine: pd.DataFrame) -> pd.DataFrame:
+def matrix_of(likely: pd.DataFrame) -> pd.DataFrame:
     """The square table again, in order of appearance."""
-    names = list(dict.fromkeys([*mine["row"], *mine["column"]]))
-    return mine.pivot(index="row", columns="column", values="likely").reindex(index=names, columns=names)
+    names = list(dict.fromkeys([*likely["row"], *likely["column"]]))
+    return likely.pivot(index="row", columns="column", values="likely").reindex(index=names, columns=names)
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:

@@ -6,7 +6,8 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.refinements import figure2
-from experiments.refinements.common import Settings, figure2_gadgets
+from experiments.refinements.common import sweep_grid
+from experiments.study import Settings
 
 NAME = "larger"
 GAMES = {
@@ -19,14 +20,7 @@ BLUEPRINTS = ("cfr-spread:8:1000", "draws:4")
 
 def compute(settings: Settings) -> pd.DataFrame:
     """Rows as in Figure 2, for player 0."""
-    return settings.sweep(
-        NAME,
-        GAMES,
-        blueprints=settings.blueprints(BLUEPRINTS),
-        gadgets=figure2_gadgets(),
-        players=0,
-        iterations=settings.iterations(),
-    )
+    return sweep_grid(settings, NAME, GAMES, blueprints=BLUEPRINTS)
 
 
 def draw(frame: pd.DataFrame) -> Figure:

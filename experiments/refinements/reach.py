@@ -5,7 +5,9 @@ from __future__ import annotations
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.refinements.common import FEW_BLUEPRINTS, GRID, Settings, make_axes, panels, titled
+from experiments.common import make_axes, panels, titled
+from experiments.refinements.common import FEW_BLUEPRINTS, GRID, sweep_grid
+from experiments.study import Settings
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.registry import PRIORS, find
@@ -19,25 +21,19 @@ def compute(settings: Settings) -> pd.DataFrame:
     """Rows as in Figure 2, for four gadgets with three priors each, and the optimal continuation."""
     kinds = (Resolving, ReachResolving, MaxMargin, ReachMaxMargin)
     gadgets: list[Gadget] = [kind(find(PRIORS, name, "prior")()) for kind in kinds for name in PRIORS]
-    return settings.sweep(
-        NAME,
-        GRID,
-        blueprints=settings.blueprints(FEW_BLUEPRINTS),
-        gadgets=[*gadgets, OptimalContinuation(NoPrior())],
-        players=settings.players(0, 1),
-        iterations=settings.iterations(),
-    )
+    gadgets.append(OptimalContinuation(NoPrior()))
+    return sweep_grid(settings, NAME, GRID, blueprints=FEW_BLUEPRINTS, gadgets=gadgets, players=(0, 1))
 
 
 def draw(frame: pd.DataFrame) -> Figure:
     """A panel for every game and cut: exploitability with gifts over that without, a mark a blueprint."""
-    found = panels(frame, ("game", "cut"))
-    figure, axes = make_axes(len(found), 2, (4.6, 2.9))
-    for ax, ((game, cut), mine) in zip(axes, found, strict=True):
-        for (gadget, prior), part in panels(mine, ("gadget", "prior")):
+    groups = panels(frame, ("game", "cut"))
+    figure, axes = make_axes(len(groups), 2, (4.6, 2.9))
+    for ax, ((game, cut), rows) in zip(axes, groups, strict=True):
+        for (gadget, prior), part in panels(rows, ("gadget", "prior")):
             if not gadget.startswith("reach-"):
                 continue
-            plain = mine[(mine["gadget"] == gadget.removeprefix("reach-")) & (mine["prior"] == prior)]
+            plain = rows[(rows["gadget"] == gadget.removeprefix("reach-")) & (rows["prior"] == prior)]
             without = plain.set_index(PAIR)["refined_exploitability"]
             ratio = part["refined_exploitability"].to_numpy() / without.reindex(index_of(part)).to_numpy()
             style = STYLES[gadget, prior]

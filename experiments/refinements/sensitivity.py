@@ -12,15 +12,9 @@ import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, NullLocator
 
-from experiments.refinements.common import (
-    FEW_BLUEPRINTS,
-    GOOFSPIEL,
-    Settings,
-    floor_of,
-    make_axes,
-    panels,
-    titled,
-)
+from experiments.common import GOOFSPIEL, make_axes, panels, titled
+from experiments.refinements.common import FEW_BLUEPRINTS, floor_of, sweep_grid
+from experiments.study import Settings
 from jaxgadget import BlueprintPrior, MaxMargin, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import PRIOR_CLIP
@@ -62,23 +56,17 @@ def _over_largest(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
     return jnp.where(largest > 0, jnp.maximum(share, clip), otherwise)
 
 
-def settings_of(kind: type[Resolving] | type[MaxMargin]) -> list[Gadget]:
+def varied_gadgets(kind: type[Resolving] | type[MaxMargin]) -> list[Gadget]:
     """Every ε with the usual clip, every clip and both scales with the usual ε."""
-    found: list[Gadget] = [kind(BlueprintPrior(), epsilon) for epsilon in EPSILONS]
-    found += [kind(BlueprintPrior(clip), USUAL) for clip in CLIPS if clip != PRIOR_CLIP]
-    return [*found, kind(LargestPrior(), USUAL)]
+    gadgets: list[Gadget] = [kind(BlueprintPrior(), epsilon) for epsilon in EPSILONS]
+    gadgets += [kind(BlueprintPrior(clip), USUAL) for clip in CLIPS if clip != PRIOR_CLIP]
+    return [*gadgets, kind(LargestPrior(), USUAL)]
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """Rows as in Figure 2, for player 0, with `varied` (what differs from the usual) and its value."""
-    frame = settings.sweep(
-        NAME,
-        GAMES,
-        blueprints=settings.blueprints(FEW_BLUEPRINTS),
-        gadgets=[gadget for kind in (Resolving, MaxMargin) for gadget in settings_of(kind)],
-        players=0,
-        iterations=settings.iterations(),
-    )
+    gadgets = [gadget for kind in (Resolving, MaxMargin) for gadget in varied_gadgets(kind)]
+    frame = sweep_grid(settings, NAME, GAMES, blueprints=FEW_BLUEPRINTS, gadgets=gadgets)
     clip = frame["prior"].str.extract(r"clip (\S+)")[0].astype(float)
     scale = frame["prior"] == LargestPrior.name
     varied = np.where(scale, "scale", np.where(clip.notna(), "clip", "epsilon"))
@@ -100,22 +88,22 @@ def relative(frame: pd.DataFrame) -> pd.DataFrame:
 def draw(frame: pd.DataFrame) -> Figure:
     """For every game a panel over ε and one over the clip: the mean over blueprints, and the range."""
     table = relative(frame)
-    found = panels(table, ("game", "cut"))
-    figure, axes = make_axes(2 * len(found), 2, (4.4, 3.0))
-    for row, ((game, cut), mine) in enumerate(found):
+    groups = panels(table, ("game", "cut"))
+    figure, axes = make_axes(2 * len(groups), 2, (4.4, 3.0))
+    for row, ((game, cut), cut_rows) in enumerate(groups):
         for column, varied in enumerate(("epsilon", "clip")):
             ax = axes[2 * row + column]
             ends: list[tuple[float, float, str]] = []
             for gadget, color in COLORS.items():
-                part = mine[(mine["gadget"] == gadget)]
+                part = cut_rows[cut_rows["gadget"] == gadget]
                 usual = (part["varied"] == "epsilon") & (part["value"] == USUAL)
                 part = part[(part["varied"] == varied) | usual].sort_values("value")
                 ax.fill_between(part["value"], part["min"], part["max"], color=color, alpha=0.15, lw=0)
                 ax.plot(part["value"], part["mean"], color=color, marker="o", ms=4, lw=1.4)
                 ends.append((float(part["mean"].iloc[-1]), float(part["value"].iloc[-1]), gadget))
             for above, (height, end, gadget) in zip((-5, 5), sorted(ends), strict=True):
-                place: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
-                ax.annotate(gadget, (end, height), (6, above), color=COLORS[gadget], **place)
+                look: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 8}
+                ax.annotate(gadget, (end, height), (6, above), color=COLORS[gadget], **look)
             ax.axhline(1, color="#777777", lw=0.8)
             ax.set_xscale("log")
             ax.margins(x=0.2)

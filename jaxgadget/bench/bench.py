@@ -105,7 +105,7 @@ class Benchmark:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Plan:
+class _Request:
     """What to time, checked."""
 
     engines: tuple[str, ...]
@@ -152,7 +152,7 @@ def bench(
       ValueError: if an argument is out of range, or an engine that is named lacks a game or the algorithm.
       ImportError: if an engine that is named is not installed.
     """
-    plan = _Plan(
+    request = _Request(
         engines=_check_engines(engines, find_rule(algorithm)),
         named=engines is not None,
         lanes=_check_lanes(lanes),
@@ -168,9 +168,11 @@ def bench(
     with compiled_afresh():
         for game in chosen:
             tree = enumerate_game(game, max_histories=max_histories)
-            runners = _runners(tree, plan, skipped, progress)
-            with progress_bar(f"timing {game.name}", len(runners) * (plan.repeats + 1), progress) as report:
-                rows += _race(tree, runners, plan, report)
+            runners = _runners(tree, request, skipped, progress)
+            with progress_bar(
+                f"timing {game.name}", len(runners) * (request.repeats + 1), progress
+            ) as report:
+                rows += _race(tree, runners, request, report)
     return Benchmark(
         device=describe_device(), versions=find_versions(), rows=tuple(rows), skipped=tuple(skipped)
     )
@@ -210,26 +212,26 @@ def _check_seconds(seconds: object) -> float:
     return float(seconds)
 
 
-def _runners(tree: HistoryTree, plan: _Plan, skipped: list[str], progress: bool | None) -> list[Runner]:
+def _runners(tree: HistoryTree, request: _Request, skipped: list[str], progress: bool | None) -> list[Runner]:
     """Builds a game in every engine; one that was not named may lack it."""
-    name, found = tree.game.name, list[Runner]()
-    peers = [engine for engine in plan.engines if engine != OURS]
-    lanes = plan.lanes if OURS in plan.engines else ()
+    name, runners = tree.game.name, list[Runner]()
+    peers = [engine for engine in request.engines if engine != OURS]
+    lanes = request.lanes if OURS in request.engines else ()
     with progress_bar(f"building {name}", len(lanes) + len(peers), progress) as report:
         for count in lanes:
-            report(len(found))
-            found.append(
-                whole_game_runner(sequence_form(tree), lanes=count, dtype=plan.dtype, rule=plan.rule)
+            report(len(runners))
+            runners.append(
+                whole_game_runner(sequence_form(tree), lanes=count, dtype=request.dtype, rule=request.rule)
             )
-        for place, engine in enumerate(peers):
-            report(len(lanes) + place)
+        for number, engine in enumerate(peers):
+            report(len(lanes) + number)
             try:
-                found += build_peer(engine, name, plan.rule.name)
+                runners += build_peer(engine, name, request.rule.name)
             except ValueError as error:
-                if plan.named:
+                if request.named:
                     raise
                 skipped.append(f"{engine} is left out of {name}: {error}")
-    return found
+    return runners
 
 
 def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], rule: Rule) -> Runner:
@@ -282,31 +284,31 @@ def _device_bytes() -> tuple[int, int]:
 
 def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State]) -> int | None:
     """What XLA says that the compiled program needs, for every worker, and the states that wait."""
-    found = loop.memory_analysis()
-    if found is None:
+    used = loop.memory_analysis()
+    if used is None:
         return None
-    kept = found.argument_size_in_bytes + found.output_size_in_bytes - found.alias_size_in_bytes
+    kept = used.argument_size_in_bytes + used.output_size_in_bytes - used.alias_size_in_bytes
     waiting = (len(states) - plan.workers) * num_bytes(states[0])
-    return int(plan.workers * (kept + found.temp_size_in_bytes) + waiting)
+    return int(plan.workers * (kept + used.temp_size_in_bytes) + waiting)
 
 
 def _race(
-    tree: HistoryTree, runners: Sequence[Runner], plan: _Plan, report: Callable[[int], None]
+    tree: HistoryTree, runners: Sequence[Runner], request: _Request, report: Callable[[int], None]
 ) -> list[Row]:
     """Times all runners by turns; a row for the fastest of every engine and number of lanes."""
-    share = plan.seconds / plan.repeats
+    share = request.seconds / request.repeats
     counts: list[int] = []
-    for place, runner in enumerate(runners):
-        counts.append(plan.iterations or iterations_within(runner.advance, share))
-        report(place + 1)
+    for number, runner in enumerate(runners):
+        counts.append(request.iterations or iterations_within(runner.advance, share))
+        report(number + 1)
     best = [math.inf] * len(runners)
-    for turn in range(1, plan.repeats + 1):
-        for place, (runner, count) in enumerate(zip(runners, counts, strict=True)):
-            best[place] = min(best[place], _seconds(runner.advance, count))
-            report(turn * len(runners) + place + 1)
+    for turn in range(1, request.repeats + 1):
+        for number, (runner, count) in enumerate(zip(runners, counts, strict=True)):
+            best[number] = min(best[number], _seconds(runner.advance, count))
+            report(turn * len(runners) + number + 1)
     fastest: dict[tuple[str, int], Row] = {}
     for runner, count, spent in zip(runners, counts, best, strict=True):
-        row = _row(tree, runner, plan.rule.name, count, spent)
+        row = _row(tree, runner, request.rule.name, count, spent)
         known = fastest.setdefault((row.engine, row.lanes), row)
         if row.us_per_lane_iteration < known.us_per_lane_iteration:
             fastest[row.engine, row.lanes] = row

@@ -220,19 +220,19 @@ class TwoLevelEntry:
         table, num_sequences = self.tables[number], self.treeplex.num_sequences
         scale = table.scale[:, lanes]
         shape = (num_sequences, scale.shape[1])
-        floor, constant, legal = np.zeros(shape), np.zeros(shape), np.ones(shape, np.bool_)
+        floor, constant, legal = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
         times = 1.0  # what follows a forced pick counts for itself
         if self.picked is not None:
             if table.pick is None:
                 floor[self.picked], times = self._pick_floor, 1 / self._pick_floor
+                legal[self.picked] = True
             else:
                 floor[self.picked] = table.pick.floor[:, lanes]
                 constant[self.picked] = table.pick.earns[:, lanes]
                 legal[self.picked] = table.pick.legal[:, lanes]
         if self.left is not None:
-            if table.leave is None:
-                legal[self.left] = False
-            else:
+            legal[self.link], legal[self.left] = True, table.leave is not None
+            if table.leave is not None:
                 floor[self.link] = table.leave.follow_floor[:, lanes]
                 floor[self.left] = table.leave.terminate_floor[:, lanes]
                 constant[self.left] = times * table.leave.earns[:, lanes]

@@ -79,7 +79,7 @@ class TrainingFolder:
         _orbax()
         self.path = pathlib.Path(folder)
         make_folder(self.path)
-        ours: dict[str, Any] = {
+        asked: dict[str, Any] = {
             "format": FORMAT,
             "version": FORMAT_VERSION,
             "game": values.game,
@@ -90,13 +90,13 @@ class TrainingFolder:
             "training": training,
         }
         machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
-        found = _read_description(self.path)
-        if found is None:
+        description = _read_description(self.path)
+        if description is None:
             with atomic_writer(self.path / DESCRIPTION) as file:
-                file.write(json.dumps(ours | {MACHINE: machine}, indent=1).encode())
+                file.write(json.dumps(asked | {MACHINE: machine}, indent=1).encode())
             return
-        begun = found.pop(MACHINE, machine)
-        wanted, kept = _flat(json.loads(json.dumps(ours))), _flat(found)
+        begun = description.pop(MACHINE, machine)
+        wanted, kept = _flat(json.loads(json.dumps(asked))), _flat(description)
         for name in wanted | kept:
             if wanted.get(name) != kept.get(name):
                 raise ValueError(
@@ -121,7 +121,7 @@ class TrainingFolder:
             if step is None:
                 return begin, []
             parts = {"weights": begin.weights, "optimiser": begin.optimiser}
-            found = _restore(manager, step, parts, f"folder={str(self.path)!r}")
+            restored = _restore(manager, step, parts, f"folder={str(self.path)!r}")
         try:
             kept: list[dict[str, float | None]] = json.loads((self.path / LOG).read_bytes())
             named = [{k: math.nan if x is None else x for k, x in row.items()} for row in kept]
@@ -131,7 +131,7 @@ class TrainingFolder:
                 f"{str(self.path / LOG)!r} cannot be read ({type(error).__name__}); delete the folder to "
                 "start again"
             ) from error
-        return dataclasses.replace(begin, **found, step=jax.numpy.int32(step)), rows
+        return dataclasses.replace(begin, **restored, step=jax.numpy.int32(step)), rows
 
     def save(self, progress: Progress, log: list[Row]) -> None:
         """Writes the log, then a checkpoint; each is whole or not there."""
@@ -165,14 +165,14 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
     """
     check_tree(tree)
     path, where = pathlib.Path(folder), f"value network {os.fspath(folder)!r}"
-    found = _read_description(path)
-    if found is None:
+    description = _read_description(path)
+    if description is None:
         wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
         raise ValueError(
             f"{where} {wrong}; expected a folder that train_value (`jaxgadget train-value`) wrote"
         )
     try:
-        values = _parse(found, os.fspath(folder))
+        values = _parse(description, os.fspath(folder))
     except Exception as error:
         raise _unreadable(path / DESCRIPTION, error) from error
     if values.game != tree.game.name:
@@ -194,26 +194,27 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
     return values
 
 
-def _parse(found: dict[str, Any], name: str) -> NetworkValues:
+def _parse(description: dict[str, Any], name: str) -> NetworkValues:
     """The network that is described, with no weights yet but their shapes; any error if it is not."""
-    told: Any = found["encoding"]
+    told: Any = description["encoding"]
     sizes = tuple((int(first), int(second), int(chance)) for first, second, chance in told["sizes"])
     encoding = Encoding(**(told | {"sizes": sizes}))
-    shape = Architecture(**{name: operator.index(count) for name, count in found["architecture"].items()})
+    counts: Any = description["architecture"]
+    shape = Architecture(**{name: operator.index(count) for name, count in counts.items()})
     if min(shape.num_entries, shape.width, shape.depth + 1) < 1 or shape.inputs != encoding.width:
-        raise ValueError(f"architecture {found['architecture']}")
-    scale = float(found["scale"])
+        raise ValueError(f"architecture {counts}")
+    scale = float(description["scale"])
     if not 0 < scale < math.inf:
         raise ValueError(f"scale {scale}")
-    if not isinstance(found["blueprint"], str | None):
-        raise ValueError(f"blueprint {found['blueprint']}")
+    if not isinstance(description["blueprint"], str | None):
+        raise ValueError(f"blueprint {description['blueprint']}")
     return NetworkValues(
-        game=str(found["game"]),
+        game=str(description["game"]),
         shape=shape,
         encoding=encoding,
         scale=scale,
         weights=abstract_weights(shape),
-        blueprint=found["blueprint"],
+        blueprint=description["blueprint"],
         name=name,
     )
 
@@ -229,15 +230,15 @@ def _read_description(folder: pathlib.Path) -> dict[str, Any] | None:
     if not path.exists():
         return None
     try:
-        found: Any = json.loads(path.read_bytes())
-        kind = (found["format"], found["version"])
+        description: Any = json.loads(path.read_bytes())
+        kind = (description["format"], description["version"])
     except Exception as error:
         raise _unreadable(path, error) from error
     if kind != (FORMAT, FORMAT_VERSION):
         raise ValueError(
             f"{str(path)!r} is {kind[0]!r} version {kind[1]!r}; expected {FORMAT!r} version {FORMAT_VERSION}"
         )
-    return found
+    return description
 
 
 def _restore(manager: ocp.CheckpointManager, step: int, parts: dict[str, Any], where: str) -> dict[str, Any]:
@@ -248,9 +249,9 @@ def _restore(manager: ocp.CheckpointManager, step: int, parts: dict[str, Any], w
             name: args.StandardRestore(jax.eval_shape(lambda part=part: part)) for name, part in parts.items()
         }
         read: Any = manager.restore(step, args=args.Composite(**wanted))
-        found = {name: read[name] for name in parts}
-        chex.assert_trees_all_equal_shapes_and_dtypes(found, parts)  # orbax restores other shapes too
-        return found
+        restored = {name: read[name] for name in parts}
+        chex.assert_trees_all_equal_shapes_and_dtypes(restored, parts)  # orbax restores other shapes too
+        return restored
     except Exception as error:
         raise ValueError(
             f"{where}: the checkpoint of step {step} is of another architecture or damaged "

@@ -19,6 +19,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.value import ExactValues, ValueFunction, leaf_values
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 
 TARGET_BYTES = 4 * 2**30
 """What exact targets may take."""
@@ -45,24 +46,16 @@ class TrainingOptions:
         for name in ("steps", "batch_size", "width", "pairs"):
             object.__setattr__(self, name, check_iterations(getattr(self, name), name))
         for name in ("depth", "seed"):
-            count = getattr(self, name)
-            whole = isinstance(count, int | np.integer) and not isinstance(count, bool)
-            if not whole or not 0 <= count <= LARGEST:
-                raise ValueError(f"{name}={count!r}: expected a whole number >= 0 and <= {LARGEST}")
-            object.__setattr__(self, name, int(count))
-        if not _is_number(self.learning_rate) or not self.learning_rate > 0:
+            count = check_whole_number(name, getattr(self, name), 0, LARGEST)
+            object.__setattr__(self, name, count)
+        if not is_finite_number(self.learning_rate) or not self.learning_rate > 0:
             raise ValueError(
                 f"learning_rate={self.learning_rate!r}: expected a positive number, such as 1e-3"
             )
-        if not _is_number(self.heldout) or not 0 <= self.heldout < 1:
+        if not is_finite_number(self.heldout) or not 0 <= self.heldout < 1:
             raise ValueError(f"heldout={self.heldout!r}: expected a share of at least 0 and below 1")
         for name in ("learning_rate", "heldout"):
             object.__setattr__(self, name, float(getattr(self, name)))  # NumPy's cannot be written as JSON
-
-
-def _is_number(value: Any) -> bool:
-    known = isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
-    return known and math.isfinite(value)
 
 
 def find_targets(portfolio: Policy, targets: str | ValueFunction) -> ValueFunction | None:

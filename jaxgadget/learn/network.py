@@ -165,8 +165,8 @@ class NetworkValues:
             padded = np.zeros((size, self.shape.inputs), np.float32)
             padded[: len(rows)] = self.encoding(tree, rows)
             with precision(np.float32):
-                found = np.asarray(_evaluate(self.shape, self.weights, padded))
-            values[begin : begin + len(rows)] = found[: len(rows)]
+                outputs = np.asarray(_evaluate(self.shape, self.weights, padded))
+            values[begin : begin + len(rows)] = outputs[: len(rows)]
         values *= self.scale
         self.calls += 1
         self.seconds += time.perf_counter() - began

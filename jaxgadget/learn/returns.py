@@ -10,7 +10,9 @@ import numpy as np
 
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, FloatArray, IntArray
 from jaxgadget.policy.policy import Policy
+from jaxgadget.searching.value import conditional_chance
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.truncated import first_child
 
 
 @jax.tree_util.register_dataclass
@@ -44,7 +46,7 @@ class Simulator:
 def make_simulator(tree: HistoryTree, portfolio: Policy) -> Simulator:
     """The simulator of a portfolio in a tree of the whole game; all of it goes onto the device."""
     number = np.arange(tree.num_histories)
-    first_child = np.maximum(np.searchsorted(tree.parent, number), 1)
+    children_start = first_child(tree, number)
     row, count = np.zeros((2, len(number)), np.int32), np.ones((3, len(number)), np.int32)
     rows: list[jax.Array] = []
     for player, bit in enumerate((PLAYER_0, PLAYER_1)):
@@ -54,18 +56,16 @@ def make_simulator(tree: HistoryTree, portfolio: Policy) -> Simulator:
         start = infosets.first_sequence - 1
         rows.append(jnp.asarray(_sums(portfolio.probabilities[player], start), jnp.float32))
     at_chance = tree.actor == CHANCE
-    children = np.searchsorted(tree.parent, number, side="right") - first_child
+    children = np.searchsorted(tree.parent, number, side="right") - children_start
     count[2, at_chance] = children[at_chance]
     drawn = np.nonzero(tree.action[2] >= 0)[0]
     chance = np.zeros(tree.num_histories)
-    above = tree.chance[tree.parent[drawn]]
-    own = np.divide(tree.chance[drawn], above, out=np.zeros(len(drawn)), where=above > 0)
     start = np.nonzero(np.append(True, tree.parent[drawn][1:] != tree.parent[drawn][:-1]))[0]
-    chance[drawn] = _sums(own[:, None], start[: len(drawn)])[:, 0]
+    chance[drawn] = _sums(conditional_chance(tree, drawn)[:, None], start[: len(drawn)])[:, 0]
     most = count.max(axis=1).tolist()
     return Simulator(
         actor=jnp.asarray(tree.actor),
-        first_child=jnp.asarray(first_child, jnp.int32),
+        first_child=jnp.asarray(children_start, jnp.int32),
         row=jnp.asarray(row),
         count=jnp.asarray(count),
         payoff=jnp.asarray(tree.payoff, jnp.float32),

@@ -21,6 +21,7 @@ from jaxgadget.policy.player import Player, PolicyPlayer, play_games
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arguments import check_whole_number
 
 GAMES_AT_ONCE = 2**19
 """So many games of one batch of matches at most; what is played does not depend on it."""
@@ -66,7 +67,7 @@ class Matches:
         ((a, b),) = _check_pairs(self.names, [(row, column)])
         if (a, b) not in self.pairs:
             raise ValueError(f"row={row!r}, column={column!r}: not played; expected one of the pairs given")
-        _check_number("match", match, 0, self.ends.shape[2] - 1)
+        check_whole_number("match", match, 0, self.ends.shape[2] - 1)
         ends = self.ends[self.pairs.index((a, b)), :, match]
         return tuple(self.tree.moves(end) for end in ends.tolist())
 
@@ -150,20 +151,20 @@ def play_players(
     """
     check_whole(tree)
     _check_players(players)
-    _check_number("matches", matches, 1)
-    _check_number("seed", seed, 0, 2**64 - 1)
+    check_whole_number("matches", matches, 1)
+    check_whole_number("seed", seed, 0, 2**64 - 1)
     names = tuple(players)
     chosen = _check_pairs(names, pairs)
     seatings = sorted({seating for row, column in chosen for seating in ((row, column), (column, row))})
-    place = {seating: k for k, seating in enumerate(seatings)}
+    number = {seating: k for k, seating in enumerate(seatings)}
     size = max(1, GAMES_AT_ONCE // len(seatings))
     parts = [
         play_games(tree, tuple(players.items()), seatings, seed, range(matches)[begin : begin + size])
         for begin in range(0, matches, size)
     ]
     ends = np.concatenate(parts, axis=1)
-    both = [[place[row, column], place[column, row]] for row, column in chosen]
-    return Matches(tree=tree, names=names, pairs=chosen, seed=seed, ends=ends[both])
+    seating_pairs = [[number[row, column], number[column, row]] for row, column in chosen]
+    return Matches(tree=tree, names=names, pairs=chosen, seed=seed, ends=ends[seating_pairs])
 
 
 def replay(
@@ -190,8 +191,8 @@ def replay_players(
     """The moves of both seatings of one match, as `play_players` played it."""
     check_whole(tree)
     _check_players(players)
-    _check_number("match", match, 0, 2**64 - 1)
-    _check_number("seed", seed, 0, 2**64 - 1)
+    check_whole_number("match", match, 0, 2**64 - 1)
+    check_whole_number("seed", seed, 0, 2**64 - 1)
     ((a, b),) = _check_pairs(tuple(players), [(row, column)])
     ends = play_games(tree, tuple(players.items()), [(a, b), (b, a)], seed, range(match, match + 1))[:, 0]
     return tuple(tree.moves(end) for end in ends.tolist())
@@ -246,15 +247,6 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
     return others.loc[worst].reset_index(drop=True)
 
 
-def _check_number(name: str, value: object, low: int, high: int | None = None) -> None:
-    """ValueError unless a whole number in `[low, high]`."""
-    if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        if low <= value and (high is None or value <= high):
-            return
-    most = "" if high is None else f" and <= {high}"
-    raise ValueError(f"{name}={value!r}: expected a whole number >= {low}{most}")
-
-
 def _check_players(players: object) -> None:
     """ValueError unless players by name."""
     if not isinstance(players, Mapping):
@@ -284,7 +276,7 @@ def _check_pairs(names: tuple[str, ...], pairs: Pairs | None) -> tuple[tuple[int
         if not pairs:
             raise ValueError(f"players {list(names)}: expected at least two, or pairs")
     known = [*names, *range(len(names))]
-    places: list[tuple[int, int]] = []
+    numbers: list[tuple[int, int]] = []
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2 or not all(who in known for who in pair):
             raise ValueError(
@@ -292,10 +284,10 @@ def _check_pairs(names: tuple[str, ...], pairs: Pairs | None) -> tuple[tuple[int
                 f"{len(names)}"
             )
         row, column = (known.index(who) % len(names) for who in pair)
-        places.append((row, column))
-    if not places:
+        numbers.append((row, column))
+    if not numbers:
         raise ValueError("pairs is empty; expected at least one pair (row, column)")
-    return tuple(places)
+    return tuple(numbers)
 
 
 def _outcomes(tree: HistoryTree, ends: IntArray) -> FloatArray:
@@ -309,10 +301,10 @@ def _outcomes(tree: HistoryTree, ends: IntArray) -> FloatArray:
 
 def _columns(score: FloatArray, returns: FloatArray) -> dict[str, FloatArray]:
     """Columns from `[pairs, 2]` the row's win rates and mean returns in either seat."""
-    both: dict[str, FloatArray] = {}
+    columns: dict[str, FloatArray] = {}
     for name, values in (("win_rate", score), ("mean_return", returns)):
-        both |= {name: values.mean(axis=1), f"{name}_first": values[:, 0], f"{name}_second": values[:, 1]}
-    return both
+        columns |= {name: values.mean(axis=1), f"{name}_first": values[:, 0], f"{name}_second": values[:, 1]}
+    return columns
 
 
 def _half_width(scores: FloatArray) -> FloatArray:

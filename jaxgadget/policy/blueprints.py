@@ -15,6 +15,7 @@ import numpy as np
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.options import MOST_ITERATIONS, check_iterations
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_whole_number
 
 FORMS = (
     "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N, file:PATH, cfr-spread:COUNT[:N] or "
@@ -144,25 +145,24 @@ def make_blueprints(
     asked = [parse_blueprint(s) if isinstance(s, str) else s for s in specs]
     if not asked:
         raise ValueError(f"blueprint: none is given, expected at least one of {FORMS}")
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed={seed!r}: expected a whole number >= 0")
-    made: dict[str, Policy] = {}
-    found: dict[BlueprintSpec, Policy] = {}
+    seed = check_whole_number("seed", seed, 0)
+    by_label: dict[str, Policy] = {}
+    by_spec: dict[BlueprintSpec, Policy] = {}
     for spec in dict.fromkeys(asked):
         if spec.kind == SPREAD:
             count, longest = (int(number) for number in spec.numbers)
-            found[spec] = spread_checkpoints(tree, count, iterations=longest, progress=progress)
+            by_spec[spec] = spread_checkpoints(tree, count, iterations=longest, progress=progress)
         elif spec.kind not in ALGORITHMS:
-            found[spec] = _make(tree, spec, int(seed))
+            by_spec[spec] = _make(tree, spec, seed)
     for algorithm in ALGORITHMS:
-        mine = [spec for spec in dict.fromkeys(asked) if spec.kind == algorithm]
-        if mine:
-            found |= _checkpoints(tree, algorithm, mine, progress)
+        same_run = [spec for spec in dict.fromkeys(asked) if spec.kind == algorithm]
+        if same_run:
+            by_spec |= _checkpoints(tree, algorithm, same_run, progress)
     for spec in asked:
-        policy = found[spec]
+        policy = by_spec[spec]
         for number, label in enumerate(policy.labels):
-            made.setdefault(label, policy.lane(number))
-    return Policy.stack(list(made.values()))
+            by_label.setdefault(label, policy.lane(number))
+    return Policy.stack(list(by_label.values()))
 
 
 def spread_checkpoints(

@@ -14,6 +14,7 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray
 from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, check_policy
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.truncated import first_child
 
 
 class Player(Protocol):
@@ -54,9 +55,9 @@ class PolicyPlayer:
         rows = self.policy.on(tree).probabilities[player]
         infosets, infoset = tree.infosets[player], tree.infoset[player, histories]
         count = infosets.num_actions[infoset][:, None]
-        place = np.arange(count.max(initial=1))
-        row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(place, count - 1)
-        return np.where(place < count, rows[row, self.lane], 0.0)
+        slot = np.arange(count.max(initial=1))
+        row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(slot, count - 1)
+        return np.where(slot < count, rows[row, self.lane], 0.0)
 
 
 def play_games(
@@ -84,26 +85,26 @@ def play_games(
     chance = np.full(len(seatings), len(players))  # sits behind the players
     seat = np.repeat([*np.asarray(seatings).T, chance], len(matches), axis=1)
     match = np.tile(np.arange(len(matches)), len(seatings))
-    here = np.zeros(len(match), np.int64)
+    history = np.zeros(len(match), np.int64)
     drawn = np.zeros((3, len(match)), np.int32)
-    while (pending := np.nonzero(tree.actor[here] != TERMINAL)[0]).size:
-        actor = tree.actor[here]
-        place = np.zeros(len(match), np.int64)  # among the children: player 0's, player 1's, chance's moves
+    while (pending := np.nonzero(tree.actor[history] != TERMINAL)[0]).size:
+        actor = tree.actor[history]
+        move = np.zeros(len(match), np.int64)  # among the children: player 0's, player 1's, chance's moves
         for who, bit in enumerate((*ACTOR_BIT, CHANCE)):
             games = np.nonzero(actor & bit)[0]
             uniform = _uniforms(seed, who, drawn[who, games], matches, match[games])
             drawn[who, games] += 1
             for k in np.unique(seat[who, games]).tolist():
                 rows = seat[who, games] == k
-                histories, index = np.unique(here[games[rows]], return_inverse=True)
+                histories, index = np.unique(history[games[rows]], return_inverse=True)
                 if who == 2:
                     weights, count = _chance(tree, histories)
                 else:
                     weights, count = _ask(tree, players[k], who, histories)
                 chosen = _draw(weights, index, uniform[rows])
-                place[games[rows]] = place[games[rows]] * count[index] + chosen
-        here[pending] = _first_child(tree, here[pending]) + place[pending]
-    return here.reshape(len(seatings), len(matches))
+                move[games[rows]] = move[games[rows]] * count[index] + chosen
+        history[pending] = first_child(tree, history[pending]) + move[pending]
+    return history.reshape(len(seatings), len(matches))
 
 
 def _uniforms(seed: int, who: int, number: IntArray, matches: range, match: IntArray) -> FloatArray:
@@ -126,33 +127,33 @@ def _ask(
     tree: HistoryTree, asked: tuple[str, Player], player: int, histories: IntArray
 ) -> tuple[FloatArray, IntArray]:
     """`[H, A]` a player's probabilities, checked, and `[H]` how many actions there are."""
-    found = np.asarray(asked[1].action_probabilities(tree, player, histories), np.float64)
+    rows = np.asarray(asked[1].action_probabilities(tree, player, histories), np.float64)
     count = tree.infosets[player].num_actions[tree.infoset[player, histories]]
     who = f"player {asked[0]!r} in seat {player}"
-    if found.ndim != 2 or len(found) != len(histories) or found.shape[1] < count.max():
+    if rows.ndim != 2 or len(rows) != len(histories) or rows.shape[1] < count.max():
         raise ValueError(
-            f"{who} gave probabilities of shape {found.shape}; expected ({len(histories)}, {count.max()}), "
+            f"{who} gave probabilities of shape {rows.shape}; expected ({len(histories)}, {count.max()}), "
             "histories and at least the most actions of an infoset"
         )
-    beyond = np.where(np.arange(found.shape[1]) < count[:, None], 0.0, found)
-    wrong = ~((found >= 0).all(axis=1) & (np.abs(found.sum(axis=1) - 1) <= ROW_TOLERANCE))
+    beyond = np.where(np.arange(rows.shape[1]) < count[:, None], 0.0, rows)
+    wrong = ~((rows >= 0).all(axis=1) & (np.abs(rows.sum(axis=1) - 1) <= ROW_TOLERANCE))
     wrong |= (beyond != 0).any(axis=1)
     if wrong.any():
         k = int(np.argmax(wrong))
         raise ValueError(
-            f"{who} gave {found[k].tolist()} after history {tree.moves(int(histories[k]))}; expected "
+            f"{who} gave {rows[k].tolist()} after history {tree.moves(int(histories[k]))}; expected "
             f"{count[k]} numbers >= 0 that sum to 1 within {ROW_TOLERANCE}, and 0 beyond"
         )
-    return found, count
+    return rows, count
 
 
 def _chance(tree: HistoryTree, histories: IntArray) -> tuple[FloatArray, IntArray]:
     """`[H, A]` weights of chance's outcomes, 0 beyond, and `[H]` how many there are."""
-    first = _first_child(tree, histories)
-    count = _first_child(tree, histories + 1) - first
-    place = np.arange(count.max(initial=1))
-    child = np.minimum(first[:, None] + place, tree.num_histories - 1)
-    return np.where(place < count[:, None], tree.chance[child], 0.0), count
+    first = first_child(tree, histories)
+    count = first_child(tree, histories + 1) - first
+    slot = np.arange(count.max(initial=1))
+    child = np.minimum(first[:, None] + slot, tree.num_histories - 1)
+    return np.where(slot < count[:, None], tree.chance[child], 0.0), count
 
 
 def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
@@ -166,8 +167,3 @@ def _draw(weights: FloatArray, row: IntArray, uniform: FloatArray) -> IntArray:
         passed = total[row, middle] <= share
         low, high = np.where(passed, middle + 1, low), np.where(passed, high, middle)
     return low
-
-
-def _first_child(tree: HistoryTree, histories: IntArray) -> IntArray:
-    """`[H]` the first history below each; where there is none, the first below a later one."""
-    return 1 + np.searchsorted(tree.parent[1:], histories.astype(tree.parent.dtype))

@@ -19,6 +19,7 @@ from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.policy.openspiel import read_row, write_table
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.truncated import places_in
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.files import atomic_writer
 
 if TYPE_CHECKING:
@@ -40,10 +41,6 @@ def check_policy(policy: object, name: str = "policy") -> None:
             f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
             "Policy.from_openspiel(tree, table)"
         )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, float | int | np.floating | np.integer) and not isinstance(value, bool)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -114,7 +111,7 @@ class Policy:
         Raises:
           ValueError: if the ratio is not a positive finite number.
         """
-        if not (_is_number(ratio) and np.isfinite(ratio) and ratio > 0):
+        if not is_finite_number(ratio) or ratio <= 0:
             raise ValueError(f"geometric ratio {ratio!r}: expected a positive number, such as 0.5")
 
         def row(player: int, infoset: int, k: int) -> FloatArray:
@@ -133,10 +130,9 @@ class Policy:
           ValueError: if alpha is not positive or the seed negative.
         """
         check_tree(tree)
-        if not (_is_number(alpha) and np.isfinite(alpha) and alpha > 0):
+        if not is_finite_number(alpha) or alpha <= 0:
             raise ValueError(f"dirichlet alpha {alpha!r}: expected a positive number, such as 1")
-        if not (_is_number(seed) and seed == int(seed) and seed >= 0):
-            raise ValueError(f"dirichlet seed {seed!r}: expected a whole number >= 0")
+        seed = check_whole_number("seed", seed, 0)
         rng = np.random.Generator(np.random.PCG64(seed))
         drawn: dict[tuple[int, int], FloatArray] = {}
         for player in (0, 1):
@@ -185,12 +181,12 @@ class Policy:
         check_tree(tree)
         if tree is self.tree:
             return self
-        place = places_in(self.tree, tree, "policy " + ", ".join(map(repr, self.labels[:1])))
+        whole_history = places_in(self.tree, tree, "policy " + ", ".join(map(repr, self.labels[:1])))
         pair: list[FloatArray] = []
         for player, rows in enumerate(self.probabilities):
-            infosets, mine = tree.infosets[player], self.tree.infosets[player]
-            same = self.tree.infoset[player, place[infosets.history]]
-            shift = mine.first_sequence[same] - infosets.first_sequence
+            infosets, own_infosets = tree.infosets[player], self.tree.infosets[player]
+            same = self.tree.infoset[player, whole_history[infosets.history]]
+            shift = own_infosets.first_sequence[same] - infosets.first_sequence
             taken = np.arange(infosets.num_sequences - 1) + shift[infosets.infoset[1:]]
             is_all = np.array_equal(taken, np.arange(len(rows)))
             pair.append(rows if is_all else rows[taken])
@@ -205,16 +201,16 @@ class Policy:
           ValueError: if there is no such lane, or several have the label.
         """
         if isinstance(lane, str):
-            places = [k for k, label in enumerate(self.labels) if label == lane]
+            lanes = [k for k, label in enumerate(self.labels) if label == lane]
         else:
-            places = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
-        if len(places) != 1:
-            what = "is unknown" if not places else f"stands for lanes {places}"
+            lanes = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
+        if len(lanes) != 1:
+            what = "is unknown" if not lanes else f"stands for lanes {lanes}"
             raise ValueError(
                 f"lane={lane!r} {what}; expected a number below {self.num_lanes} or one of the labels "
                 f"{list(self.labels)}"
             )
-        (index,) = places
+        (index,) = lanes
         first, second = (rows[:, [index]] for rows in self.probabilities)
         return Policy(self.tree, (first, second), (self.labels[index],))
 
@@ -354,18 +350,18 @@ def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dic
         raise ValueError(f"{where} {NOT_OURS}") from error
     if not isinstance(header, dict):
         raise ValueError(f"{where} {NOT_OURS}")
-    found: dict[str, Any] = {str(key): value for key, value in header.items()}
-    if found.get("format") != FORMAT or found.get("version") != FORMAT_VERSION:
+    fields: dict[str, Any] = {str(key): value for key, value in header.items()}
+    if fields.get("format") != FORMAT or fields.get("version") != FORMAT_VERSION:
         raise ValueError(
-            f"{where} is {found.get('format')!r} version {found.get('version')!r}; expected {FORMAT!r} "
+            f"{where} is {fields.get('format')!r} version {fields.get('version')!r}; expected {FORMAT!r} "
             f"version {FORMAT_VERSION}"
         )
-    labels = found.get("labels")
+    labels = fields.get("labels")
     parts = [f"{name}_{player}" for name in ("infostates", "actions", "probabilities") for player in (0, 1)]
     missing = [part for part in parts if part not in arrays]
-    if not isinstance(found.get("game"), str) or not isinstance(labels, list) or missing:
+    if not isinstance(fields.get("game"), str) or not isinstance(labels, list) or missing:
         raise ValueError(f"{where} is damaged: it lacks {missing or 'game or labels'}; write it again")
-    return found, arrays
+    return fields, arrays
 
 
 def _file_order(tree: HistoryTree, player: int) -> tuple[IntArray, IntArray]:

@@ -71,5 +71,5 @@ def bench_notes(benchmark: Benchmark) -> list[str]:
             "× is how many times faster a row is than a peer, per lane. Peers have one lane; LiteEFG gets as "
             "many threads as it is fastest with, and is timed without averaging."
         )
-    versions = ", ".join(f"{name} {found}" for name, found in benchmark.versions.items() if found)
+    versions = ", ".join(f"{name} {version}" for name, version in benchmark.versions.items() if version)
     return [*notes, *benchmark.skipped, f"{benchmark.device}.", f"{versions}."]

@@ -133,7 +133,7 @@ def _draw_curve(ax: Axes, setting: Setting, curve: _Curve, edge: float) -> None:
         curve.x,
         middle,
         color=style.color,
-        linestyle=_LINES[setting.place % len(_LINES)],
+        linestyle=_LINES[setting.rank % len(_LINES)],
         linewidth=1.4,
         label=setting.name,
         zorder=3,
@@ -188,14 +188,14 @@ def _name_lines(
         _write_legend(ax, settings, note)
         return
     order = np.argsort(heights, kind="stable")
-    places = spread(heights[order], apart, 1.0 - apart if note else 1.0)
-    for k, place in zip(order.tolist(), places.tolist(), strict=True):
+    spaced = spread(heights[order], apart, 1.0 - apart if note else 1.0)
+    for k, height in zip(order.tolist(), spaced.tolist(), strict=True):
         color = settings[k].style.color
         line = {"arrowstyle": "-", "color": color, "linewidth": 0.6, "relpos": (0, 0.5), "shrinkA": 1}
         ax.annotate(
             settings[k].name,
             xy=(ends[k, 0], ends[k, 1]),
-            xytext=(1.05, place),
+            xytext=(1.05, height),
             textcoords="axes fraction",
             fontsize=_FONT,
             color=_dark(color),
@@ -204,8 +204,8 @@ def _name_lines(
             arrowprops={**line, "shrinkB": 3},
         )
     if note:
-        place = places[-1] + apart
-        ax.text(1.05, place, note, transform=ax.transAxes, fontsize=_FONT, color="#555555", va="center")
+        height = spaced[-1] + apart
+        ax.text(1.05, height, note, transform=ax.transAxes, fontsize=_FONT, color="#555555", va="center")
 
 
 def spread(places: FloatArray, apart: float, ceiling: float = 1.0) -> FloatArray:
@@ -226,7 +226,7 @@ def _write_legend(ax: Axes, settings: list[Setting], note: str | None) -> None:
     lines: list[Any] = []
     for setting in settings:
         color, marker = setting.style
-        line = Line2D([], [], color=color, linestyle=_LINES[setting.place % len(_LINES)], marker=marker)
+        line = Line2D([], [], color=color, linestyle=_LINES[setting.rank % len(_LINES)], marker=marker)
         line.set_markerfacecolor(marker_look(setting.style, setting.fill).get("facecolors", [color])[0])
         line.set_markersize(4)
         line.set_label(setting.name)

@@ -62,7 +62,7 @@ def draw_matches(
             f"\n{int(frame['matches'].min()):,} matches a pair,\n± {float(frame['ci95'].max()):.1g} at most"
         )
     furthest = float(np.nanmax(np.abs(matrix.to_numpy() - 0.5), initial=0.0))
-    spread = min(one for one in SPREADS if one >= min(furthest, 0.5))
+    spread = min(half for half in SPREADS if half >= min(furthest, 0.5))
     return pairwise_heatmap(
         matrix,
         ax,

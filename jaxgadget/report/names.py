@@ -25,8 +25,8 @@ def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str
       nothing stands behind a colon.
     """
     parts = [_split(name) for name in names]
-    if len(names) < 2 or len({len(one) for one in parts}) > 1:
-        return _cut([", ".join(one) for one in parts], names, width), ""
+    if len(names) < 2 or len({len(row) for row in parts}) > 1:
+        return _cut([", ".join(row) for row in parts], names, width), ""
     columns = list(zip(*parts, strict=True))
     shared = [column[0] for column in columns if len(set(column)) == 1 and column[0][-1] != ":"]
     kept = [column for column in columns if len(set(column)) > 1]
@@ -39,7 +39,7 @@ def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str
 
 
 def _split(name: str) -> list[str]:
-    return [part for found in re.findall(r"[^\[\],|\n]+", name) if (part := found.strip())]
+    return [part for text in re.findall(r"[^\[\],|\n]+", name) if (part := text.strip())]
 
 
 def _cut(short: list[str], names: Sequence[str], width: int) -> list[str]:

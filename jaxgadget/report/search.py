@@ -18,19 +18,19 @@ if TYPE_CHECKING:
     from jaxgadget.searching.nested import Nested
 
 
-def nested_records(found: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:
+def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:
     """What `jaxgadget nested --json` writes.
 
     Args:
-      found: for each player who searched.
+      searched: for each player who searched.
       together: `[lanes]` NashConv of both players' searches together, in the order of a player's rows.
     """
-    tree = found[0].policy.tree
+    tree = searched[0].policy.tree
     return {
         "game": tree.game.name,
-        "iterations": found[0].iterations,
-        "game_value": list(found[0].game_value),
-        "rows": [row for nested in found for row in nested.table.to_dict("records")],
+        "iterations": searched[0].iterations,
+        "game_value": list(searched[0].game_value),
+        "rows": [row for nested in searched for row in nested.table.to_dict("records")],
         **({"constant": tree.constant} if tree.constant else {}),
         **({} if together is None else {"nash_conv": together.tolist()}),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -45,7 +46,7 @@ def paired_t_tests(
         two for one pair, or lacks a row that another one has.
     """
     import pandas as pd
-    from scipy.special import stdtr
+    from scipy.stats import ttest_rel
 
     present = [name for name in keys if name in table.columns]
     numbers = ("epsilon", value)
@@ -55,12 +56,11 @@ def paired_t_tests(
         raise ValueError(f"table has none of the columns {', '.join(keys)}; expected what rows are paired by")
     settings = find_settings(table)
     values = _paired(table, settings, value, present)
-    count = values.shape[1]
-    difference = values[:, None] - values[None]
-    error = difference.std(axis=2, ddof=1) / np.sqrt(count)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        t = difference.mean(axis=2) / error
-    likely = np.where(np.isnan(t), 0.5, stdtr(count - 1, -t))
+    first, second = np.broadcast_arrays(values[:, None], values[None])
+    with warnings.catch_warnings(), np.errstate(divide="ignore", invalid="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)  # settings that are equal, or differ by a constant
+        likely = 1 - np.asarray(ttest_rel(first, second, axis=2, alternative="less").pvalue)
+    likely[np.isnan(likely)] = 0.5
     np.fill_diagonal(likely, np.nan)
     names = [setting.name for setting in settings]
     return pd.DataFrame(likely, index=names, columns=names)
@@ -72,22 +72,22 @@ def _paired(table: pd.DataFrame, settings: list[Setting], value: str, keys: list
     for setting in settings:
         rows = table[setting.rows]
         pairs = list(zip(*(rows[name].tolist() for name in keys), strict=True))
-        found = dict(zip(pairs, column(rows, value).tolist(), strict=True))
-        if len(found) < len(pairs):
+        by_pair = dict(zip(pairs, column(rows, value).tolist(), strict=True))
+        if len(by_pair) < len(pairs):
             twice = next(pair for k, pair in enumerate(pairs) if pair in pairs[:k])
             raise ValueError(
                 f"{setting.name} has several rows for {_said(keys, twice)}; expected one, so name in keys "
                 "what tells them apart"
             )
-        columns.append(found)
-    known = list(dict.fromkeys(pair for found in columns for pair in found))
-    for setting, found in zip(settings, columns, strict=True):
-        missing = [pair for pair in known if pair not in found]
+        columns.append(by_pair)
+    known = list(dict.fromkeys(pair for by_pair in columns for pair in by_pair))
+    for setting, by_pair in zip(settings, columns, strict=True):
+        missing = [pair for pair in known if pair not in by_pair]
         if missing:
             raise ValueError(f"{setting.name} has no row for {_said(keys, missing[0])}, which others have")
     if len(known) < 2:
         raise ValueError(f"table has one pair, {_said(keys, known[0])}; a paired t-test needs at least two")
-    return np.array([[found[pair] for pair in known] for found in columns])
+    return np.array([[by_pair[pair] for pair in known] for by_pair in columns])
 
 
 def _said(keys: list[str], pair: tuple[object, ...]) -> str:

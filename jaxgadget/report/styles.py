@@ -72,7 +72,7 @@ class Setting:
       epsilon: ε.
       name: what stands beside it; says ε only if there are several.
       style: colour and marker.
-      place: the number of its ε among all there are, from 0.
+      rank: the number of its ε among all there are, from 0.
       fill: how strongly the marker is filled, from 0 to 1.
       rows: `[rows]` which rows of the table are its.
     """
@@ -82,27 +82,27 @@ class Setting:
     epsilon: float
     name: str
     style: Style
-    place: int
+    rank: int
     fill: float
     rows: np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def find_settings(table: pd.DataFrame) -> list[Setting]:
     """The settings of a table that `tables.named` returned, in the order of their first rows."""
-    found = table[["gadget", "prior", "epsilon"]].drop_duplicates().to_dict("records")
+    records = table[["gadget", "prior", "epsilon"]].drop_duplicates().to_dict("records")
     epsilons = note_epsilons(table)
-    styles = find_styles([(str(s["gadget"]), str(s["prior"])) for s in found])
+    styles = find_styles([(str(record["gadget"]), str(record["prior"])) for record in records])
     settings: list[Setting] = []
-    for one in found:
+    for record in records:
         rows = np.ones(len(table), np.bool_)
-        for name, value in one.items():
+        for name, value in record.items():
             rows &= np.asarray(table[str(name)] == value)
-        gadget, prior, epsilon = str(one["gadget"]), str(one["prior"]), float(one["epsilon"])
-        several = len(epsilons) > 1 and prior != "none"
-        place = epsilons.index(epsilon) if several else 0
-        fill = (place + 1) / len(epsilons) if several else 0.4
-        name = _name(gadget, prior) + (f", ε = {epsilon:g}" if several else "")
-        settings.append(Setting(gadget, prior, epsilon, name, styles[gadget, prior], place, fill, rows))
+        gadget, prior, epsilon = str(record["gadget"]), str(record["prior"]), float(record["epsilon"])
+        has_rank = len(epsilons) > 1 and prior != "none"
+        rank = epsilons.index(epsilon) if has_rank else 0
+        fill = (rank + 1) / len(epsilons) if has_rank else 0.4
+        name = _name(gadget, prior) + (f", ε = {epsilon:g}" if has_rank else "")
+        settings.append(Setting(gadget, prior, epsilon, name, styles[gadget, prior], rank, fill, rows))
     return settings
 
 
@@ -110,7 +110,7 @@ def find_styles(settings: Sequence[tuple[str, str]]) -> dict[tuple[str, str], St
     """The usual look of every gadget and prior; others, such as a user's priors, get what is left."""
     styles: dict[tuple[str, str], Style] = {}
     for setting in settings:
-        number = sum(found not in STYLES for found in styles)
+        number = sum(known not in STYLES for known in styles)
         other = Style(_OTHERS[number % len(_OTHERS)], "<>*hXdp"[number % 7])
         styles.setdefault(setting, STYLES.get(setting, other))
     return styles
@@ -170,8 +170,8 @@ def at_edge_note(ax: Axes, count: int, edge: float) -> None:
     """Says how many points are drawn at the edge because they are smaller than it; nothing for none."""
     if count:
         text = f"{count} point{'s' if count > 1 else ''} at most {edge:.1g}: drawn there"
-        place: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
-        ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **place)
+        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
+        ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **corner)
 
 
 def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:

@@ -52,9 +52,9 @@ def strategy_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.Da
     before, after = _policies(refinement, subgame, lane)
     forest, player = refinement.forest, refinement.player
     tree = forest.tree
-    mine = np.nonzero(forest.infoset_subgame(player) == subgame)[0]
+    inside = np.nonzero(forest.infoset_subgame(player) == subgame)[0]
     infosets = tree.infosets[player]
-    sequences = 1 + np.nonzero(np.isin(infosets.infoset[1:], mine))[0]
+    sequences = 1 + np.nonzero(np.isin(infosets.infoset[1:], inside))[0]
     infoset, action = infosets.infoset[sequences], infosets.action[sequences]
     reaches = [_infoset_reach(policy, player)[infoset] for policy in (before, after)]
     return pd.DataFrame(
@@ -120,24 +120,24 @@ def root_names(forest: Forest, player: int, subgame: int) -> list[str]:
     (`0, then Bet`); or, if that is the same for several of them, its first infoset below the root.
     """
     tree, roots = forest.tree, forest.roots[player]
-    mine = np.nonzero(roots.subgame == subgame)[0]
+    rows = np.nonzero(roots.subgame == subgame)[0]
     infosets, names = tree.infosets[player], tree.infoset_names[player]
     cut_state = tree.infostate[player, forest.cut.roots]
     below = np.where(forest.infoset_subgame(player) == subgame)[0]
     state_below = tree.infostate[player, forest.cut.root[infosets.history[below]]]
-    found: list[str] = []
-    for root in mine.tolist():
+    texts: list[str] = []
+    for root in rows.tolist():
         state, sequence = roots.infostate[root], int(roots.sequence[root])
         acts = tree.infoset[player, forest.cut.roots[cut_state == state]].max()
         under = below[state_below == state]
         if acts >= 0:
-            found.append(names[acts])
-        elif sequence and (roots.sequence[mine] == sequence).sum() == 1:
+            texts.append(names[acts])
+        elif sequence and (roots.sequence[rows] == sequence).sum() == 1:
             action = tree.game.action_string(player, int(infosets.action[sequence]))
-            found.append(f"{names[infosets.infoset[sequence]]}, then {action}")
+            texts.append(f"{names[infosets.infoset[sequence]]}, then {action}")
         else:
-            found.append(names[under[0]] if len(under) else f"root infostate {root}")
-    return found
+            texts.append(names[under[0]] if len(under) else f"root infostate {root}")
+    return texts
 
 
 def strategy_picture(
@@ -177,12 +177,12 @@ def strategy_picture(
     chosen = infosets.iloc[_largest(infosets[["reach_blueprint", "reach_refined"]], most)]
     names, shared = short_names(chosen["infostate"].tolist())
     ax = own_axes(ax, (_WIDTH, 0.34 * len(chosen) + 1.5))
-    for place, infoset in enumerate(chosen["infoset"].tolist()):
+    for height, infoset in enumerate(chosen["infoset"].tolist()):
         rows = frame[frame["infoset"] == infoset]
-        _draw_bars(ax, rows, "blueprint", place - 0.22, 0.2, pale=True)
-        _draw_bars(ax, rows, "refined", place + 0.12, 0.42)
+        _draw_bars(ax, rows, "blueprint", height - 0.22, 0.2, pale=True)
+        _draw_bars(ax, rows, "refined", height + 0.12, 0.42)
         reach = _percent(float(rows["reach_refined"].iloc[0]))
-        ax.text(1.015, place, reach, fontsize=7, color="#555555", va="center")
+        ax.text(1.015, height, reach, fontsize=7, color="#555555", va="center")
     ax.text(1.015, -0.75, "reached", fontsize=7, color="#555555", va="center")
     _set_rows(ax, names)
     left = f", {len(chosen)} of {len(infosets)} infostates" if len(chosen) < len(infosets) else ""
@@ -224,12 +224,12 @@ def range_picture(
     chosen = frame.iloc[_largest(shares, most)]
     names, shared = short_names(chosen["infostate"].tolist())
     ax = own_axes(ax, (_WIDTH, 0.34 * len(chosen) + 1.5))
-    place = np.arange(len(chosen))
+    heights = np.arange(len(chosen))
     before, response, reached = (chosen[name].fillna(0.0) for name in ("blueprint", "response", "resolver"))
     handles: list[Any] = [
-        ax.barh(place - 0.19, before, 0.34, color=_BEFORE, label="blueprint"),
-        ax.barh(place + 0.19, response, 0.34, color=_AFTER, label="best response"),
-        ax.vlines(reached, place - 0.42, place + 0.42, color="#000000", linewidth=1.6, label="N(s)"),
+        ax.barh(heights - 0.19, before, 0.34, color=_BEFORE, label="blueprint"),
+        ax.barh(heights + 0.19, response, 0.34, color=_AFTER, label="best response"),
+        ax.vlines(reached, heights - 0.42, heights + 0.42, color="#000000", linewidth=1.6, label="N(s)"),
     ]
     _set_rows(ax, names)
     left = f", {len(chosen)} of {len(frame)} infostates" if len(chosen) < len(frame) else ""
@@ -298,12 +298,12 @@ def _check_most(most: int) -> None:
 
 
 def _draw_bars(
-    ax: Axes, rows: pd.DataFrame, name: str, place: float, height: float, *, pale: bool = False
+    ax: Axes, rows: pd.DataFrame, name: str, middle: float, height: float, *, pale: bool = False
 ) -> None:
     """One stacked bar: the probabilities of an infoset's actions side by side."""
     left = 0.0
     for action, share in zip(rows["action"].tolist(), rows[name].tolist(), strict=True):
-        ax.barh(place, share, height, left=left, **_action_look(action, pale))
+        ax.barh(middle, share, height, left=left, **_action_look(action, pale))
         left += share
 
 

@@ -33,8 +33,8 @@ def sweep_tables(rows: pd.DataFrame) -> Group:
     """A summary for every game, cut, number of iterations and player."""
     tables: list[Any] = []
     for title, part in _panels(rows):
-        for player, mine in part.groupby("player"):
-            table = summary_table(mine)
+        for player, player_rows in part.groupby("player"):
+            table = summary_table(player_rows)
             table.title = f"{title}, player {player}\n{table.title}"
             tables.append(table)
     return Group(*tables)

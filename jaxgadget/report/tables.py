@@ -234,14 +234,14 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 
 def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
     """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
-    found = summary(table, noise=noise)
+    summarised = summary(table, noise=noise)
     numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", "largest\ngap")
     shown = make_table("gadget", "prior", *numbers, right=numbers, fold="")
-    shown.title = f"Exploitability, over {found['blueprints'].max()} blueprints"
-    first = found.iloc[0]
+    shown.title = f"Exploitability, over {summarised['blueprints'].max()} blueprints"
+    first = summarised.iloc[0]
     shown.add_row("blueprint", "", "", *(_number(first[f"blueprint_{name}"]) for name in ("mean", "median")))
     shown.add_section()
-    for row in found.to_dict("records"):
+    for row in summarised.to_dict("records"):
         shown.add_row(
             *_setting(row),
             _number(row["refined_mean"]),
@@ -275,9 +275,9 @@ def both_table(both: BothRefined) -> Table:
     shown.add_row("blueprint", "", "", *(_number(x) for x in (before.mean(), before.min(), before.max())))
     shown.add_section()
     for (gadget, prior, epsilon), part in table.groupby(["gadget", "prior", "epsilon"], sort=False):
-        found = part["nash_conv"]
+        nash_conv = part["nash_conv"]
         setting = _setting({"gadget": gadget, "prior": prior, "epsilon": epsilon})
-        shown.add_row(*setting, *(_number(x) for x in (found.mean(), found.min(), found.max())))
+        shown.add_row(*setting, *(_number(x) for x in (nash_conv.mean(), nash_conv.min(), nash_conv.max())))
     return shown
 
 

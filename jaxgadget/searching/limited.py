@@ -31,13 +31,14 @@ from jaxgadget.searching.solving import (
     root_reach,
     solve_lookahead,
 )
-from jaxgadget.searching.value import ValueFunction, blueprint_digest, check_entries, leaf_values
+from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.progress import progress_bar
 
 
@@ -262,7 +263,7 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
                 f"values={one!r}: expected a value function, such as ExactValues(portfolio), or "
                 "OwnValues(function, num_entries) for a plain function"
             )
-        check_entries(one.num_entries, "values.num_entries")
+        check_whole_number("values.num_entries", one.num_entries, 1)
     if len({one.num_entries for one in several}) > 1:
         raise ValueError("values: value functions of different numbers of entries; expected one K for all")
     return several

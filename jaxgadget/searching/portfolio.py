@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,9 +17,9 @@ from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import best_response, normalise_rows
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.policy.solve import cfr_checkpoints
-from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.options import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 
 SIZE = 10
 """K if nothing is said; the refinement paper's."""
@@ -104,19 +104,14 @@ def make_portfolio(
             f"blueprint has {blueprint.num_lanes} lanes {list(blueprint.labels[:3])}: expected one, such as "
             "blueprint.lane(0)"
         )
-    size = check_entries(size, "size")
-    return _fill(blueprint, _parse(entries), size, _check_seed(seed), progress)
-
-
-def _fill(blueprint: Policy, kinds: Sequence[_Kind], size: int, seed: int, progress: bool | None) -> Policy:
-    """The portfolio of so many entries, the blueprint and some of each kind."""
+    size = check_whole_number("size", size, 1)
+    kinds, seed = _parse(entries), check_whole_number("seed", seed, 0)
     shares = [_shares(blueprint.tree, player, kinds, size - 1) for player in (0, 1)]
     made: tuple[list[Entry], list[Entry]] = ([], [])
     for player in (0, 1):
         made[player].append((f"blueprint {blueprint.labels[0]}", blueprint.probabilities[player][:, 0]))
-    for place, kind in enumerate(kinds):
-        counts = (shares[0][place], shares[1][place])
-        new = _make(blueprint, kind, counts, made, seed, progress)
+    for kind, *counts in zip(kinds, *shares, strict=True):
+        new = _make(blueprint, kind, (counts[0], counts[1]), made, seed, progress)
         for player in (0, 1):
             made[player].extend(new[player])
     first, second = (np.stack([rows for _, rows in made[player]], axis=1) for player in (0, 1))
@@ -136,7 +131,8 @@ def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Po
       ValueError: if the factor is not a positive number.
     """
     check_policy(policy)
-    factor = _check_factor(factor)
+    if not is_finite_number(factor) or factor <= 0:
+        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
     pair: list[FloatArray] = []
     for player, rows in enumerate(policy.probabilities):
         infosets = policy.tree.infosets[player]
@@ -145,20 +141,6 @@ def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Po
         pair.append(np.where(_tilts(policy.tree, player, actions)[:, None], changed, rows))
     labels = tuple(f"{label} biased to {_ids(actions)}" for label in policy.labels)
     return Policy(policy.tree, (pair[0], pair[1]), labels)
-
-
-def _check_seed(seed: object) -> int:
-    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
-        raise ValueError(f"seed={seed!r}: expected a whole number >= 0")
-    return int(seed)
-
-
-def _check_factor(factor: Any) -> float:
-    number = isinstance(factor, float | int | np.floating | np.integer) and not isinstance(factor, bool)
-    value = float(factor) if number else math.nan
-    if not (math.isfinite(value) and value > 0):
-        raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
-    return value
 
 
 def _parse(entries: object) -> list[_Kind]:
@@ -203,29 +185,28 @@ def _number(text: str, rest: str) -> float:
     return value
 
 
-def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], places: int) -> list[int]:
+def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], wanted: int) -> list[int]:
     """How many entries of each kind a player gets: one each in turn, while it has more to give."""
+    most = [_most_entries(tree, player, kind) for kind in kinds]
     shares = [0] * len(kinds)
-    full = [False] * len(kinds)
-    while sum(shares) < places:
-        if all(full):
+    while sum(shares) < wanted:
+        giving = [number for number in range(len(kinds)) if shares[number] < most[number]]
+        if not giving:
             raise ValueError(
-                f"size={places + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
+                f"size={wanted + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
                 f"{sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
                 "'best-responses', or lower the size"
             )
-        for place, kind in enumerate(kinds):
-            full[place] = _can_give(tree, player, kind, shares[place] + 1) < shares[place] + 1
-            if not full[place] and sum(shares) < places:
-                shares[place] += 1
+        for number in giving[: wanted - sum(shares)]:
+            shares[number] += 1
     return shares
 
 
-def _can_give(tree: HistoryTree, player: int, kind: _Kind, count: int) -> int:
-    """How many of `count` entries of a kind there are for a player."""
+def _most_entries(tree: HistoryTree, player: int, kind: _Kind) -> float:
+    """How many entries of a kind there are for a player, at most."""
     if kind.name == "biased":
-        return min(count, len(_own_ids(tree, player)))
-    return min(count, int(kind.number)) if kind.name == "checkpoints" else count
+        return len(_own_ids(tree, player))
+    return kind.number if kind.name == "checkpoints" else math.inf
 
 
 def _make(
@@ -237,6 +218,8 @@ def _make(
     progress: bool | None,
 ) -> tuple[list[Entry], list[Entry]]:
     """Both players' entries of a kind, so many each, after those made so far."""
+    if not any(counts):
+        return [], []
     tree = blueprint.tree
     if kind.name == "best-responses":
         return _best_responses(blueprint, counts, made)
@@ -244,32 +227,26 @@ def _make(
         first, second = (_biased(blueprint, player, counts[player], kind.number) for player in (0, 1))
         return first, second
     if kind.name == "draws":
-        policies = [
-            make_blueprints(tree, f"draws:{count}:{kind.number!r}", seed=seed) if count else None
-            for count in counts
-        ]
-    else:
-        # One run for both players; the last lanes of each are its own.
+        policy = make_blueprints(tree, f"draws:{max(counts)}:{kind.number!r}", seed=seed)
+        lanes = [list(range(count)) for count in counts]
+    else:  # checkpoints of one run for both players
         iterations = [_spread(int(kind.number), count) for count in counts]
-        together = sorted({n for numbers in iterations for n in numbers})
-        run = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress) if together else None
-        policies = [
-            Policy.stack([run.lane(together.index(n)) for n in numbers]) if run and numbers else None
-            for numbers in iterations
-        ]
+        together = sorted({*iterations[0], *iterations[1]})
+        policy = cfr_checkpoints(tree, together, algorithm="cfr+", progress=progress)
+        lanes = [[together.index(number) for number in numbers] for numbers in iterations]
     first, second = (
-        [] if policy is None else list(zip(policy.labels, policy.probabilities[player].T, strict=True))
-        for player, policy in enumerate(policies)
+        [(policy.labels[lane], policy.probabilities[player][:, lane]) for lane in lanes[player]]
+        for player in (0, 1)
     )
     return first, second
 
 
 def _biased(blueprint: Policy, player: int, count: int, factor: float) -> list[Entry]:
-    found: list[Entry] = []
+    entries: list[Entry] = []
     for ids in _classes(blueprint.tree, player, count):
         rows = biased(blueprint, ids, factor).probabilities[player][:, 0]
-        found.append((f"biased:{factor:g} to {_ids(ids)}", rows))
-    return found
+        entries.append((f"biased:{factor:g} to {_ids(ids)}", rows))
+    return entries
 
 
 def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]]:
@@ -280,7 +257,7 @@ def _classes(tree: HistoryTree, player: int, count: int) -> list[tuple[int, ...]
     groups = [tuple(part.tolist()) for part in np.array_split(np.asarray(ids), max(count, 2))][:count]
     if all(_tilts(tree, player, group).any() for group in groups):
         return groups
-    return [(ids[place],) for place in np.linspace(0, len(ids) - 1, count).round().astype(int)]
+    return [(ids[number],) for number in np.linspace(0, len(ids) - 1, count).round().astype(int)]
 
 
 def _own_ids(tree: HistoryTree, player: int) -> list[int]:
@@ -308,11 +285,11 @@ def _ids(actions: Sequence[int]) -> str:
 
 def _spread(last: int, count: int) -> list[int]:
     """So many different numbers of iterations up to the last one, each as many times the one before."""
-    found: list[int] = []
+    numbers: list[int] = []
     for nth in range(1, count + 1):
-        least = found[-1] + 1 if found else 1
-        found.append(min(max(round(last ** (nth / count)), least), last - (count - nth)))
-    return found
+        least = numbers[-1] + 1 if numbers else 1
+        numbers.append(min(max(round(last ** (nth / count)), least), last - (count - nth)))
+    return numbers
 
 
 def _best_responses(

@@ -70,8 +70,8 @@ class Profile:
             raise ValueError("profile: the lookahead has leaf infostates of which it says nothing")
         limit = self.choice[player][number].reshape(-1, self.num_lanes)
         rows = np.concatenate([self.policy.probabilities[player], limit])
-        sequence = look.form.action_sequences(player)[:, None]
-        return np.where(sequence > 0, rows[sequence[:, 0] - 1], 0)
+        sequence = look.form.action_sequences(player)  # 1 is that of row 0
+        return np.where(sequence[:, None] > 0, rows[sequence - 1], 0)
 
     def extended(self, look: Forest) -> Profile:
         """This profile, with entry 0 at the leaf infostates of a lookahead of which it says nothing."""
@@ -88,7 +88,12 @@ class Profile:
         return Profile(self.policy, (states[0], states[1]), (choices[0], choices[1]))
 
     def with_bodies(self, look: Forest, bodies: tuple[FloatArray, FloatArray]) -> Profile:
-        """This profile with the strategies found in a lookahead, which may be one part of the limit."""
+        """This profile with the strategies found in a lookahead, which may be one part of the limit.
+
+        Raises:
+          ValueError: if the lookahead's subgames overlap.
+        """
+        look.check_disjoint()
         rows: list[FloatArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):

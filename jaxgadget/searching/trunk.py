@@ -31,7 +31,6 @@ from jaxgadget.searching.ranged import (
     no_sums,
     ranged_payoff,
 )
-from jaxgadget.searching.value import check_entries
 from jaxgadget.solving.decomposition import RootSums
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, solve
@@ -40,6 +39,7 @@ from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
@@ -169,7 +169,7 @@ def _check_values(values: object) -> int:
     if hasattr(values, "num_entries"):
         raise ValueError(f"values={values!r} are values of histories; wrap them: FixedValues(values)")
     check_unary("values", values, "the limit")
-    return check_entries(getattr(values, "num_lanes", 1), "values.num_lanes")
+    return check_whole_number("values.num_lanes", getattr(values, "num_lanes", 1), 1)
 
 
 def _spread(blueprint: Policy | None, tree: HistoryTree, num_lanes: int) -> Policy:

@@ -21,6 +21,7 @@ from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArr
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
 from jaxgadget.tree.truncated import first_child, places_in
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.digest import digest
 
 SWEEP_BYTES = 2**30
@@ -74,18 +75,11 @@ class OwnValues:
                 f"function={self.function!r}: expected a function of a tree and histories that gives "
                 "[histories, K, K] values"
             )
-        check_entries(self.num_entries)
+        check_whole_number("num_entries", self.num_entries, 1)
 
     def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
         """What the function gives."""
         return self.function(tree, histories)
-
-
-def check_entries(count: object, name: str = "num_entries") -> int:
-    """A number of continuation strategies: ValueError unless a whole number of at least 1."""
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 1:
-        raise ValueError(f"{name}={count!r}: expected a whole number of at least 1")
-    return int(count)
 
 
 def leaf_values(
@@ -113,40 +107,40 @@ def leaf_values(
             f"value={value!r}: expected a value function, such as ExactValues(portfolio) or "
             "OwnValues(function, num_entries)"
         )
-    size = check_entries(count, "value.num_entries")
+    size = check_whole_number("value.num_entries", count, 1)
     histories = _checked(tree, histories)
     if len(histories) == 0:
         return np.zeros((0, size, size))
-    found = _as_numbers(value, value(tree, histories))
-    if found.shape != (len(histories), size, size):
+    table = _as_numbers(value, value(tree, histories))
+    if table.shape != (len(histories), size, size):
         raise ValueError(
-            f"value={value!r} gave values of shape {found.shape}, expected {(len(histories), size, size)} "
+            f"value={value!r} gave values of shape {table.shape}, expected {(len(histories), size, size)} "
             "(histories, entries of player 0, entries of player 1)"
         )
     number = np.dtype(dtype)
     most = float(np.finfo(number.name).max)
-    bad = np.argwhere(~(np.abs(found) <= most))
+    bad = np.argwhere(~(np.abs(table) <= most))
     if len(bad):
         row, first, second = bad[0].tolist()
-        large = f" up to {most:.1e}, as {number} holds" if np.isfinite(found).all() else ""
+        large = f" up to {most:.1e}, as {number} holds" if np.isfinite(table).all() else ""
         raise ValueError(
-            f"value={value!r} gave {found[row, first, second]} at {_describe(tree, int(histories[row]))} "
+            f"value={value!r} gave {table[row, first, second]} at {_describe(tree, int(histories[row]))} "
             f"for entries {first} of player 0 and {second} of player 1; expected finite values{large}"
         )
-    _warn_if_far(value, tree, histories, found)
-    return found
+    _warn_if_far(value, tree, histories, table)
+    return table
 
 
-def _warn_if_far(value: ValueFunction, tree: HistoryTree, histories: IntArray, found: FloatArray) -> None:
+def _warn_if_far(value: ValueFunction, tree: HistoryTree, histories: IntArray, table: FloatArray) -> None:
     """UserWarning if a value lies further outside of what the game can pay than that is wide."""
     if tree.is_truncated:
         return
     low, high = tree.payoff_bounds
-    far = np.argwhere(np.abs(found - (low + high) / 2) > 1.5 * (high - low) + 1e-9 * (1 + abs(low)))
+    far = np.argwhere(np.abs(table - (low + high) / 2) > 1.5 * (high - low) + 1e-9 * (1 + abs(low)))
     if len(far):
         row, first, second = far[0].tolist()
         warnings.warn(
-            f"value={value!r} gave {found[row, first, second]:g} at {_describe(tree, int(histories[row]))}: "
+            f"value={value!r} gave {table[row, first, second]:g} at {_describe(tree, int(histories[row]))}: "
             f"payoffs lie between {low:g} and {high:g}; expected player 0's payoffs in the game's unit",
             stacklevel=3,
         )
@@ -155,25 +149,25 @@ def _warn_if_far(value: ValueFunction, tree: HistoryTree, histories: IntArray, f
 def _as_numbers(value: ValueFunction, answer: object) -> FloatArray:
     """What a value function gave, in float64; ValueError unless it is real numbers."""
     try:
-        found = np.asarray(answer)
+        table = np.asarray(answer)
     except (TypeError, ValueError) as error:
         raise ValueError(f"value={value!r} gave no numbers: {error}") from error
-    if not np.can_cast(found.dtype, np.float64, "same_kind"):
-        raise ValueError(f"value={value!r} gave no numbers: expected real ones, not {found.dtype}")
-    return found.astype(np.float64)
+    if not np.can_cast(table.dtype, np.float64, "same_kind"):
+        raise ValueError(f"value={value!r} gave no numbers: expected real ones, not {table.dtype}")
+    return table.astype(np.float64)
 
 
 def _checked(tree: HistoryTree, histories: object) -> IntArray:
-    found = np.asarray(histories)
-    if found.size == 0:
-        found = found.astype(np.int64)
-    whole = found.ndim == 1 and np.issubdtype(found.dtype, np.integer)
-    if not whole or (found.size and not 0 <= found.min() <= found.max() < tree.num_histories):
+    asked = np.asarray(histories)
+    if asked.size == 0:
+        asked = asked.astype(np.int64)
+    whole = asked.ndim == 1 and np.issubdtype(asked.dtype, np.integer)
+    if not whole or (asked.size and not 0 <= asked.min() <= asked.max() < tree.num_histories):
         raise ValueError(
             f"histories={histories!r}: expected a one-dimensional array of histories of {tree.game.name}, "
             f"whole numbers from 0 to {tree.num_histories - 1}"
         )
-    return found
+    return asked
 
 
 def _describe(tree: HistoryTree, history: int) -> str:
@@ -207,7 +201,7 @@ class ExactValues:
     def __post_init__(self) -> None:
         check_policy(self.portfolio, "portfolio")
         check_whole(self.portfolio.tree)
-        check_entries(self.portfolio.num_lanes, "portfolio.num_lanes")
+        check_whole_number("portfolio.num_lanes", self.portfolio.num_lanes, 1)
 
     @property
     def num_entries(self) -> int:
@@ -223,8 +217,8 @@ class ExactValues:
         check_tree(tree)
         histories = _checked(tree, histories)
         whole = self.portfolio.tree
-        places = histories if tree is whole else places_in(whole, tree, "portfolio")[histories]
-        asked, inverse = np.unique(places, return_inverse=True)
+        whole_histories = histories if tree is whole else places_in(whole, tree, "portfolio")[histories]
+        asked, inverse = np.unique(whole_histories, return_inverse=True)
         levels = _levels(whole, asked.astype(whole.parent.dtype))
         size = self.num_entries
         values = np.empty((len(asked), size, size))
@@ -232,11 +226,11 @@ class ExactValues:
         for first, second in _blocks(levels, size):
             pair = (tables[0][:, first], tables[1][:, second])
             values[:, first, second] = _sweep(whole, levels, pair, len(asked))
-        return values if np.array_equal(asked, places) else values[inverse]
+        return values if np.array_equal(asked, whole_histories) else values[inverse]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Level:
+class _AskedLevel:
     """The histories of a level that count: asked ones and those below asked ones.
 
     Attributes:
@@ -258,9 +252,9 @@ class _Level:
     result: slice
 
 
-def _levels(tree: HistoryTree, asked: IntArray) -> list[_Level]:
+def _levels(tree: HistoryTree, asked: IntArray) -> list[_AskedLevel]:
     """The levels of all that lies at or below the asked histories (ascending), the highest first."""
-    levels: list[_Level] = []
+    levels: list[_AskedLevel] = []
     bounds = np.searchsorted(asked, tree.level_offset).tolist()
     children = asked[:0]
     rows = asked[: bounds[1]]
@@ -272,7 +266,7 @@ def _levels(tree: HistoryTree, asked: IntArray) -> list[_Level]:
         if len(rows):
             new = len(following) > len(children)
             levels.append(
-                _Level(
+                _AskedLevel(
                     rows=rows,
                     inner=inner,
                     start=start,
@@ -300,7 +294,7 @@ def _children(tree: HistoryTree, parents: IntArray) -> tuple[IntArray, IntArray]
     )
 
 
-def _blocks(levels: list[_Level], size: int) -> Iterator[tuple[slice, slice]]:
+def _blocks(levels: list[_AskedLevel], size: int) -> Iterator[tuple[slice, slice]]:
     """Blocks of the K × K pairs whose values of two neighbouring levels keep within `SWEEP_BYTES`."""
     kept = [len(level.rows) if len(level.inner) else 0 for level in levels]
     widest = max((a + b for a, b in itertools.pairwise([*kept, 0])), default=1)
@@ -313,7 +307,7 @@ def _blocks(levels: list[_Level], size: int) -> Iterator[tuple[slice, slice]]:
 
 
 def _sweep(
-    tree: HistoryTree, levels: list[_Level], tables: tuple[FloatArray, FloatArray], count: int
+    tree: HistoryTree, levels: list[_AskedLevel], tables: tuple[FloatArray, FloatArray], count: int
 ) -> FloatArray:
     """`[count, k, l]` the values of the asked histories for a block of pairs.
 
@@ -328,13 +322,13 @@ def _sweep(
     below = np.empty((0, *shape))
     for level in reversed(levels):
         payoff = tree.payoff[level.rows, None, None]
-        here: FloatArray = np.broadcast_to(payoff, (len(payoff), *shape))
+        level_values: FloatArray = np.broadcast_to(payoff, (len(payoff), *shape))
         if len(level.inner):
-            here = here.copy()
+            level_values = level_values.copy()
             for begin, end in _chunks(level.start, max(1, CHUNK_CELLS // (shape[0] * shape[1]))):
-                here[level.inner[begin:end]] = _expected(tree, level, below, tables, begin, end)
-        values[level.result] = here[level.asked]
-        below = here
+                level_values[level.inner[begin:end]] = _expected(tree, level, below, tables, begin, end)
+        values[level.result] = level_values[level.asked]
+        below = level_values
     return values
 
 
@@ -346,7 +340,7 @@ def _chunks(start: IntArray, most: int) -> Iterator[tuple[int, int]]:
 
 def _expected(
     tree: HistoryTree,
-    level: _Level,
+    level: _AskedLevel,
     below: FloatArray,
     tables: tuple[FloatArray, FloatArray],
     begin: int,
@@ -362,7 +356,7 @@ def _expected(
             values = values * np.expand_dims(_probability(tree, player, tables[player], children), axis)
     num_children, num_parents = len(children), end - begin
     total = scipy.sparse.csr_array(
-        (_chance(tree, children), np.arange(num_children), bounds - bounds[0]),
+        (conditional_chance(tree, children), np.arange(num_children), bounds - bounds[0]),
         shape=(num_parents, num_children),
     )
     return (total @ values.reshape(num_children, -1)).reshape(num_parents, *values.shape[1:])
@@ -374,11 +368,11 @@ def _probability(tree: HistoryTree, player: int, table: FloatArray, children: In
     return table[np.where(moved, tree.sequence[player, children] - 1, len(table) - 1)]
 
 
-def _chance(tree: HistoryTree, children: IntArray) -> FloatArray:
+def conditional_chance(tree: HistoryTree, children: IntArray) -> FloatArray:
     """`[c]` how likely chance does what leads to a child, 1 where it does nothing."""
     above = tree.chance[tree.parent[children]]
-    found = np.divide(tree.chance[children], above, out=np.zeros(len(children)), where=above > 0)
-    return np.where(tree.action[2, children] >= 0, found, 1.0)
+    conditional = np.divide(tree.chance[children], above, out=np.zeros(len(children)), where=above > 0)
+    return np.where(tree.action[2, children] >= 0, conditional, 1.0)
 
 
 def blueprint_digest(portfolio: Policy) -> str:

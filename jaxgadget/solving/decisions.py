@@ -102,11 +102,11 @@ class Decisions:
 
     def sum_actions(self, rows: FloatArray) -> FloatArray:
         """Sums over the actions of every infoset, `[S - G]` → `[I]`."""
-        return np.bincount(self.infoset, rows, self.treeplex.num_infosets)
+        return sum_by(self.infoset, rows, self.treeplex.num_infosets)
 
     def sum_games(self, values: FloatArray) -> FloatArray:
         """Sums over the sequences of every game, `[S]` → `[G]`."""
-        return np.bincount(self.game, values, self.num_games)
+        return sum_by(self.game, values, self.num_games)
 
     def constants(self) -> FloatArray:
         """`[S]` what each sequence of a realisation plan earns by itself."""
@@ -114,7 +114,7 @@ class Decisions:
 
     def sum_body(self, values: FloatArray) -> FloatArray:
         """Sums over the body's sequences, `[S_body]` → `[S]`."""
-        return np.bincount(self.position, values, self.treeplex.num_sequences)
+        return sum_by(self.position, values, self.treeplex.num_sequences)
 
     def payoff_reach(self, plan: FloatArray) -> FloatArray:
         """`[S_body]` the reach that the payoff sees, from a plan `[S]`."""
@@ -255,10 +255,10 @@ class Decisions:
         given = np.concatenate([np.zeros(self.num_entry - games), given])
         total = self.sum_actions(given)
         fair = np.abs(total - 1) < 1e-6
-        within = self.sum_actions(given < self.floor[games:]) == 0
+        below = self.sum_actions(np.where(given < self.floor[games:], 1.0, 0.0)) > 0
         exact = given / np.where(fair, total, 1.0)[infoset]
         mixed = self._with_floor(np.where(self.legal[games:], given, 0.0))
-        return np.where(fair[infoset], np.where(within[infoset], exact, mixed), uniform)
+        return np.where(fair[infoset], np.where(below[infoset], mixed, exact), uniform)
 
     def _rows(self, actions: slice) -> slice:
         """Where sequences of a level are in arrays over actions."""
@@ -338,6 +338,11 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
         floor=floor,
         floored=floored,
     )
+
+
+def sum_by(index: IntArray, values: FloatArray, size: int) -> FloatArray:
+    """`[size]` sums of the values with each index."""
+    return np.asarray(np.bincount(index, values, size), np.float64)
 
 
 def _lane(values: Any, lane: int) -> FloatArray:

@@ -48,6 +48,17 @@ class Model:
     row_upper: FloatArray
     matrix: csc_array
 
+    def take(self, columns: IntArray | slice, rows: IntArray | slice) -> Model:
+        """The same with these columns and rows only."""
+        return Model(
+            cost=self.cost[columns],
+            lower=self.lower[columns],
+            upper=self.upper[columns],
+            row_lower=self.row_lower[rows],
+            row_upper=self.row_upper[rows],
+            matrix=self.matrix[:, columns][rows],
+        )
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Basis:

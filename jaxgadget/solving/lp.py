@@ -134,7 +134,7 @@ def refined(
     The maximiser's completion asks the opponent at ε = 0, and where only mistakes lead, at ε.
 
     Args:
-      problem_of: the problem for an ε; problems differ in floors only.
+      problem_of: the problem for an ε; problems differ in the numbers of their floors only.
       lane: which of their lanes.
       goal: what to look for, in each game by itself.
       name: of the program, for errors.
@@ -156,11 +156,10 @@ def refined(
     time_left = _countdown(time_limit)
 
     @functools.cache
-    def perturbed(epsilon: float) -> Program:
+    def program_of(epsilon: float) -> Program:
         return build_program(problem_of(epsilon), lane, goal, name)
 
-    floored = (perturbed(start).games.maximiser.floored, perturbed(start).games.opponent.floored)
-    exact = build_program(problem_of(0.0), lane, goal, name, floored)
+    exact = program_of(0.0)
     accepted: dict[int, Outcome] = {}
     trembling: dict[int, Outcome] = {}
     epsilons, weight = np.full(len(exact.live), np.nan), exact.weight.copy()
@@ -168,7 +167,7 @@ def refined(
         epsilon, basis, limit = start, None, None
         while True:
             what = f"{exact.part_name(game)} with ε = {epsilon:.0e}"
-            outcome = run(perturbed(epsilon).part(game), what, time_limit=time_left(), basis=basis)
+            outcome = run(program_of(epsilon).part(game), what, time_limit=time_left(), basis=basis)
             limit = _limit(exact.part(game), what, outcome, time_left)
             if limit is not None:
                 break
@@ -179,7 +178,7 @@ def refined(
                 )
             epsilon, basis = epsilon * shrink, outcome.basis
         trembling[game], accepted[game] = outcome, limit
-        epsilons[game], weight[game] = epsilon, perturbed(epsilon).weight[game]
+        epsilons[game], weight[game] = epsilon, program_of(epsilon).weight[game]
     plans = exact.plans(accepted)
     opponents = (plans.opponent, exact.plans(trembling, weight).opponent)
     iterations = sum(outcome.iterations for outcome in accepted.values())
@@ -321,7 +320,7 @@ def solve_lanes(
     """Solves lanes of gadget games exactly; who updates last, the resolving player, maximises.
 
     Args:
-      problem_of: all lanes with an ε, or with their own for None. Asked for each lane and ε.
+      problem_of: all lanes with an ε, or with their own for None; asked once for each.
       lanes: which lanes.
       names: of these, for errors.
       fallback: `[Q_body, len(lanes)]` the resolving player's rows for infosets that nobody reaches.
@@ -332,17 +331,13 @@ def solve_lanes(
     Raises:
       ProgramError: if HiGHS does not solve a program: which lane, which game, and why.
     """
-    optima: list[Optimum] = []
+    problem_of, optima = functools.cache(problem_of), list[Optimum]()
     for lane, name, rows in zip(lanes, names, fallback.T, strict=True):
         problem = problem_of(0.0 if auto else None)
         goal = Goal(maximiser=problem.order[1])
-        options = {
-            "name": name,
-            "fallback": (rows, None) if goal.maximiser == 0 else (None, rows),
-            "time_limit": time_limit,
-        }
+        pair: Fallback = (rows, None) if goal.maximiser == 0 else (None, rows)
         solve = functools.partial(refined, problem_of) if auto else functools.partial(solve_program, problem)
-        optima.append(solve(lane, goal, **options))
+        optima.append(solve(lane, goal, name=name, fallback=pair, time_limit=time_limit))
         report()
     first, second = (_stack([optimum.strategy[p] for optimum in optima]) for p in (0, 1))
     epsilon = np.array([_least(optimum.epsilon) for optimum in optima if optimum.epsilon is not None])

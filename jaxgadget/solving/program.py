@@ -28,7 +28,7 @@ from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.solving.decisions import ROUNDING, Decisions, join
+from jaxgadget.solving.decisions import ROUNDING, Decisions, join, sum_by
 from jaxgadget.solving.highs import Model, Outcome
 from jaxgadget.tree.sequence import Entries
 
@@ -68,13 +68,13 @@ class LaneGames(NamedTuple):
     Attributes:
       maximiser: its decisions.
       opponent: the other player's.
-      payoff: `[maximiser's S_body, opponent's S_body]` the maximiser's payoff × chance, without scales.
+      payoff: the maximiser's payoff × chance for pairs of sequences of both bodies, its own first.
       bonus: `[maximiser's S_body]` see `Goal`.
     """
 
     maximiser: Decisions
     opponent: Decisions
-    payoff: csr_array
+    payoff: Entries
     bonus: FloatArray
 
     def maximiser_values(self, plan: FloatArray) -> FloatArray:
@@ -83,12 +83,14 @@ class LaneGames(NamedTuple):
         Args:
           plan: `[S]`, times what the guarantee weighs beside the bonus.
         """
-        gradient = self.payoff @ self.opponent.payoff_reach(plan) + self.bonus
+        earned = self.payoff.value * self.opponent.payoff_reach(plan)[self.payoff.column]
+        gradient = sum_by(self.payoff.row, earned, self.payoff.shape[0]) + self.bonus
         return self.maximiser.values(gradient, plan[: self.opponent.num_games])
 
     def opponent_values(self, plan: FloatArray) -> FloatArray:
         """`[S]` what the opponent's sequences earn it against a plan of the maximiser."""
-        gradient = -(self.payoff.T @ self.maximiser.payoff_reach(plan))
+        lost = self.payoff.value * self.maximiser.payoff_reach(plan)[self.payoff.row]
+        gradient = sum_by(self.payoff.column, -lost, self.payoff.shape[1])
         return self.opponent.values(gradient, plan[: self.maximiser.num_games])
 
     def guaranteed(self, plan: FloatArray) -> FloatArray:
@@ -113,20 +115,25 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
         raise ValueError(f"the problem of {name} is in {problem.dtype}: expected float64; build it so")
     if goal.maximiser not in (0, 1):
         raise ValueError(f"maximiser={goal.maximiser} of {name}: expected 0 or 1")
-    if not hasattr(problem.payoff, "entries"):
+    entries = getattr(problem.payoff.take_lanes(np.array([lane])), "entries", None)
+    if entries is None:
         raise ValueError(
             f"the payoff of {name} is a {type(problem.payoff).__name__}, which has no entries(): linear "
             "programs need its matrix; use a MatrixPayoff, or CFR"
         )
-    first, second = (join(problem.sides[p], problem.terms[p], lane, f"player {p} of {name}") for p in (0, 1))
-    entries: Entries = problem.payoff.take_lanes(np.array([lane])).entries()  # pyright: ignore
-    value = entries.value.reshape(len(entries.row), -1)[:, 0]  # all lanes', or this lane's
-    payoff = csr_array((value, (entries.row, entries.column)), entries.shape)
-    maximiser, opponent = (first, second) if goal.maximiser == 0 else (second, first)
+    payoff: Entries = entries()
+    value = payoff.value.reshape(len(payoff.row), -1)[:, 0]  # all lanes', or this lane's
+    row, column, shape = payoff.row, payoff.column, payoff.shape
+    if goal.maximiser == 1:
+        row, column, value, shape = column, row, -value, (shape[1], shape[0])
+    maximiser, opponent = (
+        join(problem.sides[p], problem.terms[p], lane, f"player {p} of {name}")
+        for p in (goal.maximiser, 1 - goal.maximiser)
+    )
     bonus = np.zeros(len(maximiser.position)) if goal.bonus is None else goal.bonus
     if bonus.shape != maximiser.position.shape:
         raise ValueError(f"bonus of {name} has shape {bonus.shape}: expected {maximiser.position.shape}")
-    return LaneGames(maximiser, opponent, payoff if goal.maximiser == 0 else csr_array(-payoff.T), bonus)
+    return LaneGames(maximiser, opponent, Entries(row=row, column=column, value=value, shape=shape), bonus)
 
 
 class Axis(NamedTuple):
@@ -219,15 +226,7 @@ class Program:
 
     def part(self, number: int) -> Model:
         """One part's program."""
-        columns, rows, whole = self.columns.part(number), self.rows.part(number), self.model
-        return Model(
-            cost=whole.cost[columns],
-            lower=whole.lower[columns],
-            upper=whole.upper[columns],
-            row_lower=whole.row_lower[rows],
-            row_upper=whole.row_upper[rows],
-            matrix=whole.matrix[rows, columns],
-        )
+        return self.model.take(self.columns.part(number), self.rows.part(number))
 
     def plans(self, outcomes: dict[int, Outcome], weight: FloatArray | None = None) -> Plans:
         """What the solved parts say, without what is rounding.
@@ -248,22 +247,16 @@ class Program:
         )
 
 
-def build_program(
-    problem: Problem,
-    lane: int,
-    goal: Goal,
-    name: str,
-    floored: tuple[BoolArray, BoolArray] | None = None,
-) -> Program:
+def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program:
     """Builds the matrices of a program.
+
+    Problems that differ in numbers only (a floor of 0 is a floor) have the same columns and rows.
 
     Args:
       problem: the games, in float64.
       lane: which lane of them.
       goal: what is looked for.
       name: for errors.
-      floored: of the maximiser and the opponent `[S]`, actions to treat as if they had a floor,
-        so that programs that differ in floors only have the same columns and rows.
 
     Raises:
       ValueError: as `lane_games`, or if `guarantee_weight` is not in [0, 1].
@@ -272,14 +265,10 @@ def build_program(
         raise ValueError(f"guarantee_weight={goal.guarantee_weight}: expected a number in [0, 1]")
     games = lane_games(problem, lane, goal, name)
     maximiser, opponent = games.maximiser, games.opponent
-    if floored is not None:
-        maximiser = dataclasses.replace(maximiser, floored=maximiser.floored | floored[0])
-        opponent = dataclasses.replace(opponent, floored=opponent.floored | floored[1])
-        games = games._replace(maximiser=maximiser, opponent=opponent)
-    entries = games.payoff.tocoo()
-    row, column = entries.coords
-    value = entries.data * maximiser.scale[row] * opponent.scale[column]
-    row, column, value = (array[value != 0] for array in (row, column, value))
+    payoff = games.payoff
+    value = payoff.value * maximiser.scale[payoff.row] * opponent.scale[payoff.column]
+    row, column, value = payoff.row[value != 0], payoff.column[value != 0], value[value != 0]
+    # What is large in each game, and which games there are.
     unit = np.zeros(maximiser.num_games)
     np.maximum.at(unit, maximiser.game[maximiser.position[row]], np.abs(value))
     for decisions in (maximiser, opponent):
@@ -289,10 +278,9 @@ def build_program(
         live[decisions.infoset_game[decisions.real]] = True
     unit = np.full(len(unit), unit.max()) if goal.joint else unit
     unit = np.where(unit > 0, unit, 1.0)
-    columns, rows = _axes(games, goal)
     weight = np.ones(len(unit)) if goal.joint else _weights(opponent)
+    columns, rows = _axes(games, goal)
     model = _model(games, goal, (maximiser.position[row], opponent.position[column], value), unit, weight)
-    column_order, row_order = columns.order, rows.order
     return Program(
         name=name,
         goal=goal,
@@ -306,14 +294,7 @@ def build_program(
         live=live,
         columns=columns,
         rows=rows,
-        model=Model(
-            cost=model.cost[column_order],
-            lower=model.lower[column_order],
-            upper=model.upper[column_order],
-            row_lower=model.row_lower[row_order],
-            row_upper=model.row_upper[row_order],
-            matrix=csc_array(model.matrix.tocsr()[row_order].tocsc()[:, column_order]),
-        ),
+        model=model.take(columns.order, rows.order),
     )
 
 

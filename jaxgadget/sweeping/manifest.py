@@ -27,11 +27,13 @@ from jaxgadget.solving.memory import suggest_chunk, whole_memory
 from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.digest import digest
 
-FORMAT = 1
+FORMAT = 2
 """Of manifests and pieces."""
 
-MOST_SEEDS = 2**32
+LARGEST_SEED = 2**32 - 1
 
 GameSpec = str | os.PathLike[str] | Game | Rules[Any]
 Cuts = str | Sequence[str]
@@ -69,7 +71,7 @@ class Request:
     def game_key(self, name: str) -> str:
         """What a game's blueprints and value depend on, in a word."""
         asked = {what: self.record[what] for what in ("blueprints", "seeds", "files")}
-        return digest({"format": FORMAT, "game": name, "exact": self.exact, **asked})
+        return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **asked})
 
 
 @dataclasses.dataclass(frozen=True)
@@ -119,67 +121,67 @@ class Setup(NamedTuple):
 
 
 def make_request(
-    where: tuple[Any, Cuts | None],
-    profiles: tuple[Any, Any],
-    gadgets: tuple[Any, Any, Any],
+    games: Any,
+    cuts: Cuts | None,
+    *,
+    blueprints: Any,
+    gadgets: Any,
+    priors: Any,
+    epsilons: Any,
     players: int | Sequence[int],
-    solver: tuple[Any, Any, str, int | None],
-    limits: tuple[int, int],
+    seeds: Any,
+    algorithm: object,
+    iterations: Any,
+    dtype: Any,
+    blueprints_at_once: int,
+    memory_limit: int | None,
+    max_histories: int,
 ) -> Request:
-    """Checks everything that can be checked without a tree.
-
-    Args:
-      where: games and cuts; these and what follows as `jaxgadget.sweep` has them.
-      profiles: blueprints and seeds.
-      gadgets: these, priors and ε.
-      players: who re-solves.
-      solver: algorithm, iterations, dtype, memory limit.
-      limits: blueprints at once, histories of a game.
-    """
-    games, (algorithm, iterations, dtype, memory_limit) = where[0], solver
+    """Checks everything that can be checked without a tree; arguments as `jaxgadget.sweep` has them."""
     if not isinstance(algorithm, str):
         raise ValueError(f"algorithm={algorithm!r}: expected a name, such as 'cfr+'")
-    (found, own), at_once = _games(*where), limits[0]
-    specs, seeds = _several("blueprints", profiles[0]), _several("seeds", profiles[1])
-    several = [0] if algorithm == LP else _several("iterations", iterations)
-    _check_whole("seeds", seeds, 0, MOST_SEEDS)
-    _check_whole("blueprints_at_once", [at_once], 1, 1 << 20)
-    for player in _several("players", players):
+    by_name, own = _games(games, cuts)
+    specs = _several("blueprints", blueprints)
+    kinds = {_kind(spec) for spec in specs}
+    known_seeds = [check_whole_number("seeds", seed, 0, LARGEST_SEED) for seed in _several("seeds", seeds)]
+    resolvers = _several("players", players)
+    for player in resolvers:
         check_player(player)
+    is_exact = algorithm == LP
+    counts = [0] if is_exact else _several("iterations", iterations)
     options = {
         count: make_options(
             algorithm=algorithm,
-            iterations=1 if algorithm == LP else count,
+            iterations=1 if is_exact else count,
             dtype=dtype,
             memory_limit=memory_limit,
         )
-        for count in several
+        for count in counts
     }
-    kinds = {_kind(spec) for spec in specs}
-    listed = _gadgets(_several("gadgets", gadgets[0]), *gadgets[1:], algorithm == LP)
+    listed = _gadgets(_several("gadgets", gadgets), priors, epsilons, is_exact)
     record: dict[str, Any] = {
-        "games": {name: list(cuts) for name, (_, cuts) in found.items()},
+        "games": {name: list(names) for name, (_, names) in by_name.items()},
         "files": _file_digests(games, specs),
         "blueprints": specs,
-        "seeds": seeds if DRAWS in kinds else [],
+        "seeds": known_seeds if DRAWS in kinds else [],
         "gadgets": [identity(gadget) for gadget in listed],
-        "players": _several("players", players),
+        "players": resolvers,
         "algorithm": algorithm,
-        "iterations": several,
+        "iterations": list(options),
         "dtype": str(np.dtype(dtype)),
-        "blueprints_at_once": at_once,
+        "blueprints_at_once": check_whole_number("blueprints_at_once", blueprints_at_once, 1),
         "memory_limit": None if memory_limit is None else int(memory_limit),
     }
     return Request(
-        games=found,
+        games=by_name,
         own=own,
         blueprints=tuple(specs),
         seeds=tuple(record["seeds"]),
         gadgets=listed,
-        players=tuple(record["players"]),
+        players=tuple(resolvers),
         options=options,
-        at_once=at_once,
-        max_histories=limits[1],
+        at_once=record["blueprints_at_once"],
+        max_histories=max_histories,
         record=record,
     )
 
@@ -193,7 +195,7 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
     blocks = -(-lanes // request.at_once)
     bounds = [lanes * k // blocks for k in range(blocks + 1)]
     groups = group_gadgets(request.gadgets)
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for iterations, options in request.options.items():
         memory = options.memory_limit or whole_memory(options.place)
         for player in request.players:
@@ -202,10 +204,10 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
                     lanes = len(numbers) * (end - begin)
                     chunk = suggest_chunk(forest, lanes, options.dtype, options.place, memory)
                     work = lanes * max(iterations, 1) * len(forest.form.payoff.value)
-                    place = (name, cut, player, iterations, tuple(numbers), (begin, end))
-                    piece = Piece("", *place, chunk, work)
-                    found.append(dataclasses.replace(piece, key=piece_key(request, setup, forest, piece)))
-    return found
+                    made_of = (name, cut, player, iterations, tuple(numbers), (begin, end))
+                    piece = Piece("", *made_of, chunk, work)
+                    pieces.append(dataclasses.replace(piece, key=piece_key(request, setup, forest, piece)))
+    return pieces
 
 
 def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> str:
@@ -219,18 +221,18 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
         options = request.options[piece.iterations]
         gadgets = [request.record["gadgets"][number] for number in piece.gadgets]
         blueprints = [
-            [profiles.labels[k], setup.seeds[k], _digest_of(*(rows[:, k] for rows in profiles.probabilities))]
+            [profiles.labels[k], setup.seeds[k], digest(*(rows[:, k] for rows in profiles.probabilities))]
             for k in lanes
         ]
     except (IndexError, KeyError) as error:
         raise ValueError(f"{piece!r} is no piece of this sweep") from error
-    return digest(
+    return record_digest(
         {
             "format": FORMAT,
             "game": piece.game,
             "rules": fingerprint(setup.tree),
             "value": list(setup.value),
-            "cut": [piece.cut, _digest_of(forest.cut.roots, forest.cut.subgame)],
+            "cut": [piece.cut, digest(forest.cut.roots, forest.cut.subgame)],
             "player": piece.player,
             "gadgets": gadgets,
             "blueprints": blueprints,
@@ -254,7 +256,7 @@ def identity(thing: Any) -> Any:
         return thing.item()
     if hasattr(thing, "__array__"):
         array = np.asarray(thing)
-        return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": _digest_of(array)}
+        return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": digest(array)}
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
@@ -265,26 +267,19 @@ def identity(thing: Any) -> Any:
     )
 
 
-def digest(record: Mapping[str, Any]) -> str:
+def record_digest(record: Mapping[str, Any]) -> str:
     """Sixteen letters that stand for a record."""
     return hashlib.sha256(json.dumps(record, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def fingerprint(tree: HistoryTree) -> str:
-    """Sixteen letters that stand for a game's histories, payoffs, chances, infostates and infosets."""
+    """What stands for a game's histories, payoffs, chances, infostates and infosets."""
     if "fingerprint" not in tree.cache:
         names = np.frombuffer("\n".join("\0".join(each) for each in tree.infoset_names).encode(), np.uint8)
         arrays = [tree.parent, tree.actor, tree.action, tree.chance, tree.payoff]
         arrays += [tree.infostate, tree.infoset]
-        tree.cache["fingerprint"] = _digest_of(*arrays, names)
+        tree.cache["fingerprint"] = digest(*arrays, names)
     return tree.cache["fingerprint"]
-
-
-def _digest_of(*arrays: Any) -> str:
-    found = hashlib.sha256()
-    for array in arrays:
-        found.update(np.ascontiguousarray(array).tobytes())
-    return found.hexdigest()[:16]
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
@@ -311,11 +306,11 @@ def _difference(old: Any, new: Any) -> str:
 def _several(name: str, values: Any) -> list[Any]:
     """One or many, as a list without repetitions."""
     alone = isinstance(values, str) or not isinstance(values, Iterable)
-    found = [values] if alone else list(values)
-    if not found:
+    listed = [values] if alone else list(values)
+    if not listed:
         raise ValueError(f"{name}={values!r} is empty: expected at least one")
     unique: list[Any] = []
-    for value in found:
+    for value in listed:
         value = value.item() if isinstance(value, np.generic) else value
         if not any(value is other or (type(value) is type(other) and value == other) for other in unique):
             unique.append(value)
@@ -326,12 +321,6 @@ def _kind(spec: Any) -> str:
     if not isinstance(spec, str):
         raise ValueError(f"blueprints: {spec!r} is no text; expected {FORMS}; `Policy.save` makes a file")
     return parse_blueprint(spec).kind
-
-
-def _check_whole(name: str, values: Sequence[Any], low: int, high: int) -> None:
-    for value in values:
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value < high:
-            raise ValueError(f"{name}={value!r}: expected a whole number from {low} to {high - 1}")
 
 
 def _specs(games: Any) -> list[Any]:
@@ -348,25 +337,25 @@ def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[s
         raise ValueError(
             f"cuts={cuts!r}: expected names of cuts for all games, or games as a dict from game to cuts"
         )
-    found: dict[str, tuple[Game, tuple[str, ...]]] = {}
+    by_name: dict[str, tuple[Game, tuple[str, ...]]] = {}
     own: set[str] = set()
     for spec in _specs(games):
-        mine = _several(f"cuts of {spec!r}", games[spec] if isinstance(games, Mapping) else cuts)
-        for name in mine:
+        names = _several(f"cuts of {spec!r}", games[spec] if isinstance(games, Mapping) else cuts)
+        for name in names:
             if not isinstance(name, str):
                 raise ValueError(
                     f"cuts: {name!r} has no name by which a resumed sweep could know it; expected 'depth:1' "
                     "or a name that the game offers"
                 )
         game = load(spec)
-        if game.name in found:
+        if game.name in by_name:
             raise ValueError(f"games: {game.name!r} is there twice; expected each once")
-        found[game.name] = (game, tuple(mine))
+        by_name[game.name] = (game, tuple(names))
         if not isinstance(spec, str | os.PathLike):
             own.add(game.name)
-    if not found:
+    if not by_name:
         raise ValueError("games is empty: expected at least one")
-    return found, frozenset(own)
+    return by_name, frozenset(own)
 
 
 def _gadgets(asked: Sequence[Any], priors: Any, epsilons: Any, exact: bool) -> tuple[Gadget, ...]:
@@ -385,10 +374,10 @@ def _file_digests(games: Any, specs: Sequence[str]) -> dict[str, str]:
     """Of files that games and blueprints come from: another content is another sweep."""
     paths = [str(spec) for spec in _specs(games) if str(spec).lower().endswith(".efg")]
     paths += [parse_blueprint(spec).path for spec in specs if parse_blueprint(spec).path]
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     for path in paths:
         try:
-            found[path] = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:16]
+            digests[path] = hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest()[:16]
         except OSError as error:
             raise ValueError(f"cannot read {path!r}: {error.strerror}") from error
-    return found
+    return digests

@@ -66,19 +66,19 @@ class Store:
         self.path = folder / "manifest.json"
         self.games, self.pieces = folder / "games", folder / "pieces"
         if create:
-            for place in (self.games, self.pieces, folder / "locks"):
-                make_folder(place)
+            for subfolder in (self.games, self.pieces, folder / "locks"):
+                make_folder(subfolder)
 
     def manifest(self) -> Manifest | None:
         """What was settled, if anything; ValueError if a person or another program wrote it."""
-        found = read_record(self.path)
-        if found is None:
+        record = read_record(self.path)
+        if record is None:
             return None
-        if found.get("format") != FORMAT:
+        if record.get("format") != FORMAT:
             raise ValueError(f"{str(self.path)!r} is no manifest of this version; choose another folder")
         try:
-            pieces = [Piece.read(record) for record in found["pieces"]]
-            return Manifest(dict(found["request"]), dict(found["versions"]), pieces)
+            pieces = [Piece.read(piece) for piece in record["pieces"]]
+            return Manifest(dict(record["request"]), dict(record["versions"]), pieces)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(
                 f"{str(self.path)!r} is damaged: {error}; delete it and sweep again, which keeps finished "
@@ -154,14 +154,14 @@ class Store:
 def read_record(path: pathlib.Path) -> dict[str, Any] | None:
     """A JSON object, None if there is no file; ValueError if it holds something else."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        record = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(record, dict):
         raise ValueError(f"{str(path)!r} holds no JSON object; delete it and sweep again")
-    return found
+    return record
 
 
 def write_record(path: pathlib.Path, record: Mapping[str, Any]) -> None:

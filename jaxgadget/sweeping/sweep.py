@@ -35,10 +35,10 @@ from jaxgadget.sweeping.manifest import (
     Setup,
     cut_pieces,
     differences,
-    digest,
     fingerprint,
     make_request,
     piece_key,
+    record_digest,
 )
 from jaxgadget.sweeping.store import SCHEMA, TIMES, Manifest, Store, read_record, write_record
 from jaxgadget.tree.forest import Forest, build_forest
@@ -117,13 +117,23 @@ def sweep(
       ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set, or damaged
         files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces stay.
     """
-    where, how = (games, cuts), (algorithm, iterations, dtype, memory_limit)
-    asked, limits = (gadgets, priors, epsilons), (blueprints_at_once, max_histories)
-    request = make_request(where, (blueprints, seeds), asked, players, how, limits)
-    return _run(Store(pathlib.Path(folder)), request, extend, progress)
-
-
-def _run(store: Store, request: Request, extend: bool, progress: bool | None) -> pd.DataFrame:
+    request = make_request(
+        games,
+        cuts,
+        blueprints=blueprints,
+        gadgets=gadgets,
+        priors=priors,
+        epsilons=epsilons,
+        players=players,
+        seeds=seeds,
+        algorithm=algorithm,
+        iterations=iterations,
+        dtype=dtype,
+        blueprints_at_once=blueprints_at_once,
+        memory_limit=memory_limit,
+        max_histories=max_histories,
+    )
+    store = Store(pathlib.Path(folder))
     workshop = Workshop(store, request, progress)
     pieces = _settle(store, workshop, extend)
     _work(store, workshop, pieces, progress)
@@ -167,7 +177,7 @@ class Workshop:
                 gone = next(iter(self._trees))
                 del self._trees[gone]
                 self._setups.pop(gone, None)
-                self._forest = {place: found for place, found in self._forest.items() if place[0] != gone}
+                self._forest = {key: forest for key, forest in self._forest.items() if key[0] != gone}
         return self._trees[name]
 
     def setup(self, name: str) -> Setup:
@@ -178,31 +188,31 @@ class Workshop:
             record, rows = (self.store.games / f"{key}{end}" for end in (".json", ".npz"))
             with self.store.lock(key, wait=True):
                 self.store.clean(self.store.games, key)
-                found = read_record(record) or self._make(name, record, rows)
-            if not {"fingerprint", "value", "seeds"} <= found.keys():
+                brought = read_record(record) or self._make(name, record, rows)
+            if not {"fingerprint", "value", "seeds"} <= brought.keys():
                 raise ValueError(f"{str(record)!r} is damaged; delete it and sweep again")
-            if found["fingerprint"] != fingerprint(tree):
+            if brought["fingerprint"] != fingerprint(tree):
                 raise ValueError(
                     f"game {name!r}: its rules are not those with which the sweep in "
                     f"{str(self.store.folder)!r} began; choose another folder"
                 )
-            low, high = found["value"]
-            self._setups[name] = Setup(tree, Policy.load(rows, tree), found["seeds"], (low, high))
+            low, high = brought["value"]
+            self._setups[name] = Setup(tree, Policy.load(rows, tree), brought["seeds"], (low, high))
         return self._setups[name]
 
     def _make(self, name: str, record: pathlib.Path, rows: pathlib.Path) -> dict[str, Any]:
         """Writes the blueprints, then the record: where that is, both are whole."""
         tree, request = self.tree(name), self.request
-        found: dict[tuple[str, int | None], Policy] = {}
+        lanes: dict[tuple[str, int | None], Policy] = {}
         drawn = [spec for spec in request.blueprints if parse_blueprint(spec).kind == DRAWS]
         fixed = [spec for spec in request.blueprints if spec not in drawn]
         for specs, seed in [(fixed, None), *((drawn, seed) for seed in request.seeds)]:
             if specs:
                 policy = make_blueprints(tree, specs, seed=seed or 0, progress=self.progress)
-                found |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
+                lanes |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
         value = find_value(tree, request.exact, self.progress)
-        Policy.stack(list(found.values())).save(rows)
-        seeds = [seed for _, seed in found]
+        Policy.stack(list(lanes.values())).save(rows)
+        seeds = [seed for _, seed in lanes]
         made = {"game": name, "fingerprint": fingerprint(tree), "value": list(value), "seeds": seeds}
         write_record(record, made)
         return made
@@ -215,17 +225,17 @@ class Workshop:
 
     def pieces(self) -> list[Piece]:
         """Everything that there is to do."""
-        found: list[Piece] = []
+        pieces: list[Piece] = []
         for name, (_, cuts) in self.request.games.items():
             for cut in cuts:
-                found += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
+                pieces += cut_pieces(self.request, self.setup(name), self.forest(name, cut), name, cut)
         gadgets = self.request.record["gadgets"]
-        if len({digest({"gadget": gadget}) for gadget in gadgets}) < len(gadgets):
+        if len({record_digest({"gadget": gadget}) for gadget in gadgets}) < len(gadgets):
             raise ValueError(
                 "gadgets: two kinds have the same module, name and numbers, so a sweep cannot tell them "
                 "apart; expected another name or number for one of them"
             )
-        return found
+        return pieces
 
     def check(self, piece: Piece) -> None:
         """ValueError unless game, cut and blueprints are those with which the sweep began."""
@@ -300,7 +310,7 @@ def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
                 warnings.warn(
                     f"the finished sweep in {str(store.folder)!r} was made by other versions "
                     f"({'; '.join(changed)}); its rows are returned as they are",
-                    stacklevel=4,
+                    stacklevel=3,
                 )
             if not changed or complete:
                 return pieces
@@ -324,9 +334,9 @@ def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: b
     with progress_bar("sweep", sum(work.values()), progress, coarse=True) as report:
 
         def look() -> set[str]:
-            found = store.finished() & work.keys()
-            report(sum(work[key] for key in found))
-            return found
+            finished = store.finished() & work.keys()
+            report(sum(work[key] for key in finished))
+            return finished
 
         done = look()
         while len(done) < len(work):

@@ -47,6 +47,11 @@ class Cover:
         return self.cut.tree
 
     @property
+    def is_cut(self) -> bool:
+        """Whether it is known to have the subgames of its cut; a cover that says the same may not know."""
+        return self.roots is self.cut.roots
+
+    @property
     def num_subgames(self) -> int:
         """S."""
         return int(self.subgame.max()) + 1
@@ -159,7 +164,7 @@ def find_roots(cover: Cover, player: int) -> tuple[Roots, IntArray]:
     tree = cover.tree
     infostate = tree.infostate[player, cover.roots]
     number, count = dense_ids(infostate)
-    if cover.roots is not cover.cut.roots:  # a cut has every infostate in one subgame
+    if not cover.is_cut:  # a cut has every infostate in one subgame
         number, count = dense_ids(number * cover.num_subgames + cover.subgame)
     pair = np.empty(count, np.int64)
     pair[number[::-1]] = np.arange(len(number))[::-1]  # the first one stays

@@ -46,7 +46,7 @@ class Leaves:
         infoset -2 - j in the player's treeplex.
       num_choices: K, strategies that each player chooses from.
       leaf: `[C]` which leaf; one that lies in several subgames is there for each of them.
-      sequence: for both players `[C, K]` the sequence of each choice, `[C, 1]` the last one if K is 0.
+      sequence: for both players `[C, K]` the sequence of each choice.
     """
 
     histories: IntArray
@@ -82,7 +82,7 @@ class Forest:
     padded: bool
 
     def __repr__(self) -> str:
-        where = self.cut if self.cover.roots is self.cut.roots else self.cover
+        where = self.cut if self.cover.is_cut else self.cover
         count, leaves = f"{len(self.roots[0])} + {len(self.roots[1])} root infostates", len(self.leaves)
         end = f", {leaves} leaves with {self.leaves.num_choices} choices" if leaves else ""
         return f"<Forest below {where!r}: {count}{end}>"
@@ -244,9 +244,18 @@ def build_forest(
 
 
 def _find_frontier(cover: Cover, limit: IntArray | Cut | None, num_choices: int) -> Frontier | None:
+    """Where a forest ends before its games do; None if it goes on to the end."""
+    if num_choices != int(num_choices) or num_choices < 0:
+        raise ValueError(f"num_choices={num_choices!r}: expected a whole number >= 0, K strategies")
     if limit is None or (not isinstance(limit, Cut) and len(limit) == 0):
         return None
     end = limit if isinstance(limit, Cut) else cut_at(cover.tree, "limit", limit, inside=cover.cut)
+    outside = end.roots[cover.cut.root[end.roots] < 0]
+    if len(outside):
+        raise ValueError(
+            f"limit: leaf history {cover.tree.moves(int(outside[0]))} lies above or beside the cut "
+            f"{cover.cut.name!r} of {cover.tree.game.name}; expected leaves at or below its roots"
+        )
     (first, row), (second, column) = (find_roots(cover_of(end), player) for player in (0, 1))
     frontier = Frontier(cut=end, roots=(first, second), number=(row, column), num_choices=num_choices)
     for player in (0, 1):
@@ -272,7 +281,7 @@ def _check_recall(where: Cut, frontier: Frontier, player: int) -> None:
 def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
     frontier = layout.frontier
     if frontier is None:
-        none, nothing = np.zeros(0, np.int64), np.zeros((0, max(num_choices, 1)), np.int64)
+        none, nothing = np.zeros(0, np.int64), np.zeros((0, num_choices), np.int64)
         return Leaves(
             histories=none,
             states=(none, none),
@@ -280,22 +289,27 @@ def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
             leaf=none,
             sequence=(nothing, nothing),
         )
-    tree, histories = layout.cover.tree, frontier.cut.roots
-    leaf, pair = layout.pairs_above(histories)
-    sequences: list[IntArray] = []
-    for player in (0, 1):
-        if num_choices > 0:
-            before = tree.infosets[player].num_sequences + frontier.number[player][leaf] * num_choices
-            source = before[:, None] + np.arange(num_choices)
-        else:
-            source = tree.sequence[player, histories[leaf]].astype(np.int64)[:, None]
-        root = np.repeat(layout.number[player][pair], source.shape[1])
-        found = form.below_roots(player, layout.roots[player].copy(), root, source.ravel())
-        sequences.append(found.reshape(source.shape))
+    which, pair = layout.pairs_above(frontier.cut.roots)
+    leaf = np.arange(len(frontier.cut.roots))[which]
+    first, second = (_choices(layout, frontier, form, player, leaf, pair) for player in (0, 1))
     return Leaves(
-        histories=histories,
+        histories=frontier.cut.roots,
         states=(frontier.roots[0].infostate, frontier.roots[1].infostate),
         num_choices=num_choices,
         leaf=leaf,
-        sequence=(sequences[0], sequences[1]),
+        sequence=(first, second),
     )
+
+
+def _choices(
+    layout: Layout, frontier: Frontier, form: Treeplexes, player: int, leaf: IntArray, pair: IntArray
+) -> IntArray:
+    """`[C, K]` the sequence of each of a player's choices at leaves below pairs of the cover."""
+    count = frontier.num_choices
+    if count == 0:
+        return np.zeros((len(leaf), 0), np.int64)
+    first = layout.cover.tree.infosets[player].num_sequences + frontier.number[player][leaf] * count
+    choice = first[:, None] + np.arange(count)
+    root = np.repeat(layout.number[player][pair], count)
+    sequence = form.below_roots(player, layout.roots[player].copy(), root, choice.ravel())
+    return sequence.reshape(choice.shape)

@@ -282,10 +282,8 @@ class Treeplexes:
 
     def from_tree(self, player: int) -> IntArray:
         """`[tree's sequences]` the treeplex's sequence of each action of the tree, -1 where it has none."""
-        found = np.full(self.tree.infosets[player].num_sequences, -1, np.int64)
-        sequence = self.action_sequences(player)
-        found[sequence[sequence >= 0]] = self.treeplex[player].num_roots + np.nonzero(sequence >= 0)[0]
-        return found
+        sequence = np.arange(self.tree.infosets[player].num_sequences)
+        return self.below_roots(player, np.zeros(1, np.int64), np.full(len(sequence), -1), sequence)
 
     def below_roots(self, player: int, copy: IntArray, root: IntArray, sequence: IntArray) -> IntArray:
         """The treeplex's sequences below some roots, elementwise; the root itself where it has none.
@@ -299,17 +297,17 @@ class Treeplexes:
         treeplex, source = self.treeplex[player], self.action_sequences(player)
         actions = np.nonzero(source >= 0)[0]
         source = source[actions]
-        count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # of each sequence's copies
+        count = np.bincount(source, minlength=int(sequence.max(initial=0)) + 1)  # of copies
         first = np.cumsum(count) - count
-        by_copy = np.empty(len(source), np.int64)
-        if copy.any():
-            above = treeplex.root_of()[treeplex.num_roots + actions]
-            by_copy[first[source] + copy[above]] = treeplex.num_roots + actions
-            row = np.where(count > 0, first, -1)[sequence]
-            return np.where(row >= 0, np.append(by_copy, 0)[row + copy[root]], root)
-        by_copy[first[source]] = treeplex.num_roots + actions
-        found = np.where(count > 0, np.append(by_copy, 0)[first], -1)[sequence]
-        return np.where(found >= 0, found, root)
+        by_copy = np.zeros(len(source) + 1, np.int64)  # the last one of none
+        if not copy.any():  # as in a cut: `root` need not be looked at
+            by_copy[first[source]] = treeplex.num_roots + actions
+            below = np.where(count > 0, by_copy[first], -1)[sequence]
+            return np.where(below >= 0, below, root)
+        above = treeplex.root_of()[treeplex.num_roots + actions]
+        by_copy[first[source] + copy[above]] = treeplex.num_roots + actions
+        row = np.where(count > 0, first, -1)[sequence]
+        return np.where(row >= 0, by_copy[row + copy[root]], root)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -369,27 +367,52 @@ class Layout:
             inside &= self.frontier.cut.root[histories] < 0
         return inside
 
-    def pairs_above(self, histories: IntArray) -> tuple[IntArray, IntArray]:
-        """The pairs whose roots lie at or above some histories, each of which lies below the cut.
+    @functools.cached_property
+    def _number_of_root(self) -> IntArray:
+        """`[n]`, indexed by root history: which of the cut's roots it is."""
+        number = np.zeros(self.cover.tree.num_histories, np.int64)
+        number[self.cover.cut.roots] = np.arange(len(self.cover.cut.roots))
+        return number
+
+    def pairs_above(self, histories: IntArray) -> tuple[IntArray | slice, IntArray]:
+        """The cover's pairs at or above some histories, each of which lies below the cut.
 
         Returns:
-          `[m]` positions in `histories`, ascending, and `[m]` the pair: a row for each two that fit together.
+          Which of the histories, `[m]`, each as often as it is in a subgame; and `[m]` the pair.
         """
-        cover, cut = self.cover, self.cover.cut
-        number = np.zeros(cut.tree.num_histories, np.int64)
-        number[cut.roots] = np.arange(len(cut.roots))
-        root = number[cut.root[histories]]
-        if cover.roots is cut.roots:
-            return np.arange(len(histories)), root
-        first = np.searchsorted(cover.roots, cut.roots)
-        count = np.searchsorted(cover.roots, cut.roots, "right") - first
-        return spread(first[root], count[root])
+        cut = self.cover.cut
+        root = self._number_of_root[cut.root[histories]]
+        if self.cover.is_cut:
+            return slice(None), root
+        return _spread(*_count(self.cover.roots, cut.roots), root)
+
+    def roots_above(self, player: int, histories: IntArray) -> tuple[IntArray | slice, IntArray]:
+        """A player's roots of the infostate at the cut above some histories, likewise.
+
+        Returns:
+          Which of the histories, `[m]`, and `[m]` the number of a root: that of every subgame that has the
+          infostate, be the history below one of the subgame's own root histories or not.
+        """
+        if self.cover.is_cut:
+            which, pair = self.pairs_above(histories)
+            return which, self.number[player][pair]
+        tree, cut = self.cover.tree, self.cover.cut
+        states = tree.infostate[player, cut.roots]
+        root = self._number_of_root[cut.root[histories]]
+        return _spread(*_count(self.roots[player].infostate, states), root)
 
 
-def spread(first: IntArray, count: IntArray) -> tuple[IntArray, IntArray]:
-    """`[m]` 0, 1, … each as often as its count, and `[m]` beside it the numbers from its first one on."""
-    row = np.repeat(np.arange(len(count)), count)
-    return row, np.arange(len(row)) + (first - (np.cumsum(count) - count))[row]
+def _count(numbers: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
+    """`[m]` where the first of each wanted one stands among ascending numbers, and `[m]` how many do."""
+    first = np.searchsorted(numbers, wanted)
+    return first, np.searchsorted(numbers, wanted, "right") - first
+
+
+def _spread(first: IntArray, count: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
+    """Members of groups, one below the other: which of `group[m]`, and its `first`, `first + 1`, …."""
+    first, count = first[group], count[group]
+    which = np.repeat(np.arange(len(group)), count)
+    return which, np.arange(len(which)) + (first - (np.cumsum(count) - count))[which]
 
 
 def whole_treeplexes(tree: HistoryTree) -> Treeplexes:
@@ -429,25 +452,23 @@ def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> Treeple
         parent = np.concatenate([parent, leaf_states.sequence])
         num_actions = np.append(num_actions, np.full(len(example), layout.frontier.num_choices))
         name = np.append(name, -2 - np.arange(len(example)))
-    state = tree.infostate[player, layout.cover.cut.root[history]]
-    first_root = np.searchsorted(roots.infostate, state)
-    count = np.searchsorted(roots.infostate, state, "right") - first_root
-    decision, root = spread(first_root, count)
-    first_row = np.cumsum(count) - count
-    row_of = np.zeros(len(infosets) + 1, np.int64)
-    row_of[kept] = first_row[: len(kept)]
     before = np.append(infosets.depth + 1, 0)[infosets.infoset]  # own decisions up to each sequence
-    depth = before[parent[decision]] - before[roots.sequence[root]]
     slot = np.arange(infosets.num_sequences)
     slot[1:] -= infosets.first_sequence[infosets.infoset[1:]]
-    above = row_of[infosets.infoset[parent]][decision] + root - first_root[decision]
+    which, root = layout.roots_above(player, history)
+    parent, copy = parent[which], roots.copy()[root]
+    depth = before[parent] - before[roots.sequence[root]]
+    first_row = np.zeros(len(infosets) + 1, np.int64)  # of each infoset's copies
+    infoset = name[which]
+    own = np.nonzero((infoset >= 0) & (copy == 0))[0]
+    first_row[infoset[own]] = own
     treeplex, _ = build_treeplex(
         num_roots=len(roots),
         depth=depth,
-        num_actions=num_actions[decision],
-        parent_infoset=np.where(depth > 0, above, -1),
-        parent_slot=np.where(depth > 0, slot[parent[decision]], root),
-        infoset=name[decision],
+        num_actions=num_actions[which],
+        parent_infoset=np.where(depth > 0, first_row[infosets.infoset[parent]] + copy, -1),
+        parent_slot=np.where(depth > 0, slot[parent], root),
+        infoset=infoset,
         rounding=rounding,
     )
     return treeplex
@@ -457,8 +478,8 @@ def with_terminals(form: Treeplexes, layout: Layout) -> SequenceForm:
     """The payoff of the terminals there; one in several subgames counts in each of them."""
     tree = layout.cover.tree
     terminals = tree.terminals[layout.inside(tree.terminals)]
-    row, pair = layout.pairs_above(terminals)
-    terminals = terminals[row]
+    which, pair = layout.pairs_above(terminals)
+    terminals = terminals[which]
     first, second = (
         form.below_roots(
             player, layout.roots[player].copy(), layout.number[player][pair], tree.sequence[player, terminals]

@@ -14,7 +14,8 @@ from jaxgadget.tree.history import HistoryTree, check_tree
 
 def first_child(tree: HistoryTree, histories: IntArray) -> IntArray:
     """`[H]` the first child of every history, or where it would stand; the root is its own parent."""
-    return np.maximum(np.searchsorted(tree.parent, histories), 1)
+    sought = np.asarray(histories, tree.parent.dtype)  # of another type NumPy would copy all parents
+    return np.maximum(np.searchsorted(tree.parent, sought), 1)
 
 
 def places_in(whole: HistoryTree, tree: HistoryTree, what: str) -> IntArray:

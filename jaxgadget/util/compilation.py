@@ -10,7 +10,9 @@ import ctypes
 import os
 import pathlib
 import tempfile
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from importlib.metadata import version
+from typing import Any
 
 import jax
 import platformdirs
@@ -21,6 +23,13 @@ from jaxgadget.util.machine import num_mappings
 
 MIN_COMPILE_SECONDS = 0.1
 """What took less is not kept: it would be read hardly faster than it is compiled."""
+
+_CPU_OPTIONS = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+QUICK_OPTIONS: dict[str, int | bool] = {
+    "xla_backend_optimization_level": 0,
+    **(_CPU_OPTIONS if version("jaxlib").startswith("0.10.") else {}),  # later ones do not know them
+}
+"""How XLA compiles what runs once."""
 
 MOST_MAPPINGS = 20_000
 """Memory mappings up to which programs are kept: each has several, and LLVM crashes when none are left."""
@@ -93,6 +102,20 @@ def _can_be_made(folder: pathlib.Path) -> bool:
         return False
     nearest = next(place for place in (folder, *folder.parents) if place.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def compile_quickly(function: Callable[..., Any], **settings: Any) -> Any:
+    """`jax.jit` for what runs once: compiled in a third of the time or less, and up to ten times slower.
+
+    Building the gadget games of Leduc's flop, seven gadgets and 20 blueprints, compiles in 0.65 s instead of
+    3.9 s on two cores, and runs in 3.2 ms instead of 1.3 ms. Not for loops; and JAX does not let such a
+    function be called within another compiled one.
+
+    Args:
+      function: to be compiled.
+      settings: as `jax.jit` takes them, such as `static_argnames`.
+    """
+    return jax.jit(function, compiler_options=QUICK_OPTIONS, **settings)
 
 
 def drop_many_programs() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 import jaxgadget.bench.bench
 import jaxgadget.bench.peers
+import jaxgadget.util.machine
 from jaxgadget.bench.bench import Benchmark, Row, bench, iterations_within
 from jaxgadget.bench.defaults import ENGINES, OURS
 from jaxgadget.bench.peers import PEERS, Runner, build_peer, is_installed, quiet_stdout, thread_counts
@@ -85,12 +86,12 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
         "liteefg": [machine.runner("liteefg", 5e-3 / count**2 + 1e-3, threads=count) for count in (1, 2)],
     }
     clock = types.SimpleNamespace(perf_counter=lambda: machine.now)
-    monkeypatch.setattr(jaxgadget.bench, "time", clock)
-    monkeypatch.setattr(jaxgadget.bench, "is_installed", lambda engine: True)
-    monkeypatch.setattr(jaxgadget.peers, "is_installed", lambda engine: True)
-    monkeypatch.setattr(jaxgadget.bench, "build_peer", lambda engine, game, algorithm: peers[engine])
+    monkeypatch.setattr(jaxgadget.bench.bench, "time", clock)
+    monkeypatch.setattr(jaxgadget.bench.bench, "is_installed", lambda engine: True)
+    monkeypatch.setattr(jaxgadget.bench.peers, "is_installed", lambda engine: True)
+    monkeypatch.setattr(jaxgadget.bench.bench, "build_peer", lambda engine, game, algorithm: peers[engine])
     monkeypatch.setattr(
-        jaxgadget.bench,
+        jaxgadget.bench.bench,
         "whole_game_runner",
         lambda form, *, lanes, dtype, rule: machine.runner(OURS, 1e-3, lanes=lanes),
     )
@@ -101,8 +102,8 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def test_rows_of_engines_whose_time_is_known(machine: Machine):
-    found = bench("kuhn_poker", lanes=[10], iterations=7, repeats=4)
-    rows = {row.engine: row for row in found.rows}
+    benchmark = bench("kuhn_poker", lanes=[10], iterations=7, repeats=4)
+    rows = {row.engine: row for row in benchmark.rows}
     assert list(rows) == list(ENGINES)
     assert rows[OURS].us_per_lane_iteration == pytest.approx(100)
     assert rows[OURS].histories_per_second == pytest.approx(KUHN_HISTORIES * 10 / 1e-3)
@@ -125,16 +126,16 @@ def test_the_tables_ratios(
     machine: Machine, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setenv("COLUMNS", "120")
-    found = bench(["kuhn_poker", "coin_toss"], lanes=[1, 10], iterations=2, repeats=2)
-    show(bench_tables(found), bench_notes(found))
+    benchmark = bench(["kuhn_poker", "coin_toss"], lanes=[1, 10], iterations=2, repeats=2)
+    show(bench_tables(benchmark), bench_notes(benchmark))
     out = capsys.readouterr().out
     assert "kuhn_poker, cfr+" in out and "coin_toss, cfr+" in out
     assert "openspiel" in out and "liteefg, 2 threads" in out
     (line,) = [line.split() for line in out.partition("coin_toss")[0].splitlines() if " 10 " in line]
     assert line[0] == OURS
     assert line[-2:] == ["30", "22.5"]
-    assert found.device in out
-    assert f"jax {found.versions['jax']}" in out
+    assert benchmark.device in out
+    assert f"jax {benchmark.versions['jax']}" in out
 
 
 # --- the real thing -----------------------------------------------------------------------
@@ -154,20 +155,20 @@ def test_record(ours: Benchmark):
 
 
 def test_numbers_belong_together(ours: Benchmark):
-    one, three = ours.rows
-    for row in (one, three):
+    single, three = ours.rows
+    for row in (single, three):
         assert (row.game, row.engine, row.algorithm, row.dtype) == ("kuhn_poker", OURS, "cfr+", "float32")
         assert (row.iterations, row.threads) == (4, None)
         assert row.run_seconds * 1e6 == pytest.approx(row.us_per_lane_iteration * 4 * row.lanes)
         assert row.histories_per_second == pytest.approx(KUHN_HISTORIES * 1e6 / row.us_per_lane_iteration)
         assert row.compile_seconds is not None and row.compile_seconds > 0
         assert row.build_seconds > 0
-    assert one.peak_bytes and three.peak_bytes
-    assert 1 < three.peak_bytes / one.peak_bytes < 3, "structure is shared"
+    assert single.peak_bytes and three.peak_bytes
+    assert 1 < three.peak_bytes / single.peak_bytes < 3, "structure is shared"
 
 
 def test_packages_that_are_missing_have_no_version(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jaxgadget.machine, "PACKAGES", ("numpy", "no such package"))
+    monkeypatch.setattr(jaxgadget.util.machine, "PACKAGES", ("numpy", "no such package"))
     assert list(find_versions().values())[1:] == [np.__version__, None]
 
 
@@ -209,22 +210,22 @@ def test_a_named_engine_that_is_not_installed(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_by_default_only_what_is_installed(machine: Machine, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(jaxgadget.bench, "is_installed", lambda engine: engine == "liteefg")
-    found = bench("kuhn_poker", lanes=[1], iterations=1)
-    assert [row.engine for row in found.rows] == [OURS, "liteefg"]
-    assert found.skipped == ()
+    monkeypatch.setattr(jaxgadget.bench.bench, "is_installed", lambda engine: engine == "liteefg")
+    benchmark = bench("kuhn_poker", lanes=[1], iterations=1)
+    assert [row.engine for row in benchmark.rows] == [OURS, "liteefg"]
+    assert benchmark.skipped == ()
 
 
 def test_by_default_peers_that_lack_the_algorithm_or_the_game_are_left_out(
     machine: Machine, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(jaxgadget.bench, "build_peer", build_peer)
-    found = bench("kuhn_poker", algorithm="dcfr", lanes=[1], iterations=1)
-    assert [(row.engine, row.algorithm) for row in found.rows] == [(OURS, "dcfr")]
-    assert [note.partition(":")[0] for note in found.skipped] == [
+    monkeypatch.setattr(jaxgadget.bench.bench, "build_peer", build_peer)
+    benchmark = bench("kuhn_poker", algorithm="dcfr", lanes=[1], iterations=1)
+    assert [(row.engine, row.algorithm) for row in benchmark.rows] == [(OURS, "dcfr")]
+    assert [note.partition(":")[0] for note in benchmark.skipped] == [
         *(f"{engine} is left out of kuhn_poker" for engine in PEERS)
     ]
-    assert set(found.skipped) < set(bench_notes(found))
+    assert set(benchmark.skipped) < set(bench_notes(benchmark))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +245,7 @@ def test_games_that_peers_lack(monkeypatch: pytest.MonkeyPatch, game: str, messa
         ]
     )
     monkeypatch.setitem(sys.modules, "pyspiel", fake)
-    monkeypatch.setattr(jaxgadget.peers, "is_installed", lambda engine: True)
+    monkeypatch.setattr(jaxgadget.bench.peers, "is_installed", lambda engine: True)
     with pytest.raises(ValueError, match=message):
         build_peer("openspiel", game, "cfr+")
 

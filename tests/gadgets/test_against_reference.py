@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgadget.gadgets.gadget import GADGETS
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.kernels import cfr
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import RULES, Rule
@@ -89,7 +89,7 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
     """All priors and blueprints; every subgame of every shape, entry and body, both players' strategies."""
     rules = RULES if (kind, player) in ALL_RULES else ("cfr+",)
     lanes, built = twins.lanes(SEED, kind, player, EPSILON), twins.built(SEED, kind, player, EPSILON)
-    problem = built.games.problem
+    problem = built.problem
     with precision(np.float64):
         if len(rules) > 1:
             problem = repeated(problem, len(rules))

@@ -18,30 +18,30 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget import ArrayPrior, BlueprintPrior, MaxMargin, NoPrior, Resolving, UniformPrior, Unsafe
-from jaxgadget.gadgets.gadget import (
-    AUTO,
-    GADGETS,
-    BoundRule,
-    Entry,
-    Gadget,
-    Layout,
-    Perturbed,
-    layout,
-    register,
+from jaxgadget import (
+    ArrayPrior,
+    BlueprintPrior,
+    Full,
+    MaxMargin,
+    NoPrior,
+    OptimalContinuation,
+    ReachMaxMargin,
+    ReachResolving,
+    Resolving,
+    UniformPrior,
+    Unsafe,
 )
+from jaxgadget.gadgets.entry import EntryTables, Leave, TwoLevelEntry
+from jaxgadget.gadgets.gadget import AUTO, Gadget, Perturbed, TwoLevel
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.real_way import Full, OptimalContinuation
-from jaxgadget.gadgets.two_level import ReachMaxMargin, ReachResolving
+from jaxgadget.gadgets.registry import GADGETS, find
 from jaxgadget.kernels import response
+from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Parts, Side, Terms, follow, payoff_reach
-from jaxgadget.kernels.regret import RULES, Bounds
-from jaxgadget.solving.forest import Conclusion, conclude, excess
-from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Rounding, build_treeplex
-from jaxgadget.tree.trunk import Trunk
+from jaxgadget.kernels.regret import RULES
+from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.util.precision import precision
 from tests.kernels import grove, twins
 from tests.reference import cuts, efg, gadgets, lp
@@ -54,7 +54,8 @@ TOLERANCE = 1e-12
 ROUNDING = 1e-9
 players = pytest.mark.parametrize("player", [0, 1])
 kinds = pytest.mark.parametrize("kind", list(GADGETS))
-perturbed = pytest.mark.parametrize("kind", [kind for name, kind in GADGETS.items() if name != "unsafe"])
+CLASSES = {name: find(GADGETS, name, "gadget") for name in GADGETS}
+perturbed = pytest.mark.parametrize("kind", [kind for name, kind in CLASSES.items() if name != "unsafe"])
 
 
 def built(kind: str, player: int) -> twins.Built:
@@ -70,7 +71,7 @@ def trees(kind: str, player: int, lane: int) -> list[gadgets.Gadget]:
 
 
 def opponent(kind: str, player: int) -> tuple[Side, Terms]:
-    problem = built(kind, player).games.problem
+    problem = built(kind, player).problem
     return problem.sides[1 - player], problem.terms[1 - player]
 
 
@@ -83,14 +84,15 @@ def blueprint_of(one: twins.Lane) -> efg.Strategy:
 
 
 def test_every_gadget_has_a_twin() -> None:
-    for name, kind in GADGETS.items():
+    for name, make in CLASSES.items():
         twins.find_twin(name)
-        gadget = kind()
+        gadget = make()
         assert gadget.name == name
         assert gadget.epsilon == AUTO or 0 <= gadget.epsilon < 1
-        assert gadget.bound in (None, "sum", "max")
         assert gadget.needs <= {"trunk", "played"}
-        assert (gadget.bound is not None) == (name in gadgets.BOUNDED)
+        rule = built(name, 0).entry.bound_rule(0)
+        assert rule in (None, "sum", "max")
+        assert (rule is not None) == (name in gadgets.BOUNDED)
 
 
 def test_a_gadget_without_a_twin_is_told_what_to_write() -> None:
@@ -127,10 +129,6 @@ def test_ranges_equal_the_explicit_trees(player: int) -> None:
                 np.testing.assert_allclose(ours, theirs, rtol=0, atol=TOLERANCE)
                 compared += 1
     assert compared == len(row) * grove.NUM_BLUEPRINTS
-    padding = slice(len(row), None)
-    assert len(ranges.cbv[padding]) > 0
-    for x in (ranges.opponent, ranges.mass, ranges.cbv):
-        assert not np.asarray(x)[padding].any()
 
 
 # The contract
@@ -141,7 +139,7 @@ def test_ranges_equal_the_explicit_trees(player: int) -> None:
 def test_entries_have_the_decisions_of_the_explicit_tree(kind: str, player: int) -> None:
     """The same infosets and numbers of actions, and nothing else but padding."""
     here = built(kind, player)
-    treeplex, used = here.layout.treeplex, set[int]()
+    treeplex, used = here.entry.treeplex, set[int]()
     for one in lanes(kind, player):
         explicit = trees(kind, player, one.lane)
         assert len(explicit) == here.num_games
@@ -196,7 +194,7 @@ class Played:
 @functools.cache
 def played(kind: str, player: int) -> Played:
     here, (side, _) = built(kind, player), opponent(kind, player)
-    entry = np.zeros((side.entry.num_actions, here.games.problem.num_lanes))
+    entry = np.zeros((side.entry.num_actions, here.problem.num_lanes))
     strategies: dict[tuple[int, int], dict[Label, Array]] = {}
     for one in lanes(kind, player):
         rng = np.random.default_rng(one.lane)
@@ -223,7 +221,7 @@ def test_entry_reach_of_every_root(kind: str, player: int) -> None:
     """What the entry, the opponent and chance contribute to every root history of the explicit tree."""
     here, other = built(kind, player), 1 - player
     side, terms = opponent(kind, player)
-    body = np.zeros((side.body.num_actions, here.games.problem.num_lanes))
+    body = np.zeros((side.body.num_actions, here.problem.num_lanes))
     with precision(np.float64):
         strategy = Parts(jnp.asarray(played(kind, player).entry), jnp.asarray(body))
         reach, _ = entered(side, terms, strategy)
@@ -247,7 +245,7 @@ def test_entry_reach_of_every_root(kind: str, player: int) -> None:
 @kinds
 def test_the_resolver_carries_its_own_reach(kind: str, player: int) -> None:
     """In what the payoff sees, but not in its plan: the average has root reach 1."""
-    problem = built(kind, player).games.problem
+    problem = built(kind, player).problem
     side = problem.sides[player]
     nothing = np.zeros((side.entry.num_actions, problem.num_lanes))
     body = np.ones((side.body.num_actions, problem.num_lanes))
@@ -272,7 +270,8 @@ def test_the_resolver_carries_its_own_reach(kind: str, player: int) -> None:
 @players
 @kinds
 def test_live_says_whether_there_is_anything_to_solve(kind: str, player: int) -> None:
-    live = np.asarray(built(kind, player).games.live)
+    games = built(kind, player).games
+    live = games.has_decision(np.arange(games.num_lanes))
     for one in lanes(kind, player):
         for number, subgame in enumerate(one.above.subgames):
             reached = any(subgame.normalizer(s) > 0 for s in subgame.states)
@@ -292,14 +291,14 @@ def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
     The value at a random entry holds all its constants: for terminating, for picking, for leaving the way.
     """
     prepared, other, here = grove.prepared(SEED, player), 1 - player, built(kind, player)
-    problem = here.games.problem
+    problem = here.problem
     copies = problem.num_lanes // grove.NUM_BLUEPRINTS
     with precision(np.float64):
         pair = []
         for p in (0, 1):
             size = (problem.sides[p].entry.num_actions, problem.num_lanes)
             above = jnp.asarray(played(kind, player).entry if p == other else np.zeros(size))
-            pair.append(Parts(above, jnp.tile(prepared.strategy[p].body, (1, copies))))
+            pair.append(Parts(above, jnp.tile(prepared.rows(p), (1, copies))))
         found = jax.tree.map(np.asarray, evaluate(problem, (pair[0], pair[1])))
     for one in lanes(kind, player):
         for number, gadget in enumerate(trees(kind, player, one.lane)):
@@ -314,29 +313,47 @@ def test_values_and_gaps_of_strategies(kind: str, player: int) -> None:
             if kind == "max-margin":
                 assert expected == pytest.approx(0, abs=TOLERANCE)
     below = -found.below[player]
-    np.testing.assert_allclose(below, np.tile(prepared.ranges.cbv, (1, copies)), rtol=0, atol=TOLERANCE)
+    roots = len(prepared.ranges.cbv)
+    expected = np.tile(prepared.ranges.cbv, (1, copies))
+    np.testing.assert_allclose(below[:roots], expected, rtol=0, atol=TOLERANCE)
+    assert not below[roots:].any()
     # Padding is worth nothing.
     padding = slice(here.num_games, None)
     assert len(found.gap) > here.num_games or here.num_games == 1
     assert not found.guaranteed[player][padding].any() and not found.gap[padding].any()
 
 
+@dataclasses.dataclass(frozen=True)
+class Solution:
+    """All lanes after some iterations: the resolving player's strategy, value, gap, `V(s)` of the roots."""
+
+    strategy: Array
+    value: Array
+    gap: Array
+    below: Array
+
+
+certify = jax.jit(certify_average)
+
+
 @functools.cache
-def solved(kind: str, player: int) -> tuple[Conclusion, ...]:
+def solved(kind: str, player: int) -> tuple[Solution, ...]:
     """CFR+ on all lanes, after each number of `ITERATIONS`."""
-    games, found = built(kind, player).games, list[Conclusion]()
+    games, problem = built(kind, player).games, built(kind, player).problem
+    kept = kept_rows(games, grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
+    pair: tuple[Kept | None, Kept | None] = (kept, None) if player == 0 else (None, kept)
+    solutions: list[Solution] = []
     with precision(np.float64):
-        state = start(games.problem)
+        state = start(problem)
         for iterations in ITERATIONS:
-            last = jax.device_put(np.int32(iterations))
-            state = run(games.problem, state, last, rule=RULES["cfr+"])
-            blueprint = grove.prepared(SEED, player).strategy[player].body
-            ended = conclude(games, state.strategy_sum, blueprint, kind=GADGETS[kind])
-            found.append(jax.tree.map(np.asarray, ended))
-    return tuple(found)
+            state = run(problem, state, np.int32(iterations), rule=RULES["cfr+"])
+            ended: Certificate = jax.tree.map(np.asarray, certify(problem, state.strategy_sum, pair))
+            numbers = ended.strategy[player], ended.guaranteed[player], ended.gap, ended.below[player]
+            solutions.append(Solution(*numbers))
+    return tuple(solutions)
 
 
-def refined(player: int, one: twins.Lane, found: Conclusion) -> dict[Label, Array]:
+def refined(player: int, one: twins.Lane, found: Solution) -> dict[Label, Array]:
     rows = grove.body_rows(grove.forest(SEED), player, found.strategy, one.lane)
     return {**blueprint_of(one), **rows}
 
@@ -372,7 +389,9 @@ def test_solutions_bracket_the_linear_program_of_the_explicit_tree(kind: str, pl
 def test_bounds_are_those_of_the_explicit_trees(kind: str, player: int) -> None:
     """Design §3, "Safety and certificates": the sum for resolving, the largest else, none for some."""
     *_, found = solved(kind, player)
-    bound = excess(twins.asked(SEED, kind, player, EPSILON), found.rise[: built(kind, player).num_games])
+    here = built(kind, player)
+    losses = here.games.losses(found.gap[: here.num_games], found.below[: len(here.root_of)])
+    bound = losses.sum(axis=0) if here.entry.bound_rule(0) == "sum" else losses.max(axis=0)
     if kind not in gadgets.BOUNDED:
         assert np.isnan(bound).all()
         return
@@ -405,6 +424,9 @@ def test_constants(kind: str, player: int) -> None:
     In reach gadgets with `V̄(s) − N(s)·Σg` for `V̄(s)`.
     """
     here, (side, terms) = built(kind, player), opponent(kind, player)
+    entry = here.entry
+    assert isinstance(entry, TwoLevelEntry)
+    left = [] if entry.left is None else entry.left.tolist()
     found = np.asarray(terms.constant)
     expected = np.zeros_like(found)
     for one in lanes(kind, player):
@@ -413,7 +435,7 @@ def test_constants(kind: str, player: int) -> None:
             for s in subgame.states:
                 sequence = int(side.link[here.root_of[s]])
                 if kind.endswith("resolving"):
-                    expected[sequence + side.entry.num_infosets, one.lane] = -subgame.alternative(s, gifts)
+                    expected[left[here.root_of[s]], one.lane] = -subgame.alternative(s, gifts)
                 elif subgame.normalizer(s) > 0:
                     expected[sequence, one.lane] = subgame.alternative(s, gifts) / subgame.normalizer(s)
     np.testing.assert_allclose(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
@@ -451,69 +473,29 @@ def test_the_full_gadget_of_a_single_subgame_is_its_optimal_continuation(player:
 
 
 def test_a_gadget_of_ones_own_is_one_class() -> None:
-    """The opponent takes its blueprint's range into the subgame, or leaves with its value, all at once."""
+    """The opponent enters with its blueprint's range, or leaves with what that range is worth."""
 
-    @register
     @dataclasses.dataclass(frozen=True)
-    class TakeItOrLeaveIt(Perturbed):
+    class TakeItOrLeaveIt(TwoLevel, Perturbed):
         name: ClassVar[str] = "take-it-or-leave-it"
-        bound: ClassVar[BoundRule] = None
 
-        def mistakes(self, ranges: Ranges) -> jax.Array:
-            return jnp.full_like(ranges.cbv, 0.25)
-
-        @staticmethod
-        def layout(forest: Forest, trunk: Trunk | None, player: int, rounding: Rounding) -> Layout:
-            count, subgame = forest.num_subgames, forest.roots[1 - player].subgame
-            treeplex, position = build_treeplex(
-                num_roots=count,
-                depth=np.zeros(count, np.int64),
-                num_actions=np.full(count, 2),
-                parent_infoset=np.full(count, -1),
-                parent_slot=np.arange(count),
-                infoset=np.arange(count),
-                rounding=rounding,
+        def tables(self, ranges: Ranges) -> EntryTables:
+            floor = np.full_like(ranges.cbv, self.number)
+            return EntryTables(
+                scale=ranges.opponent,
+                has_decision=ranges.per_subgame(ranges.mass * ranges.opponent) > 0,
+                leave=Leave(floor / 4, floor * 3 / 4, earns=-ranges.opponent * ranges.cbv),
             )
-            return layout(treeplex, treeplex.first_sequence[position[subgame]], forest, player)
 
-        @staticmethod
-        def terms(ranges: Ranges, mistakes: jax.Array, epsilon: jax.Array, entry: Entry) -> Terms:
-            nothing = jnp.zeros((entry.num_sequences, ranges.cbv.shape[1]), ranges.cbv.dtype)
-            floor = nothing.at[entry.link].set(epsilon[None, :] * mistakes, mode="drop")
-            floor = floor.at[entry.second].set(epsilon[None, :] * (1 - mistakes), mode="drop")
-            leave = nothing.at[entry.second].add(-ranges.opponent * ranges.cbv, mode="drop")
-            bounds = Bounds(floor=floor[entry.num_games :])
-            return Terms(scale=ranges.opponent, constant=leave, entry=bounds)
-
-        @staticmethod
-        def live(ranges: Ranges, mistakes: jax.Array) -> jax.Array:
-            return ranges.per_subgame(ranges.mass * ranges.opponent) > 0
-
-        @staticmethod
-        def rise(
-            ranges: Ranges,
-            mistakes: jax.Array,
-            epsilon: jax.Array,
-            entry: Entry,
-            gap: jax.Array,
-            below: jax.Array,
-        ) -> jax.Array:
-            return jnp.full_like(gap, jnp.nan)
-
-    try:
-        assert GADGETS["take-it-or-leave-it"] is TakeItOrLeaveIt
-        with pytest.raises(ValueError, match="gadget name 'take-it-or-leave-it' is taken"):
-            register(TakeItOrLeaveIt)
-        tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
-        blueprint, epsilon = jaxgadget.Policy.uniform(tree), 0.1
-        asked = [TakeItOrLeaveIt(UniformPrior(), epsilon), TakeItOrLeaveIt(NoPrior())]
-        how = {"iterations": 400, "dtype": "float64", "value": (-1 / 18, -1 / 18)}
-        result = jaxgadget.refine(tree, "depth:1", blueprint, asked, **how)
-    finally:
-        del GADGETS["take-it-or-leave-it"]
-    assert result.table["gadget"].tolist() == ["take-it-or-leave-it"] * 2
-    assert np.isnan(result.exploitability_bound).all() and result.live.all()
-    assert (result.gap >= -ROUNDING).all() and result.gap.max() < 0.02
+    tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+    blueprint, epsilon = jaxgadget.Policy.uniform(tree), 0.1
+    asked = [TakeItOrLeaveIt(UniformPrior(), epsilon), TakeItOrLeaveIt(NoPrior()), MaxMargin()]
+    how = {"iterations": 400, "dtype": "float64", "value": (-1 / 18, -1 / 18)}
+    result = jaxgadget.refine(tree, "depth:1", blueprint, asked, **how)
+    assert result.table["gadget"].tolist() == ["take-it-or-leave-it"] * 2 + ["max-margin"]
+    assert len(result.plans) == 1, "it stands beside others as lanes of one entry"
+    assert np.isnan(result.exploitability_bound).tolist() == [True, True, False]
+    assert result.has_decision.all() and (result.gap >= -ROUNDING).all() and result.gap.max() < 0.02
     explicit, roots = efg.from_tree(tree), result.forest.cut.roots.tolist()
     rows = grove.from_policy(blueprint, 0)
     parts = gadgets.subgames(explicit, cuts.components(explicit, roots), 0, rows)
@@ -521,12 +503,13 @@ def test_a_gadget_of_ones_own_is_one_class() -> None:
     for lane, eps in enumerate((epsilon, 0.0)):
         found = grove.from_policy(result.policy, lane)
         for number, part in enumerate(parts):
-            pairs = [(part.worst_value(s, found), part.alternative(s)) for s in part.states]
-            reach = np.array([part.opponent_reach(s) for s in part.states])
-            enter, leave = reach @ np.array(pairs)
-            expected = (1 - eps) * min(enter, leave) + eps * (0.25 * enter + 0.75 * leave)
+            expected = 0.0
+            for s in part.states:
+                reach = part.opponent_reach(s)
+                enter, leave = reach * part.worst_value(s, found), reach * part.alternative(s)
+                expected += (1 - eps) * min(enter, leave) + eps * (0.25 * enter + 0.75 * leave)
+                gains += enter > leave + 1e-3
             assert result.gadget_value[number, lane] == pytest.approx(expected, abs=ROUNDING)
-            gains += enter > leave + 1e-3
     assert gains > 0
 
 
@@ -555,9 +538,7 @@ def test_the_blueprints_have_every_corner_case() -> None:
 @players
 def test_priors_where_the_opponent_never_gets_are_uniform(player: int) -> None:
     ranges, row = grove.prepared(SEED, player).ranges, root_of(player)
-    with precision(np.float64):
-        follows = np.asarray(BlueprintPrior().follow(ranges))
-        weights = np.asarray(BlueprintPrior().weight(ranges))
+    follows, weights = BlueprintPrior().follow(ranges), BlueprintPrior().weight(ranges)
     seen = 0
     for b in range(grove.NUM_BLUEPRINTS):
         for subgame in subgames(player, b):
@@ -576,31 +557,29 @@ def test_priors_where_the_opponent_never_gets_are_uniform(player: int) -> None:
 
 
 def floors(player: int, gadget: Gadget) -> Array:
-    games, _ = grove.games(grove.prepared(SEED, player), [gadget])
-    return np.asarray(games.problem.terms[1 - player].entry.floor)
+    here = grove.prepared(SEED, player)
+    gadget.check(len(root_of(player)), here.ranges.num_lanes)
+    games = grove.games(here, [gadget])
+    return np.asarray(games.batch.problem().terms[1 - player].entry.floor)
 
 
 @pytest.mark.parametrize("kind", [Resolving, MaxMargin, OptimalContinuation])
 @pytest.mark.parametrize("prior", [UniformPrior(), BlueprintPrior()])
 def test_an_array_prior_equals_the_named_one(kind: Any, prior: Prior) -> None:
     player = 0
-    here = grove.prepared(SEED, player)
-    with precision(np.float64):
-        named = kind(prior, EPSILON)
-        values = np.asarray(named.mistakes(here.ranges))
-        values = values if kind is OptimalContinuation else values[: len(root_of(player))]
-        np.testing.assert_array_equal(
-            floors(player, kind(ArrayPrior(values), EPSILON)), floors(player, named)
+    ranges = grove.prepared(SEED, player).ranges
+    asks = {Resolving: prior.follow, MaxMargin: prior.weight, OptimalContinuation: prior.choose}
+    named, values = kind(prior, EPSILON), asks[kind](ranges)
+    np.testing.assert_array_equal(floors(player, kind(ArrayPrior(values), EPSILON)), floors(player, named))
+    alone = ArrayPrior(values[:, 0])  # the same for every blueprint
+    repeated = ArrayPrior(np.broadcast_to(values[:, :1], values.shape))
+    np.testing.assert_array_equal(
+        floors(player, kind(alone, EPSILON)), floors(player, kind(repeated, EPSILON))
+    )
+    if kind is not Resolving:  # only ratios count
+        np.testing.assert_allclose(
+            floors(player, kind(ArrayPrior(7 * values), EPSILON)), floors(player, named), rtol=1e-12
         )
-        one = ArrayPrior(values[:, 0])  # the same for every blueprint
-        np.testing.assert_array_equal(
-            np.asarray(kind(one, EPSILON).mistakes(here.ranges))[: len(values)],
-            np.broadcast_to(values[:, :1], values.shape),
-        )
-        if kind is not Resolving:  # only ratios count
-            np.testing.assert_allclose(
-                floors(player, kind(ArrayPrior(7 * values), EPSILON)), floors(player, named), rtol=1e-12
-            )
 
 
 def test_no_prior_means_no_mistakes() -> None:

@@ -9,7 +9,6 @@ import dataclasses
 import functools
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -26,13 +25,11 @@ from jaxgadget import (
     Resolving,
     UniformPrior,
 )
-from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, gifts, with_gifts
+from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts, find_gifts
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.refining.prepare import Prepared, prepare
-from jaxgadget.solving.forest import excess
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
-from jaxgadget.util.precision import precision
 from tests.kernels import grove
 from tests.reference import efg, gadgets, lp
 from tests.reference.efg import Array, Label
@@ -55,9 +52,8 @@ def prepared(player: int) -> Prepared:
 
 def by_state(here: Prepared, values: Any, lane: int) -> dict[Label, float]:
     """A lane of numbers of the opponent's roots."""
-    states = here.forest.roots[1 - here.structure.player].infostate.tolist()
-    assert not np.asarray(values)[len(states) :].any()  # padding
-    return dict(zip(states, np.asarray(values)[: len(states), lane].tolist(), strict=True))
+    states = here.forest.roots[1 - here.player].infostate.tolist()
+    return dict(zip(states, np.asarray(values)[:, lane].tolist(), strict=True))
 
 
 def compare(ours: dict[Label, float], theirs: dict[Label, float]) -> None:
@@ -76,8 +72,7 @@ def test_the_trunk_has_the_counterfactual_values_of_the_whole_game(player: int) 
     here, other, game = prepared(player), 1 - player, grove.grove(SEED)[1]
     assert here.trunk is not None and here.ranges.trunk is not None
     above, treeplex = here.ranges.trunk, here.trunk.form.treeplex[other]
-    with precision(np.float64):
-        q, v, root = jax.tree.map(np.asarray, above.best(here.ranges.cbv))
+    q, v, root = above.best_values(here.ranges.cbv)
     empty = 0
     for b, blueprint in enumerate(grove.blueprints(SEED)):
         explicit = grove.above(SEED, player, b)
@@ -102,15 +97,12 @@ def test_the_trunk_has_the_counterfactual_values_of_the_whole_game(player: int) 
 
 # Gifts
 
-gifts_of = jax.jit(gifts, static_argnums=(2, 3))
-
 
 @players
 @rules
 def test_gifts_equal_those_of_the_explicit_tree(rule: GiftRule, player: int) -> None:
     here = prepared(player)
-    with precision(np.float64):
-        found = np.asarray(gifts_of(here.ranges, here.ranges.cbv, rule, False))
+    found = find_gifts(here.ranges, here.ranges.cbv, rule, scaled=False)
     for b in range(grove.NUM_BLUEPRINTS):
         explicit = grove.above(SEED, player, b).gifts(rule)
         compare(by_state(here, found, b), explicit)
@@ -133,10 +125,9 @@ def test_reach_gadgets_promise_less_by_the_gifts(kind: Any, rule: GiftRule, play
     """`V̄ − N·Σg` from best-response values, from both blueprints' values and from a user's array."""
     here, count = prepared(player), grove.NUM_BLUEPRINTS
     array = np.random.default_rng(0).normal(size=(len(here.forest.roots[1 - player]), count))
-    array = np.where(np.asarray(here.ranges.mass)[: len(array)] > 0, array, 0.0)
+    array = np.where(here.ranges.mass > 0, array, 0.0)
     for alternative in (BestResponseValues(), BlueprintValues(), ArrayValues(array)):
-        with precision(np.float64):
-            found = kind(NoPrior(), alternative=alternative, gifts=rule).alternatives(here.ranges)
+        found = kind(NoPrior(), alternative=alternative, gifts=rule).promised.values(here.ranges)
         for b, blueprint in enumerate(grove.blueprints(SEED)):
             explicit = dataclasses.replace(
                 grove.above(SEED, player, b), alternatives=values_of(alternative, here, blueprint, b)
@@ -151,11 +142,9 @@ def values_of(
 ) -> dict[Label, float] | None:
     """What an explicit cut takes for it."""
     if isinstance(alternative, ArrayValues):
-        rows = np.zeros((here.ranges.cbv.shape[0], grove.NUM_BLUEPRINTS))
-        rows[: len(alternative.array)] = alternative.array
-        return by_state(here, rows, lane)
+        return by_state(here, alternative.array, lane)
     if isinstance(alternative, BlueprintValues):
-        parts = grove.above(SEED, here.structure.player, lane).subgames
+        parts = grove.above(SEED, here.player, lane).subgames
         return {s: part.value(s, blueprint) for part in parts for s in part.states}
     return None
 
@@ -164,18 +153,17 @@ def values_of(
 def test_alternatives_of_safe_gadgets(player: int) -> None:
     """Best-response values are lowest for the resolving player; without gifts they are taken as they are."""
     here = prepared(player)
-    with precision(np.float64):
-        for kind in (Resolving, MaxMargin):
-            best, both = (
-                np.asarray(kind(NoPrior(), alternative=a).alternatives(here.ranges))
-                for a in (BestResponseValues(), BlueprintValues())
-            )
-            np.testing.assert_array_equal(best, here.ranges.cbv)
-            assert (best <= both + TOLERANCE).all() and (best < both - 1e-3).any()
-            for b, blueprint in enumerate(grove.blueprints(SEED)):
-                expected = values_of(BlueprintValues(), here, blueprint, b)
-                assert expected is not None
-                compare(by_state(here, both, b), expected)
+    for kind in (Resolving, MaxMargin):
+        best, both = (
+            kind(NoPrior(), alternative=a).promised.values(here.ranges)
+            for a in (BestResponseValues(), BlueprintValues())
+        )
+        np.testing.assert_array_equal(best, here.ranges.cbv)
+        assert (best <= both + TOLERANCE).all() and (best < both - 1e-3).any()
+        for b, blueprint in enumerate(grove.blueprints(SEED)):
+            expected = values_of(BlueprintValues(), here, blueprint, b)
+            assert expected is not None
+            compare(by_state(here, both, b), expected)
 
 
 @pytest.mark.parametrize(("player", "number"), SCALED)
@@ -188,10 +176,9 @@ def test_scaled_gifts_of_a_single_subgame(player: int, number: int) -> None:
     assert here.ranges.num_subgames == 1
     more = 0
     for rule in GIFT_RULES:
-        with precision(np.float64):
-            scaled, plain = (
-                np.asarray(gifts_of(here.ranges, here.ranges.cbv, rule, whether)) for whether in (True, False)
-            )
+        scaled, plain = (
+            find_gifts(here.ranges, here.ranges.cbv, rule, scaled=whether) for whether in (True, False)
+        )
         for b, blueprint in enumerate(grove.blueprints(SEED)):
             above = gadgets.Above(game, (subgame.roots,), player, blueprint)
             compare(by_state(here, scaled, b), above.gifts(rule, scaled=True))
@@ -242,10 +229,8 @@ def test_gifts_of_coin_toss(name: str, scaled: bool, promised: list[list[float]]
         spot = spot.only(policy.tree.infoset_names[1][0])
         above = dataclasses.replace(above, components=above.components[:1])
     here = prepare(build_forest(policy.tree, spot), 1, policy, [ReachResolving(scaled=scaled)])
-    with precision(np.float64):
-        promise = np.asarray(ReachResolving(scaled=scaled).alternatives(here.ranges)) / -np.where(
-            here.ranges.mass > 0, here.ranges.mass, 1
-        )
+    mass = here.ranges.mass
+    promise = ReachResolving(scaled=scaled).promised.values(here.ranges) / -np.where(mass > 0, mass, 1)
     found = coin_values(above, by_state(here, promise, 0))
     np.testing.assert_allclose(found, promised, rtol=0, atol=TOLERANCE)
     given = above.gifts(scaled=scaled)
@@ -273,7 +258,7 @@ def test_reach_max_margin_guesses_heads_half_of_the_time() -> None:
 def test_scaled_gifts_are_for_a_single_subgame() -> None:
     ranges = prepared(0).ranges
     with pytest.raises(ValueError, match=r"scaled=True with \d+ subgames: .* only if a single subgame"):
-        with_gifts(ranges, ranges.cbv, rule="lower-bound", scaled=True)
+        WithGifts(BestResponseValues(), scaled=True).values(ranges)
 
 
 @pytest.mark.parametrize("kind", [ReachResolving, ReachMaxMargin])
@@ -309,15 +294,15 @@ def test_array_values_must_fit(kind: Any) -> None:
 def test_ranges_say_what_was_not_asked_for() -> None:
     ranges = dataclasses.replace(prepared(0).ranges, trunk=None, played=None)
     with pytest.raises(ValueError, match="list 'trunk' in `needs`"):
-        ReachResolving(NoPrior()).alternatives(ranges)
+        ReachResolving(NoPrior()).tables(ranges)
     with pytest.raises(ValueError, match="list 'played' in the gadget's `needs`"):
-        Resolving(NoPrior(), alternative=BlueprintValues()).alternatives(ranges)
+        Resolving(NoPrior(), alternative=BlueprintValues()).tables(ranges)
     assert ReachResolving(alternative=BlueprintValues()).needs == {"trunk", "played"}
 
 
 UNPROVEN: list[Gadget] = [
     Resolving(UniformPrior(), 0.1, BlueprintValues()),
-    MaxMargin(UniformPrior(), 0.1, ArrayValues(np.zeros(3))),
+    MaxMargin(UniformPrior(), 0.1, ArrayValues(np.zeros(len(grove.forest(SEED).roots[1])))),
     *(
         kind(UniformPrior(), 0.1, **how)
         for kind in (ReachResolving, ReachMaxMargin)
@@ -326,12 +311,17 @@ UNPROVEN: list[Gadget] = [
 ]
 
 
+def has_bound(gadget: Gadget) -> bool:
+    return gadget.tables(prepared(0).ranges).bound is not None
+
+
 @pytest.mark.parametrize("gadget", UNPROVEN, ids=lambda gadget: f"{gadget.name}, {gadget.settings}")
 def test_what_is_not_proven_has_no_bound(gadget: Gadget) -> None:
-    assert gadget.bound is None
-    proven = type(gadget)(UniformPrior(), 0.1)
-    found = excess([gadget, proven], np.array([[0.25, 0.5], [0.125, 0.25]]))
-    assert np.isnan(found[0]) and found[1] > 0
+    if getattr(gadget, "scaled", False):
+        assert not gadget.promised.exact
+    else:
+        assert not has_bound(gadget)
+    assert has_bound(type(gadget)(UniformPrior(), 0.1))
 
 
 def test_other_values_than_best_responses_have_no_bound() -> None:
@@ -340,13 +330,13 @@ def test_other_values_than_best_responses_have_no_bound() -> None:
     class Generous(Resolving):
         name = "generous"
 
-        def alternatives(self, ranges: Any) -> Any:
-            return super().alternatives(ranges) - 0.3
+        @property
+        def promised(self) -> Alternative:
+            return ArrayValues(prepared(0).ranges.cbv - 0.3)
 
     class Same(Resolving):
         name = "same"
 
-    assert Resolving().bound == "sum" == Same().bound
-    assert Generous().bound is None
-    assert ReachResolving().bound == "sum" and ReachMaxMargin().bound == "max"
-    assert ReachResolving(gifts="estimate").bound is None
+    assert has_bound(Resolving()) and has_bound(Same()) and not has_bound(Generous())
+    assert has_bound(ReachResolving()) and has_bound(ReachMaxMargin())
+    assert not has_bound(ReachResolving(gifts="estimate"))

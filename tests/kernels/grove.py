@@ -11,15 +11,15 @@ import functools
 from collections.abc import Hashable, Sequence
 from typing import Any
 
+import jax
 import numpy as np
 
-from jaxgadget import Policy
-from jaxgadget.gadgets.gadget import Gadget, Layout
-from jaxgadget.gadgets.real_way import OptimalContinuation
-from jaxgadget.gadgets.two_level import ReachResolving
+from jaxgadget import OptimalContinuation, Policy, ReachResolving
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.games.game import CHANCE
+from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.refining.prepare import Prepared, prepare
-from jaxgadget.solving.forest import GadgetGames, build_games
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -166,10 +166,15 @@ EVERYTHING: tuple[Gadget, ...] = (ReachResolving(), OptimalContinuation())
 """Between them they need all that `prepare` can provide but played values."""
 
 
-def games(here: Prepared, asked: Sequence[Gadget]) -> tuple[GadgetGames, Layout]:
-    """The gadget games of one kind, in float64."""
+def games(here: Prepared, asked: Sequence[Gadget]) -> GadgetGames:
+    """The gadget games of gadgets that share an entry."""
+    return build_games(here.structure, here.ranges, asked, here.trunk)
+
+
+def problem_of(games: GadgetGames) -> Problem:
+    """All lanes, in float64 on the device."""
     with precision(np.float64):
-        return build_games(here.forest, here.structure, here.ranges, asked, np.float64, here.trunk)
+        return with_regret_tolerance(jax.device_put(games.batch.problem()))
 
 
 @functools.cache

@@ -11,7 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxgadget.kernels.treeplex import Treeplex, expand_infosets, reach, sum_actions, sweep_up, to_device
+from jaxgadget.kernels.treeplex import (
+    Treeplex,
+    expand_infosets,
+    reach,
+    sum_actions,
+    sweep_up,
+    to_device,
+    to_host,
+)
 from jaxgadget.tree import sequence
 from jaxgadget.tree.sequence import Rounding, build_treeplex, exact_size, rounded_size
 from jaxgadget.util.precision import precision
@@ -167,6 +175,17 @@ def test_padding_adds_nothing_above_it(rounding: Rounding) -> None:
 def sums(treeplex: Treeplex, x: jax.Array) -> tuple[jax.Array, jax.Array]:
     total = sum_actions(treeplex, x)
     return total, expand_infosets(treeplex, total)
+
+
+@pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+def test_decisions_come_back_from_the_device(rounding: Rounding) -> None:
+    treeplex, _ = drawn().treeplex[rounding]
+    back, padding = to_host(to_device(treeplex, np.float64, rounding)), treeplex.infoset == -1
+    assert (back.num_roots, back.levels) == (treeplex.num_roots, treeplex.levels)
+    for name in ("parent", "num_actions", "first_sequence"):
+        np.testing.assert_array_equal(getattr(back, name), getattr(treeplex, name))
+    np.testing.assert_array_equal(back.infoset == -1, padding)
+    assert padding.any() == (rounding is rounded_size)
 
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])

@@ -13,10 +13,14 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from jaxgadget import ArrayPrior, BlueprintPrior, NoPrior, UniformPrior
-from jaxgadget.gadgets.gadget import GADGETS, Gadget, Layout
+from jaxgadget.gadgets.entry import Entry, TwoLevelEntry
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import GadgetGames
 from jaxgadget.gadgets.prior import Prior
+from jaxgadget.gadgets.real_way import WayEntry
+from jaxgadget.gadgets.registry import GADGETS, find
+from jaxgadget.kernels.problem import Problem
 from jaxgadget.refining.prepare import Prepared
-from jaxgadget.solving.forest import GadgetGames
 from jaxgadget.tree.sequence import Treeplex
 from tests.kernels import grove
 from tests.reference import gadgets
@@ -36,17 +40,24 @@ class Built:
       kind: its name.
       here: what comes before the gadget.
       games: the games.
-      layout: their entry on the host.
     """
 
     kind: str
     here: Prepared
     games: GadgetGames
-    layout: Layout
 
     @property
     def player(self) -> int:
-        return self.here.structure.player
+        return self.here.player
+
+    @property
+    def entry(self) -> Entry:
+        return self.games.entry
+
+    @functools.cached_property
+    def problem(self) -> Problem:
+        """All lanes, in float64."""
+        return grove.problem_of(self.games)
 
     @property
     def opponent(self) -> int:
@@ -54,7 +65,7 @@ class Built:
 
     @property
     def num_games(self) -> int:
-        return self.layout.num_games
+        return self.entry.num_games
 
     @functools.cached_property
     def root_of(self) -> dict[Label, int]:
@@ -64,7 +75,7 @@ class Built:
 
     def action(self, state: Label) -> int:
         """The entry's action that leads to a root."""
-        return int(self.layout.link[self.root_of[state]]) - self.layout.treeplex.num_roots
+        return int(self.entry.link[self.root_of[state]]) - self.entry.treeplex.num_roots
 
     def rows(self, number: int, above: gadgets.Above) -> Rows:
         """The entry decisions of one of the games."""
@@ -77,8 +88,10 @@ def _nothing(built: Built, number: int, above: gadgets.Above) -> Rows:
 
 def _follow_or_terminate(built: Built, number: int, above: gadgets.Above) -> Rows:
     states = above.subgames[number].states
-    apart = built.layout.treeplex.num_infosets
-    return {gadgets.entry_label(s): [built.action(s), built.action(s) + apart] for s in states}
+    entry = built.entry
+    assert isinstance(entry, TwoLevelEntry) and entry.left is not None
+    left = (entry.left - entry.treeplex.num_roots).tolist()
+    return {gadgets.entry_label(s): [built.action(s), left[built.root_of[s]]] for s in states}
 
 
 def _pick(built: Built, number: int, above: gadgets.Above) -> Rows:
@@ -87,11 +100,11 @@ def _pick(built: Built, number: int, above: gadgets.Above) -> Rows:
 
 
 def _way(built: Built, number: int, above: gadgets.Above) -> Rows:
-    trunk, layout = built.here.trunk, built.layout
-    assert trunk is not None
-    names, way, found = trunk.form.treeplex[built.opponent].infoset, layout.treeplex, {}
+    trunk, entry = built.here.trunk, built.entry
+    assert trunk is not None and isinstance(entry, WayEntry)
+    names, way, found = trunk.form.treeplex[built.opponent].infoset, entry.treeplex, {}
     for infoset, game in enumerate(way.root_of()[way.first_sequence].tolist()):
-        copied = int(layout.infoset[infoset])
+        copied = int(entry.infoset[infoset])
         if game == number and copied >= 0:
             found[built.opponent, int(names[copied])] = way.rows(infoset).tolist()
     return found
@@ -99,26 +112,26 @@ def _way(built: Built, number: int, above: gadgets.Above) -> Rows:
 
 def _of_roots(rng: np.random.Generator, here: Prepared) -> Array:
     """Numbers in [0.01, 1] for every root and blueprint."""
-    count = len(here.forest.roots[1 - here.structure.player])
+    count = len(here.forest.roots[1 - here.player])
     return rng.uniform(0.01, 1.0, (count, grove.NUM_BLUEPRINTS))
 
 
 def _of_actions(rng: np.random.Generator, here: Prepared) -> Array:
     """Numbers for every action of the opponent above the cut and blueprint, some of them 0."""
     assert here.trunk is not None
-    count = here.trunk.form.treeplex[1 - here.structure.player].num_sequences - 1
+    count = here.trunk.form.treeplex[1 - here.player].num_sequences - 1
     shape = (count, grove.NUM_BLUEPRINTS)
     return rng.uniform(0.01, 1.0, shape) * (rng.random(shape) < 0.8)
 
 
 def _by_root(built_for: Prepared, values: Array) -> Mapping[Label, float]:
-    states = built_for.forest.roots[1 - built_for.structure.player].infostate.tolist()
+    states = built_for.forest.roots[1 - built_for.player].infostate.tolist()
     return dict(zip(states, values.tolist(), strict=True))
 
 
 def _by_infoset(built_for: Prepared, values: Array) -> Mapping[Label, Array]:
     assert built_for.trunk is not None
-    other = 1 - built_for.structure.player
+    other = 1 - built_for.player
     treeplex: Treeplex = built_for.trunk.form.treeplex[other]
     return {
         (other, infoset): values[treeplex.rows(number)]
@@ -190,9 +203,10 @@ def asked(seed: int, kind: str, player: int, epsilon: float) -> list[Gadget]:
     """The kind with every prior that it takes."""
     twin = find_twin(kind)
     if twin.draw is None:
-        return [GADGETS[kind]()]
+        return [find(GADGETS, kind, "gadget")()]
     values = twin.draw(np.random.default_rng(seed), grove.prepared(seed, player))
-    return [GADGETS[kind](prior, epsilon) for prior in [*NAMED_PRIORS.values(), ArrayPrior(values)]]
+    make = find(GADGETS, kind, "gadget")
+    return [make(prior, epsilon) for prior in [*NAMED_PRIORS.values(), ArrayPrior(values)]]
 
 
 @functools.cache
@@ -213,7 +227,7 @@ def lanes(seed: int, kind: str, player: int, epsilon: float) -> list[Lane]:
 def built(seed: int, kind: str, player: int, epsilon: float) -> Built:
     """The gadget games of `asked`."""
     here = grove.prepared(seed, player)
-    return Built(kind, here, *grove.games(here, asked(seed, kind, player, epsilon)))
+    return Built(kind, here, grove.games(here, asked(seed, kind, player, epsilon)))
 
 
 @functools.cache

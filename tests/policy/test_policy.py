@@ -93,7 +93,7 @@ def test_dirichlet_seeds_and_alphas_differ(trees):
         (lambda tree: Policy.geometric(tree, float("inf")), r"geometric ratio inf"),
         (lambda tree: Policy.dirichlet(tree, 0, 0), r"dirichlet alpha 0: expected a positive number"),
         (lambda tree: Policy.dirichlet(tree, 0, float("nan")), r"dirichlet alpha nan"),
-        (lambda tree: Policy.dirichlet(tree, -1), r"dirichlet seed -1: expected a whole number >= 0"),
+        (lambda tree: Policy.dirichlet(tree, -1), r"seed=-1: expected a whole number >= 0"),
         (lambda tree: Policy.stack([]), r"no policies to stack; expected at least one"),
     ],
     ids=range(8),

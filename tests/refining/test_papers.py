@@ -30,12 +30,11 @@ from jaxgadget import (
 )
 from jaxgadget.gadgets.alternative import gifts
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.kernels.problem import Parts
+from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving import forest as on_device
-from jaxgadget.solving.exactly import HostGames, to_host
-from jaxgadget.solving.program import Program, solve_program
+from jaxgadget.solving.lp import Goal, solve_program
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
@@ -81,62 +80,57 @@ def policy(tree: HistoryTree, player: int, rows: Rows) -> Policy:
 class Face:
     """All optimal strategies of the resolving player in one gadget game, or in the whole game."""
 
-    def __init__(self, tree: HistoryTree, player: int, program: Program, sequences: Any):
-        self.tree, self.player, self.program = tree, player, program
+    def __init__(self, tree: HistoryTree, player: int, problem: Problem, sequences: Any):
+        self.tree, self.player, self.problem = tree, player, problem
         self.place = {int(s) - 1: k for k, s in enumerate(sequences.tolist())}
-        self.optimum = float(solve_program(program).value.sum())
+        optimum = solve_program(problem, 0, Goal(maximiser=player), name="optimum")
+        self.optimum = float(optimum.value.sum())
 
     @staticmethod
     def of(blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> Face:
-        host, _ = built(blueprint, where, gadget, player)
-        sequences = host.forest.form.action_sequences(player)
-        return Face(blueprint.tree, player, host.program(0, gadget.name), sequences)
+        here, games = built(blueprint, where, gadget, player)
+        sequences = here.forest.form.action_sequences(player)
+        return Face(blueprint.tree, player, games.problem, sequences)
 
     def range(self, what: str, action: str) -> tuple[float, float]:
         """The least and the largest probability of an action (played at once below the root)."""
-        body = self.program.players[self.player].body
+        body = self.problem.sides[self.player].body
         row = actions(self.tree, self.player)[state(self.tree, self.player, what), action]
-        found: list[float] = []
+        extremes: list[float] = []
         for sign in (-1.0, 1.0):
-            linear = np.zeros(body.num_sequences)
-            linear[body.num_roots + self.place[row]] = sign
-            program = Program(
-                name="face",
-                maximiser=self.player,
-                players=self.program.players,
-                payoff=self.program.payoff,
-                guarantee_weight=0.0,
-                linear=linear,
-                at_least=self.optimum - 1e-9,
+            bonus = np.zeros(body.num_sequences)
+            bonus[body.num_roots + self.place[row]] = sign
+            goal = Goal(
+                maximiser=self.player, guarantee_weight=0.0, at_least=self.optimum - 1e-9, bonus=bonus
             )
-            rows = solve_program(program).strategy[self.player].body
-            found.append(float(rows[self.place[row]]))
-        return found[0], found[1]
+            rows = solve_program(self.problem, 0, goal, name="face").strategy[self.player].body
+            extremes.append(float(rows[self.place[row]]))
+        return extremes[0], extremes[1]
 
 
 def built(
     blueprint: Policy, where: CutSpec, gadget: Gadget, player: int
-) -> tuple[HostGames, tuple[Prepared, on_device.GadgetGames]]:
-    """The gadget games of a blueprint, on the host and on the device."""
+) -> tuple[Prepared, on_device.GadgetGames]:
+    """A blueprint on a forest, and its gadget games."""
     forest = build_forest(blueprint.tree, where, padded=False)
     here = prepare(forest, player, blueprint, [gadget])
     with precision(np.float64):
-        games, layout = on_device.build_games(
+        games, _ = on_device.build_games(
             forest, here.structure, here.ranges, [gadget], np.float64, here.trunk
         )
-    return to_host(games, forest, layout), (here, games)
+    return here, games
 
 
 def normalised(blueprint: Policy, where: str, player: int) -> list[float]:
     """`V̄(s) / N(s)` of the opponent's root infostates."""
-    _, (here, _) = built(blueprint, where, Resolving(NoPrior()), player)
+    here, _ = built(blueprint, where, Resolving(NoPrior()), player)
     count = len(here.forest.roots[1 - player])
     return (np.asarray(here.ranges.cbv) / np.asarray(here.ranges.mass))[:count, 0].tolist()
 
 
 def value_in(given: Policy, blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> float:
     """What a given strategy is worth in the gadget of a blueprint, summed over subgames."""
-    _, (here, games) = built(blueprint, where, gadget, player)
+    here, games = built(blueprint, where, gadget, player)
     with precision(np.float64):
         sequence = here.forest.form.action_sequences(player)
         rows = given.probabilities[player][sequence - 1]
@@ -398,7 +392,7 @@ def test_the_best_continuations_values_give_its_exploitability() -> None:
     """Resolving with the values of the least exploitable strategy gets to its exploitability."""
     name = "three_state_figure11"
     blueprint, best = in_states(name, 0.0, 0.25), in_states(name, 1.0, 0.25)
-    _, (here, _) = built(best, "subgame", Resolving(NoPrior()), 0)
+    here, _ = built(best, "subgame", Resolving(NoPrior()), 0)
     values = ArrayValues(np.asarray(here.ranges.cbv)[: len(here.forest.roots[1])])
     asked = [Resolving(NoPrior(), alternative=values)]
     result = jaxgadget.refine(loaded(name), "subgame", blueprint, asked, algorithm="lp", value=(5 / 6, 5 / 6))

@@ -149,7 +149,7 @@ def test_few_decades_have_plain_numbers():
         ax.figure.draw_without_rendering()
         low, high = ax.get_ylim()
         ticks = zip(ax.get_yticks(), ax.get_yticklabels(), strict=True)
-        shown = [text.get_text() for place, text in ticks if low <= place <= high]
+        shown = [text.get_text() for tick, text in ticks if low <= tick <= high]
         assert len(shown) >= 3
         assert not any("$" in text for text in shown)
 

@@ -70,7 +70,7 @@ def test_numbers_can_be_read():
     ax = pairwise_heatmap(matrix(steps.tolist(), list("abcdef")), new_axes())
     assert len(ax.texts) == 36
     for text in ax.texts:
-        column, row = (int(place) for place in text.get_position())
+        column, row = (int(position) for position in text.get_position())
         light = [luminance(cell_color(ax, row, column)), luminance(np.array(to_rgb(text.get_color())))]
         assert (max(light) + 0.05) / (min(light) + 0.05) >= 4.5, "WCAG AA"
 

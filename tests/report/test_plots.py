@@ -54,9 +54,9 @@ def points(ax: Axes) -> np.ndarray:
 
 
 def legend(ax: Axes) -> list[str]:
-    found = ax.get_legend()
-    assert found is not None
-    return [text.get_text() for text in found.get_texts()]
+    legend = ax.get_legend()
+    assert legend is not None
+    return [text.get_text() for text in legend.get_texts()]
 
 
 def test_every_row_is_a_point():
@@ -138,8 +138,8 @@ def test_labels_name_player_and_unit():
         assert "player 0" in label
         assert "[payoff]" in label
     assert ax.get_title() == "Leduc"
-    both = pd.concat([results([0.1]), results([0.1]).assign(player=1)])
-    assert "players 0 and 1" in exploitability_scatter(both, new_axes()).get_xlabel()
+    players = pd.concat([results([0.1]), results([0.1]).assign(player=1)])
+    assert "players 0 and 1" in exploitability_scatter(players, new_axes()).get_xlabel()
 
 
 @pytest.mark.parametrize("before", [[0.1, 0.11], [0.001, 0.5, 4.0]])
@@ -152,7 +152,7 @@ def test_no_text_lies_on_another(before: list[float]):
     texts = [ax.title, ax.xaxis.label, ax.yaxis.label, *ax.get_legend().get_texts()]
     for axis, (low, high) in ((ax.xaxis, ax.get_xlim()), (ax.yaxis, ax.get_ylim())):
         ticks = zip(axis.get_ticklocs(), axis.get_ticklabels(), strict=True)
-        texts += [text for place, text in ticks if low <= place <= high]
+        texts += [text for tick, text in ticks if low <= tick <= high]
     inside = figure.bbox
     boxes = [text.get_window_extent() for text in texts if text.get_text()]
     for number, box in enumerate(boxes):

@@ -20,12 +20,12 @@ def table(first: list[float], second: list[float]) -> pd.DataFrame:
 def test_by_hand():
     # Differences −1, −2, −3: mean −2, deviation 1, t = −2·√3; with 2 degrees of freedom Student's
     # distribution is ½ + t / (2·√(2 + t²)).
-    found = paired_t_tests(table([1, 2, 3], [2, 4, 6]), value="value")
+    likely = paired_t_tests(table([1, 2, 3], [2, 4, 6]), value="value")
     better = 0.5 + 2 * np.sqrt(3) / (2 * np.sqrt(2 + 12))
-    assert list(found.index) == list(found.columns) == [FIRST, SECOND]
-    assert found.loc[FIRST, SECOND] == pytest.approx(better, abs=1e-12)
-    assert found.loc[SECOND, FIRST] == pytest.approx(1 - better, abs=1e-12)
-    assert np.isnan(np.diag(found)).all()
+    assert list(likely.index) == list(likely.columns) == [FIRST, SECOND]
+    assert likely.loc[FIRST, SECOND] == pytest.approx(better, abs=1e-12)
+    assert likely.loc[SECOND, FIRST] == pytest.approx(1 - better, abs=1e-12)
+    assert np.isnan(np.diag(likely)).all()
 
 
 def test_equals_scipys_and_does_not_mind_the_order_of_rows():
@@ -46,23 +46,23 @@ def test_equals_scipys_and_does_not_mind_the_order_of_rows():
         for k in range(12)
     ]
     frame = pd.DataFrame(rows)
-    found = paired_t_tests(frame)
+    likely = paired_t_tests(frame)
     names = ["unsafe", "resolving, uniform prior, ε = 0.01", "resolving, uniform prior, ε = 0.1"]
-    assert list(found.index) == names
+    assert list(likely.index) == names
     for i in range(3):
         for j in range(3):
             if i != j:
                 test = stats.ttest_rel(values[i].ravel(), values[j].ravel(), alternative="less")
-                assert found.iloc[i, j] == pytest.approx(1 - test.pvalue, abs=1e-12)
+                assert likely.iloc[i, j] == pytest.approx(1 - test.pvalue, abs=1e-12)
     shuffled = paired_t_tests(frame.sample(frac=1, random_state=0)).loc[names, names]
-    np.testing.assert_allclose(shuffled, found, atol=1e-12)
+    np.testing.assert_allclose(shuffled, likely, atol=1e-12)
 
 
 @pytest.mark.parametrize(("shift", "better"), [(0.0, 0.5), (-0.25, 1.0), (0.25, 0.0)])
 def test_equal_differences(shift: float, better: float):
-    found = paired_t_tests(table([1 + shift, 2 + shift], [1, 2]), value="value")
-    assert found.loc[FIRST, SECOND] == better
-    assert found.loc[SECOND, FIRST] == 1 - better
+    likely = paired_t_tests(table([1 + shift, 2 + shift], [1, 2]), value="value")
+    assert likely.loc[FIRST, SECOND] == better
+    assert likely.loc[SECOND, FIRST] == 1 - better
 
 
 def test_bad_tables():

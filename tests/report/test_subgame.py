@@ -91,15 +91,15 @@ def best_pure_reaches(policy: jg.Policy, player: int, histories: list[int]) -> l
     terminals = tree.terminals.tolist()
     weight = [sign * tree.payoff[z] * tree.chance[z] * own_reach(policy, other, z) for z in terminals]
     count = len(tree.infosets[player])
-    found: list[tuple[float, list[float]]] = []
+    pure_reaches: list[tuple[float, list[float]]] = []
     for choice in itertools.product((0, 1), repeat=count):
         pure = jg.Policy.from_function(
             tree, lambda p, i, k, c=choice: np.eye(2)[c[i]] if p == player else [0.5, 0.5], "pure"
         )
         value = sum(w * own_reach(pure, player, z) for w, z in zip(weight, terminals, strict=True))
-        found.append((value, [own_reach(pure, player, h) for h in histories]))
-    best = max(value for value, _ in found)
-    return [reaches for value, reaches in found if value > best - 1e-9]
+        pure_reaches.append((value, [own_reach(pure, player, h) for h in histories]))
+    best = max(value for value, _ in pure_reaches)
+    return [reaches for value, reaches in pure_reaches if value > best - 1e-9]
 
 
 @pytest.mark.parametrize("player", [0, 1])
@@ -108,9 +108,9 @@ def test_range_frame(player: int, subgame: int):
     refinement, tree, opponent = refined(player), kuhn(), 1 - player
     frame = range_frame(refinement, subgame, LANE)
     where = refinement.forest.cut
-    mine = where.roots[where.subgame == subgame]
+    roots = where.roots[where.subgame == subgame]
     states = [int(refinement.forest.roots[opponent].infostate[root]) for root in frame["root"]]
-    groups = [[int(h) for h in mine if tree.infostate[opponent, h] == state] for state in states]
+    groups = [[int(h) for h in roots if tree.infostate[opponent, h] == state] for state in states]
     assert [len(group) for group in groups] == [2, 2, 2]
     before, after = blueprint_of(refinement, LANE), refinement.policy.lane(LANE)
     reach = np.array([own_reach(before, opponent, group[0]) for group in groups])
@@ -315,5 +315,5 @@ def test_long_names_lose_their_middle_unless_they_differ_there():
 def test_matplotlib_is_not_imported_with_the_module():
     names = ("matplotlib", "scipy.stats")
     code = f"import sys, jaxgadget.report; print(*(name in sys.modules for name in {names}))"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert found.stdout.split() == ["False", "False"]
+    finished = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert finished.stdout.split() == ["False", "False"]

@@ -89,9 +89,9 @@ def test_summary_adds_up():
     table = full([0.1, 0.2, 0.9])
     worse = (table["gadget"] == "unsafe") & (table["blueprint"] == "cfr:0")
     table.loc[worse, "refined_exploitability"] = 0.5
-    found = summary(table).set_index(["gadget", "prior"])
-    assert list(found.index) == ALL
-    unsafe, uniform = found.loc["unsafe", "none"], found.loc["resolving", "uniform"]
+    summarised = summary(table).set_index(["gadget", "prior"])
+    assert list(summarised.index) == ALL
+    unsafe, uniform = summarised.loc["unsafe", "none"], summarised.loc["resolving", "uniform"]
     assert (unsafe["blueprints"], unsafe["improved"], unsafe["worse"]) == (3, 0, 1)
     assert math.isnan(unsafe["bound_mean"]), "unsafe has no bound"
     assert (uniform["improved"], uniform["worse"]) == (3, 0)
@@ -173,14 +173,14 @@ def test_variants_of_a_gadget_are_lines_of_their_own():
         jaxgadget.ReachResolving(gifts="estimate"),
     ]
     result = jaxgadget.refine(tree, "depth:1", blueprints, asked, algorithm="lp", value=(-1 / 18, -1 / 18))
-    found = summary(result.table)
-    assert found["gadget"].tolist() == [
+    summarised = summary(result.table)
+    assert summarised["gadget"].tolist() == [
         "resolving",
         "resolving, auto ε",
         "resolving, blueprint values",
         "reach-resolving",
         "reach-resolving, estimate gifts",
     ]
-    assert found["blueprints"].tolist() == [3] * 5
-    for name in found["gadget"]:
+    assert summarised["blueprints"].tolist() == [3] * 5
+    for name in summarised["gadget"]:
         assert name in printed(refinement_table(result, every_row=True))

@@ -30,12 +30,12 @@ def test_error_is_in_payoff_units_without_a_range():
 
 def test_both_curves_are_in_per_cent_of_the_range():
     ax = draw_training(LOG, payoff_range=4.0, goal=2.0, title="Kuhn")
-    found = lines(ax)
-    np.testing.assert_allclose(found["Held-out RMSE"][1], [20, 10, 5])
-    np.testing.assert_allclose(found["Root of the loss"][1], [20, 10, 5])
-    assert found["Goal: 2"][1] == [2, 2]
+    drawn = lines(ax)
+    np.testing.assert_allclose(drawn["Held-out RMSE"][1], [20, 10, 5])
+    np.testing.assert_allclose(drawn["Root of the loss"][1], [20, 10, 5])
+    assert drawn["Goal: 2"][1] == [2, 2]
     assert ax.get_title() == "Kuhn"
-    assert {text.get_text() for text in ax.get_legend().get_texts()} == set(found)
+    assert {text.get_text() for text in ax.get_legend().get_texts()} == set(drawn)
 
 
 def test_without_held_out_histories_only_the_loss_is_drawn():

@@ -34,6 +34,7 @@ from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.solving import Profile, find_ranges, prepare_lookahead, root_reach
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
+from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, limited_values
@@ -323,6 +324,17 @@ def test_a_limit_through_an_infoset_is_refused() -> None:
     assert len(build_forest(tree, where, limit=limit, num_choices=2).leaves) == 12
     with pytest.raises(ValueError, match=r"cut 'limit' of kuhn_poker crosses an infoset: .* on both sides"):
         build_forest(tree, where, limit=limit[1:], num_choices=2)
+
+
+def test_overlapping_subgames_make_no_profile() -> None:
+    tree = game("kuhn_poker")
+    where = cut(tree, "depth:1")
+    twice = build_cover(where, np.tile(where.roots, 2), np.repeat([0, 1], len(where.roots)))
+    look = build_forest(tree, twice, limit=limit_by_depth(tree, where, 1), num_choices=2)
+    profile = Profile.of_blueprint(look, Policy.uniform(tree))
+    bodies = profile.body(look, 0), profile.body(look, 1)
+    with pytest.raises(ValueError, match=r"subgames 0 and 1 of <Cover .*> overlap: both have the infostate"):
+        profile.with_bodies(look, bodies)
 
 
 def test_a_value_function_is_asked_once_for_all_blueprints() -> None:

@@ -267,7 +267,7 @@ def test_the_first_response_is_what_the_row_player_gets_against_the_mix():
 
 @pytest.mark.parametrize("size", [0, -2, 2.0, True, "3", None])
 def test_bad_sizes(size: object):
-    with pytest.raises(ValueError, match=r"size=.*: expected a whole number of at least 1"):
+    with pytest.raises(ValueError, match=r"size=.*: expected a whole number >= 1"):
         make_portfolio(blueprint("kuhn_poker"), size=size)
 
 

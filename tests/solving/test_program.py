@@ -1,453 +1,112 @@
-"""Linear programs against those of explicit trees; completion, sequential equilibria, errors."""
+"""Linear programs hold what their games need and nothing else: no padding, no second copy of a root."""
 
 from __future__ import annotations
 
-import dataclasses
-import functools
-from collections.abc import Callable
-
+import highspy
 import numpy as np
 import pytest
-from scipy.sparse import csc_array
 
-from jaxgadget.games import examples
-from jaxgadget.solving import highs, program
-from jaxgadget.solving.chain import behaviour, join
-from jaxgadget.solving.highs import Model
-from jaxgadget.solving.matrices import build
-from jaxgadget.solving.program import Decisions, Optimum, Program, ProgramError, refined, solve_program
-from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree, enumerate_game
-from jaxgadget.tree.sequence import (
-    Entries,
-    SequenceForm,
-    Treeplex,
-    build_treeplex,
-    rounded_size,
-    sequence_form,
+import jaxgadget
+from jaxgadget import Full, MaxMargin, NoPrior, Policy, Resolving, UniformPrior, Unsafe
+
+Size = tuple[int, int, int]
+"""Columns, rows, and numbers other than 0 in the matrix."""
+
+
+@pytest.fixture
+def sizes(monkeypatch: pytest.MonkeyPatch) -> list[Size]:
+    """Those of every program that HiGHS is given."""
+    given: list[Size] = []
+    load = highspy.Highs.passModel
+
+    def spy(solver, program):
+        values = np.asarray(program.a_matrix_.value_)
+        given.append((program.num_col_, program.num_row_, int(np.count_nonzero(values))))
+        return load(solver, program)
+
+    monkeypatch.setattr(highspy.Highs, "passModel", spy)
+    return given
+
+
+@pytest.mark.parametrize(
+    ("game", "expected"),
+    [
+        ("kuhn_poker", (20, 19, 67)),
+        ("leduc_poker", (1562, 1561, 8041)),
+        ("goofspiel(num_cards=3)", (176, 175, 505)),
+    ],
 )
-from tests.reference import cuts, efg, gadgets, lp
-from tests.reference.efg import Array, Label
-from tests.reference.random_games import SHAPES, random_subgames, random_tree
-
-CLOSE = 1e-8
-shapes = pytest.mark.parametrize("shape", SHAPES)
-players = pytest.mark.parametrize("player", [0, 1])
-
-
-def entry_treeplex(num_games: int, game: Array, num_actions: Array, padded: bool) -> tuple[Treeplex, Array]:
-    """Decisions right below the games' roots, and their positions."""
-    return build_treeplex(
-        num_roots=num_games,
-        depth=np.zeros(len(game), np.int64),
-        num_actions=num_actions,
-        parent_infoset=np.full(len(game), -1),
-        parent_slot=game,
-        infoset=np.arange(len(game)),
-        rounding=rounded_size if padded else lambda size: size,
-    )
-
-
-def nothing_above(num_games: int) -> Treeplex:
-    empty = np.zeros(0, np.int64)
-    return entry_treeplex(num_games, empty, empty, padded=False)[0]
-
-
-def rows_of(form: SequenceForm, player: int, values: Array) -> dict[Label, Array]:
-    """A body's rows by infoset label."""
-    treeplex = form.treeplex[player]
-    found: dict[Label, Array] = {}
-    for j in np.nonzero(treeplex.infoset >= 0)[0].tolist():
-        found[player, int(treeplex.infoset[j])] = values[treeplex.rows(j)]
-    return found
-
-
-def profile(form: SequenceForm, found: Optimum) -> dict[Label, Array]:
-    return {key: row for p in (0, 1) for key, row in rows_of(form, p, found.strategy[p].body).items()}
-
-
-# Whole games
-
-
-def whole(tree: HistoryTree, maximiser: int, floors: tuple[Array | None, Array | None] = (None, None)):
-    form = sequence_form(tree)
-    pair = [
-        Decisions(
-            entry=nothing_above(1),
-            body=form.treeplex[p],
-            link=np.zeros(1, np.int64),
-            scale=np.ones(1),
-            constant=np.zeros(1),
-            body_floor=floors[p],
-        )
-        for p in (0, 1)
-    ]
-    return Program(name=tree.game.name, maximiser=maximiser, players=(pair[0], pair[1]), payoff=form.payoff)
-
-
-def random_floors(tree: HistoryTree, seed: int) -> tuple[tuple[Array, Array], dict[Label, Array]]:
-    """Floors of many actions, as arrays of the bodies and by label; some infosets are all floor."""
-    rng, form = np.random.default_rng(seed), sequence_form(tree)
-    arrays, labels = [], {}
-    for p in (0, 1):
-        treeplex = form.treeplex[p]
-        array = np.zeros(treeplex.num_sequences - 1)
-        for j in range(treeplex.num_infosets):
-            rows = treeplex.rows(j)
-            share = rng.choice([0.0, 0.05, 0.3, 1.0], p=[0.2, 0.3, 0.4, 0.1])
-            array[rows] = share * rng.dirichlet(np.ones(len(rows)))
-            labels[p, int(treeplex.infoset[j])] = array[rows]
-        arrays.append(array)
-    return (arrays[0], arrays[1]), labels
-
-
-@pytest.mark.parametrize("floored", [False, True])
-@players
-@shapes
-def test_whole_games_are_those_of_explicit_trees(shape, player, floored):
-    for seed in (1, 2, 3):
-        tree, game = random_tree(shape, seed)
-        arrays, labels = random_floors(tree, seed) if floored else ((None, None), {})
-        found = solve_program(whole(tree, player, arrays))
-        value = lp.solve(game.root, player, labels).value
-        assert found.value == pytest.approx([value], abs=CLOSE)
-        assert found.gap == pytest.approx([0], abs=CLOSE)
-        rows = profile(sequence_form(tree), found)
-        for p, sign in ((player, 1), (1 - player, -1)):  # a saddle point: neither gains by deviating
-            worst = efg.best_response_value(game.root, 1 - p, rows, labels)
-            assert worst == pytest.approx(-sign * value, abs=CLOSE)
-        for label, row in rows.items():
-            assert row.sum() == pytest.approx(1, abs=1e-14)
-            assert (row >= labels.get(label, 0)).all()
-
-
-@players
-def test_strategies_are_mutual_counterfactual_best_responses(player):
-    """Everywhere, also where the player itself does not get: there a solver's own rows are not."""
-    bare = 0
-    for shape in SHAPES:
-        tree, game = random_tree(shape, 4)
-        form, asked = sequence_form(tree), whole(tree, player)
-        rows = profile(form, solve_program(asked))
-        raw = highs.run(build(asked).part(0), "raw")
-        plan = raw.x[build(asked).numbering.plan]
-        uncompleted, reached = behaviour(join(asked.players[player]), plan)
-        before = {**rows, **rows_of(form, player, uncompleted)}
-        assert not reached.all()
-        for p in (0, 1):
-            for label, q in efg.counterfactual_values(game.root, p, rows).items():
-                assert rows[label] @ q == pytest.approx(q.max(), abs=CLOSE)
-        bare += sum(
-            before[label] @ q < q.max() - 1e-3
-            for label, q in efg.counterfactual_values(game.root, player, before).items()
-        )
-    assert bare > 3
-
-
-def test_where_nobody_gets_the_fallback_plays():
-    tree = enumerate_game(examples.matching_pennies_twist())
-    form = sequence_form(tree)  # after two tails, sequence 2 of both, player 1 chooses 3 or 4
-    payoff = Entries(
-        row=np.array([1, 1, 2, 2, 2]),
-        column=np.array([1, 2, 1, 3, 4]),
-        value=np.array([-9.0, 20.0, -30.0, 10.0, 1.0]),
-        shape=form.payoff.shape,
-    )
-    asked = dataclasses.replace(whole(tree, 0), payoff=payoff)
-    for given, last in ((None, [0.5, 0.5]), (np.array([0.5, 0.5, 0.3, 0.7]), [0.3, 0.7])):
-        found = solve_program(asked, fallback=(None, given))
-        assert found.value == pytest.approx([-9])
-        np.testing.assert_array_equal(found.strategy[0].body, [1, 0])
-        np.testing.assert_array_equal(found.strategy[1].body, [1, 0, *last])
-    asked = whole(tree, 0, (None, np.array([0, 0, 0.4, 0.0])))
-    floored = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, given))
-    np.testing.assert_allclose(floored.strategy[1].body, [1, 0, 0.4 + 0.6 * 0.3, 0.6 * 0.7])
-    # Against a player 0 who gets there, what is best is played, not the fallback.
-    payoff = dataclasses.replace(payoff, value=np.array([-9.0, 20.0, -8.0, 10.0, 11.0]))
-    found = solve_program(dataclasses.replace(asked, payoff=payoff), fallback=(None, given))
-    np.testing.assert_allclose(found.strategy[1].body, [1, 0, 1, 0])
-
-
-# Gadget games on forests
-
-
-@dataclasses.dataclass(frozen=True)
-class Setting:
-    """A gadget over all subgames of a shape, and the explicit subgames."""
-
-    form: SequenceForm
-    explicit: list[gadgets.Subgame]
-    program_of: Callable[[float], Program]
-
-
-@functools.cache
-def forest_of(shape: str, seed: int) -> Forest:
-    return build_forest(random_tree(shape, seed)[0], SHAPES[shape].cut, padded=True)
-
-
-def gadget(
-    forest: Forest, explicit: list[gadgets.Subgame], kind: str, prior: str = "none", padded: bool = True
-) -> Setting:
-    """Entries from the explicit subgames' numbers; only structure is the production code's."""
-    resolver, form = explicit[0].resolver, forest.form
-    mine, theirs = forest.roots[resolver], forest.roots[1 - resolver]
-    reach = {
-        (g, explicit[g].game.infostate[resolver][h]): explicit[g].resolver_reach(h)
-        for g in range(len(explicit))
-        for h in explicit[g].roots
-    }
-    states = [
-        (explicit[g], s) for g, s in zip(theirs.subgame.tolist(), theirs.infostate.tolist(), strict=True)
-    ]
-    games = len(explicit) + 2 if padded else len(explicit)  # roots of games that are not there
-
-    def side(entry, player, roots, link, scale, constant, **bounds):
-        missing = form.treeplex[player].num_roots - len(roots)
-        return Decisions(
-            entry=entry,
-            body=form.treeplex[player],
-            link=np.pad(link, (0, missing), constant_values=-1),
-            scale=np.pad(scale, (0, missing)),
-            constant=constant,
-            **bounds,
-        )
-
-    own = [reach[key] for key in zip(mine.subgame.tolist(), mine.infostate.tolist(), strict=True)]
-    fixed = side(nothing_above(games), resolver, mine, mine.subgame, np.array(own), np.zeros(games))
-
-    def program_of(epsilon: float) -> Program:
-        if kind == "resolving":
-            entry, position = entry_treeplex(games, theirs.subgame, np.full(len(states), 2), padded)
-            link = entry.first_sequence[position]
-            constant, floor = np.zeros(entry.num_sequences), np.zeros(entry.num_sequences)
-            constant[link + entry.num_infosets] = [-sub.alternative(s) for sub, s in states]
-            for at, (sub, s) in zip(link.tolist(), states, strict=True):
-                floor[[at, at + entry.num_infosets]] = epsilon * gadgets.resolving_prior(sub, s, prior)
-            legal, scale = None, np.ones(len(states))
-        else:
-            size = np.bincount(theirs.subgame, minlength=len(explicit))
-            entry, position = entry_treeplex(games, np.arange(len(explicit)), size, padded)
-            slot = [
-                explicit[g].states.index(s) for g, s in zip(theirs.subgame, theirs.infostate, strict=True)
-            ]
-            link = entry.sequence(position[theirs.subgame], np.array(slot))
-            mass = np.array([sub.normalizer(s) for sub, s in states])
-            scale = np.where(mass > 0, 1 / np.where(mass > 0, mass, 1), 0)
-            constant, floor = np.zeros(entry.num_sequences), np.zeros(entry.num_sequences)
-            legal = np.zeros(entry.num_sequences, np.bool_)
-            constant[link], legal[link] = scale * [sub.alternative(s) for sub, s in states], mass > 0
-            for at, (sub, s) in zip(link.tolist(), states, strict=True):
-                choices = gadgets.max_margin_states(sub)
-                if s in choices:
-                    floor[at] = epsilon * gadgets.max_margin_prior(sub, prior)[choices.index(s)]
-            legal = legal[games:]
-        bounds = {"entry_legal": legal, "entry_floor": None if prior == "none" else floor[games:]}
-        opponent = side(entry, 1 - resolver, theirs, link, scale, constant, **bounds)
-        pair = (fixed, opponent) if resolver == 0 else (opponent, fixed)
-        return Program(name=f"{kind} gadget", maximiser=resolver, players=pair, payoff=form.payoff)
-
-    return Setting(form, explicit, program_of)
-
-
-@pytest.mark.parametrize("kind", ["resolving", "max-margin"])
-@players
-@shapes
-def test_gadgets_are_those_of_explicit_trees(shape, player, kind):
-    """Reaches are unequal, zero and clipped; every subgame is its own program."""
-    for zeros in (0.0, 0.4):
-        explicit = random_subgames(shape, 7, player, zeros)
-        for prior, epsilon in (("none", 0.0), ("uniform", 0.1), ("blueprint", 0.02)):
-            setting = gadget(forest_of(shape, 7), explicit, kind, prior)
-            found = solve_program(setting.program_of(epsilon))
-            assert (found.value[len(explicit) :] == 0).all()
-            rows = profile(setting.form, found)
-            for g, subgame in enumerate(explicit):
-                twin = gadgets.build(kind, subgame, prior, epsilon)
-                expected = lp.solve(twin.root, player, twin.floors).value
-                assert found.value[g] == pytest.approx(expected, abs=CLOSE)
-                kept = gadgets.objective(kind, subgame, rows, prior, epsilon)
-                assert kept == pytest.approx(expected, abs=CLOSE)
-
-
-@pytest.mark.parametrize("kind", ["resolving", "max-margin"])
-@players
-def test_refined_programs_keep_the_optimum(player, kind):
-    """The ε found changes nothing, and the solution is as good in the perturbed game."""
-    for shape in SHAPES:
-        explicit = random_subgames(shape, 7, player, 0.2)
-        setting = gadget(forest_of(shape, 7), explicit, kind, "uniform")
-        found, plain = refined(setting.program_of), solve_program(setting.program_of(0.0))
-        np.testing.assert_allclose(found.value, plain.value, rtol=0, atol=1e-9)
-        rows = profile(setting.form, found)
-        for g, subgame in enumerate(explicit):
-            if not gadgets.max_margin_states(subgame):
-                continue
-            assert 0 < found.epsilon[g] <= 1e-3
-            perturbed = gadgets.build(kind, subgame, "uniform", found.epsilon[g])
-            best = lp.solve(perturbed.root, player, perturbed.floors).value
-            kept = gadgets.objective(kind, subgame, rows, "uniform", found.epsilon[g])
-            assert kept == pytest.approx(best, abs=1e-9)
-        assert np.isnan(found.epsilon[len(explicit) :]).all()
-
-
-@functools.cache
-def pennies() -> tuple[Forest, efg.Game]:
-    tree = enumerate_game(examples.matching_pennies_forfeit())
-    return build_forest(tree, "depth:1", padded=False), efg.from_tree(tree)
-
-
-def pennies_gadget(kind: str, prior: str, row: list[float]) -> Setting:
-    """Figure 1 of the refinement paper with a blueprint over forfeit, heads, tails."""
-    forest, game = pennies()
-    (mine,), (theirs,) = (range(len(forest.tree.infosets[p])) for p in (0, 1))
-    blueprint = {(0, mine): np.array(row), (1, theirs): np.array([0.5, 0.5])}
-    components = cuts.components(game, cuts.depth_roots(game, 1))
-    explicit = gadgets.subgames(game, components, 0, blueprint)
-    return gadget(forest, explicit, kind, prior, padded=False)
-
-
-def test_figure_1_forfeit_is_never_played():
-    plain = pennies_gadget("resolving", "none", [0.5, 0.5, 0.0])
-    (subgame,) = plain.explicit
-    assert sorted(subgame.alternative(s) for s in subgame.states) == [-0.5, 0.0]
-    value = solve_program(plain.program_of(0.0)).value[0]
-    assert value == pytest.approx(-0.5, abs=1e-12)
-    # Without a prior the blueprint, half of it forfeit, is as good as anything.
-    assert gadgets.objective("resolving", subgame, subgame.blueprint) == pytest.approx(value, abs=1e-12)
-    for prior in ("uniform", "blueprint"):
-        for kind in ("resolving", "max-margin"):
-            found = refined(pennies_gadget(kind, prior, [0.5, 0.5, 0.0]).program_of)
-            assert found.strategy[0].body[0] == 0
-            assert found.epsilon[0] == 1e-3
-    np.testing.assert_allclose(found.strategy[0].body, [0, 0.75, 0.25], rtol=0, atol=1e-12)
-
-
-def test_epsilon_shrinks_until_it_changes_nothing():
-    """From an equilibrium nothing may be lost on tails; with large trembles towards heads it pays to."""
-    setting = pennies_gadget("resolving", "uniform", [0.0, 0.5, 0.5])
-
-    def program_of(epsilon: float) -> Program:
-        asked = setting.program_of(epsilon)
-        opponent = dataclasses.replace(asked.players[1], entry_floor=epsilon * np.array([0.9, 0.1, 0.1, 0.9]))
-        return dataclasses.replace(asked, players=(asked.players[0], opponent))
-
-    assert solve_program(program_of(0.9)).strategy[0].body.max() == pytest.approx(1)
-    found = refined(program_of, start=0.9)
-    assert found.epsilon[0] == pytest.approx(0.09)
-    assert found.value[0] == pytest.approx(1.0, abs=1e-12)
-    np.testing.assert_allclose(found.strategy[0].body, [0, 0.5, 0.5], rtol=0, atol=1e-12)
-    message = "'resolving gadget'.*no optimal basis stays optimal at ε = 0, down to ε = 9e-01"
-    with pytest.raises(ProgramError, match=message):
-        refined(program_of, start=0.9, least=0.5)
-    with pytest.raises(ValueError, match="least=0: expected 0 < least <= start < 1"):
-        refined(program_of, least=0)
-
-
-def test_what_only_mistakes_reach_is_answered():
-    """The opponent always terminates, and player 0 does not go right; the row there is still the best."""
-    body, _ = build_treeplex(
-        num_roots=1,
-        depth=np.array([0, 1]),
-        num_actions=np.array([2, 2]),
-        parent_infoset=np.array([-1, 0]),
-        parent_slot=np.array([0, 1]),
-        infoset=np.arange(2),
-    )
-    entry, _ = entry_treeplex(1, np.zeros(1, np.int64), np.array([2]), padded=False)
-    player = Decisions(
-        entry=nothing_above(1), body=body, link=np.zeros(1, np.int64), scale=np.ones(1), constant=np.zeros(1)
-    )
-    opponent = dataclasses.replace(
-        player, entry=entry, body=nothing_above(1), link=np.array([1]), constant=np.array([0, 0, 5.0])
-    )
-    payoff = Entries(
-        row=np.array([1, 3, 4]), column=np.zeros(3, np.int64), value=np.array([1, -1, 0.5]), shape=(5, 1)
-    )
-
-    def program_of(epsilon: float) -> Program:
-        floored = dataclasses.replace(opponent, entry_floor=epsilon * np.array([0.5, 0.5]))
-        return Program(name="late", maximiser=0, players=(player, floored), payoff=payoff)
-
-    found = refined(program_of)
-    np.testing.assert_array_equal(found.strategy[0].body, [1, 0, 0, 1])
-    np.testing.assert_array_equal(found.strategy[1].entry, [0, 1])
-    assert found.value == pytest.approx([-5])
-
-
-# Trouble
-
-
-def test_impossible_and_slow_programs_say_so():
-    tree, _ = random_tree("betting", 1)
-    asked = whole(tree, 0)
-    value = solve_program(asked).value[0]
-    kept = solve_program(dataclasses.replace(asked, at_least=value - 1e-6))
-    assert kept.value[0] == pytest.approx(value, abs=1e-8)
-    message = r"linear program 'random\(shape=betting,seed=1\)' has no solution: HiGHS says 'Infeasible'"
-    with pytest.raises(ProgramError, match=message):
-        solve_program(dataclasses.replace(asked, at_least=value + 0.1))
-    for limit in (0.0, 1e-9):
-        with pytest.raises(ProgramError, match="HiGHS says 'Time limit reached'; raise time_limit"):
-            solve_program(asked, time_limit=limit)
-    many = gadget(forest_of("bids", 7), random_subgames("bids", 7, 0), "resolving", "uniform")
-    with pytest.raises(ProgramError, match=r"'resolving gadget', game 0 has no solution: .*Time limit"):
-        solve_program(many.program_of(0.1), time_limit=0)
-    with pytest.raises(ProgramError, match=r"game 0 with ε = 1e-03 has no solution: .*Time limit"):
-        refined(many.program_of, time_limit=0)
-
-
-def test_unbounded_and_broken_models_say_so():
-    model = Model(
-        cost=np.array([-1.0]),
-        lower=np.zeros(1),
-        upper=np.full(1, np.inf),
-        row_lower=np.zeros(1),
-        row_upper=np.full(1, np.inf),
-        matrix=csc_array(np.ones((1, 1))),
-    )
-    with pytest.raises(ProgramError, match=r"it has no solution: HiGHS says '.*[Uu]nbounded"):
-        highs.run(model, "it")
-    for change in ({"matrix": csc_array(np.full((1, 1), np.nan))}, {"row_lower": np.full(1, np.nan)}):
-        with pytest.raises(ProgramError, match="it is no linear program: expected finite payoffs"):
-            highs.run(dataclasses.replace(model, **change), "it")
-    crossed = dataclasses.replace(model, lower=np.array([np.inf]))
-    with pytest.raises(ProgramError, match="it is no linear program: HiGHS says 'Model error'"):
-        highs.run(crossed, "it")
-    with pytest.raises(ProgramError, match="does not take the basis"):
-        highs.run(model, "it", basis=highs.Basis(np.zeros(3, np.int64), np.zeros(1, np.int64)))
-
-
-def test_a_wrong_solution_is_noticed(monkeypatch):
-    tree, _ = random_tree("betting", 1)
-
-    def spoiled(*args, **options):
-        found = highs.run(*args, **options)
-        return dataclasses.replace(found, x=np.flip(found.x))
-
-    monkeypatch.setattr(program, "run", spoiled)
-    with pytest.raises(ProgramError, match="is solved badly: its strategies leave a gap of"):
-        solve_program(whole(tree, 0))
-
-
-def test_arrays_that_do_not_fit_are_named():
-    tree, _ = random_tree("betting", 1)
-    asked = whole(tree, 0)
-    size = asked.players[1].body.num_sequences - 1
-    for change, message in (
-        ({"scale": np.ones(2)}, r"scale of player 1 of random.* has shape \(2,\): expected \(1,\)"),
-        ({"body_floor": np.ones(3)}, rf"body_floor of player 1.*expected \({size},\)"),
-        ({"body_floor": np.ones(size)}, "sum to at most .* expected numbers >= 0 that sum to at most 1"),
-        ({"body_floor": np.full(size, -0.1)}, "reach from -0.1"),
-        ({"entry": nothing_above(2), "constant": np.zeros(2)}, "entries have 1 and 2 roots"),
-    ):
-        pair = (asked.players[0], dataclasses.replace(asked.players[1], **change))
-        with pytest.raises(ValueError, match=message):
-            solve_program(dataclasses.replace(asked, players=pair))
-    with pytest.raises(ValueError, match=r"guarantee_weight=2: expected a number in \[0, 1\]"):
-        solve_program(dataclasses.replace(asked, guarantee_weight=2))
-    with pytest.raises(ValueError, match=r"linear of random.* has shape \(3,\)"):
-        solve_program(dataclasses.replace(asked, linear=np.ones(3)))
-    with pytest.raises(ValueError, match=r"fallback has shape \(3,\)"):
-        solve_program(asked, fallback=(np.ones(3), None))
-    with pytest.raises(ValueError, match="joins its games"):
-        refined(lambda epsilon: dataclasses.replace(asked, at_least=-1.0))
+def test_whole_games(game: str, expected: Size, sizes: list[Size]):
+    jaxgadget.solve(jaxgadget.enumerate_game(jaxgadget.load(game)), algorithm="lp")
+    assert sizes == [expected]
+
+
+GADGETS = {
+    "unsafe": Unsafe(),
+    "resolving": Resolving(NoPrior()),
+    "resolving, floors": Resolving(UniformPrior(), 0.01),
+    "max-margin": MaxMargin(NoPrior()),
+    "max-margin, floors": MaxMargin(UniformPrior(), 0.01),
+    "full": Full(NoPrior()),
+}
+
+
+@pytest.mark.parametrize(
+    ("game", "cut", "player", "num_subgames", "expected"),
+    [
+        (
+            "kuhn_poker",
+            "depth:1",
+            1,
+            2,
+            {
+                "unsafe": (19, 14, 48),
+                "resolving": (37, 26, 89),
+                "resolving, floors": (37, 26, 101),
+                "max-margin": (27, 20, 73),
+                "max-margin, floors": (27, 20, 79),
+                "full": (37, 26, 89),
+            },
+        ),
+        (
+            "leduc_poker",
+            "flop",
+            0,
+            30,
+            {
+                "unsafe": (1560, 1530, 7830),
+                "resolving": (2010, 1830, 8580),
+                "resolving, floors": (2010, 1830, 8880),
+                "max-margin": (1740, 1680, 8160),
+                "max-margin, floors": (1740, 1680, 8310),
+                "full": (2160, 1950, 8850),
+            },
+        ),
+        (
+            "leduc_poker",
+            "before-flop",
+            1,
+            5,
+            {
+                "unsafe": (1510, 1505, 7805),
+                "resolving": (1600, 1565, 7955),
+                "resolving, floors": (1600, 1565, 8015),
+                "max-margin": (1545, 1535, 7870),
+                "max-margin, floors": (1545, 1535, 7900),
+                "full": (1666, 1613, 8069),
+            },
+        ),
+    ],
+)
+def test_gadgets(
+    game: str, cut: str, player: int, num_subgames: int, expected: dict[str, Size], sizes: list[Size]
+):
+    """A program a subgame, their sizes summed; the forests are padded."""
+    tree = jaxgadget.enumerate_game(jaxgadget.load(game))
+    blueprint, sums = Policy.uniform(tree), {}
+    for name, gadget in GADGETS.items():
+        sizes.clear()
+        jaxgadget.refine(tree, cut, blueprint, gadget, player=player, algorithm="lp", value=(0.0, 0.0))
+        assert len(sizes) == num_subgames
+        sums[name] = tuple(np.sum(sizes, axis=0).tolist())
+    assert sums == expected

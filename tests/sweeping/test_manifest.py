@@ -40,15 +40,22 @@ from jaxgadget.tree.history import HistoryTree
 
 def request(**changes: Any) -> Request:
     asked: dict[str, Any] = {
-        "where": ("kuhn_poker", "depth:1"),
-        "profiles": (["uniform", "draws:4"], [0, 1]),
-        "gadgets": (["unsafe", "resolving", "max-margin"], ["none", "uniform"], 0.1),
+        "games": "kuhn_poker",
+        "cuts": "depth:1",
+        "blueprints": ["uniform", "draws:4"],
+        "seeds": [0, 1],
+        "gadgets": ["unsafe", "resolving", "max-margin"],
+        "priors": ["none", "uniform"],
+        "epsilons": 0.1,
         "players": (0, 1),
-        "solver": ("cfr+", [10, 20], "float32", None),
-        "limits": (4, 1000),
+        "algorithm": "cfr+",
+        "iterations": [10, 20],
+        "dtype": "float32",
+        "memory_limit": None,
+        "blueprints_at_once": 4,
+        "max_histories": 1000,
     }
-    asked |= changes
-    return make_request(*asked.values())
+    return make_request(**asked | changes)
 
 
 @pytest.fixture(scope="module")
@@ -70,46 +77,38 @@ def pieces(asked: Request, setup: Setup, cut: str = "depth:1") -> list[Piece]:
 
 
 def test_a_request_survives_json():
-    asked = request(gadgets=([Resolving(ArrayPrior(np.array([0.5, 0.25])), 0.1), Full()], "none", 0.1))
+    asked = request(gadgets=[Resolving(ArrayPrior(np.array([0.5, 0.25])), 0.1), Full()], priors="none")
     assert json.loads(json.dumps(asked.record)) == asked.record
 
 
 def test_numpy_numbers_are_numbers():
-    plain = request(profiles=("draws:4", [0, 1]), players=[0, 1])
-    numpy = request(
-        profiles=("draws:4", np.arange(2)),
-        players=np.arange(2),
-        solver=("cfr+", np.array([10, 20]), np.float32, None),
-    )
-    assert json.dumps(numpy.record) == json.dumps(plain.record)
+    numpy = request(seeds=np.arange(2), players=np.arange(2), iterations=np.array([10, 20]), dtype=np.float32)
+    assert json.dumps(numpy.record) == json.dumps(request(players=[0, 1]).record)
 
 
 def test_seeds_matter_only_to_draws():
-    assert request(profiles=("uniform", [0, 1])).record == request(profiles=("uniform", 7)).record
-    assert request().record != request(profiles=(["uniform", "draws:4"], 7)).record
+    assert request(blueprints="uniform").record == request(blueprints="uniform", seeds=7).record
+    assert request().record != request(seeds=7).record
 
 
 def test_gadgets_are_there_once():
     """Names with priors and ε, then gadgets as they are; what has been named already is left out."""
     asked = request(
-        gadgets=(
-            [
-                "resolving",
-                Unsafe(),
-                Resolving(UniformPrior(), 0.1),
-                MaxMargin(NoPrior()),
-                MaxMargin(NoPrior()),
-            ],
-            ["none", "uniform"],
-            [0.1, 0.1],
-        )
+        gadgets=[
+            "resolving",
+            Unsafe(),
+            Resolving(UniformPrior(), 0.1),
+            MaxMargin(NoPrior()),
+            MaxMargin(NoPrior()),
+        ],
+        epsilons=[0.1, 0.1],
     )
     expected = [Resolving(NoPrior(), 0.1), Resolving(UniformPrior(), 0.1), Unsafe(), MaxMargin(NoPrior())]
     assert list(asked.gadgets) == expected
 
 
 def test_linear_programs_have_one_number_of_iterations():
-    asked = request(solver=("lp", [10, 20], "float32", None))
+    asked = request(algorithm="lp")
     assert list(asked.settings) == [0] and asked.exact and not request().exact
 
 
@@ -182,7 +181,7 @@ def test_a_fingerprint_sees_rules_and_names(kuhn: HistoryTree):
 def test_pieces_cover_everything_once(setup: Setup):
     """Gadgets that share an entry are in one piece; the others by kind."""
     names = ["unsafe", "optimal-continuation", "resolving", "max-margin"]
-    asked = request(gadgets=(names, ["none", "uniform"], 0.1))
+    asked = request(gadgets=names)
     found = pieces(asked, setup)
     assert len({piece.key for piece in found}) == len(found) == 2 * 2 * 2 * 3
     results = [
@@ -200,7 +199,7 @@ def test_pieces_cover_everything_once(setup: Setup):
 
 
 def test_linear_programs_have_a_kind_of_gadget_a_piece(setup: Setup):
-    asked = request(solver=("lp", 10, "float64", None))
+    asked = request(algorithm="lp", iterations=10, dtype="float64")
     found = pieces(asked, setup)
     assert len({piece.key for piece in found}) == len(found) == 2 * 3 * 3
     for piece in found:
@@ -216,15 +215,10 @@ def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTre
     other = Policy.stack([Policy.geometric(kuhn, 2)] * 9)
     renamed = Policy(kuhn, setup.blueprints.probabilities, tuple("abcdefghi"))
     changed = [
-        (
-            request(
-                gadgets=(asked.record and ["unsafe", "resolving", "max-margin"], ["none", "uniform"], 0.2)
-            ),
-            {},
-        ),
-        (request(solver=("dcfr", [10, 20], "float32", None)), {}),
-        (request(solver=("cfr+", [10, 20], "float64", None)), {}),
-        (request(solver=("cfr+", [10, 20], "float32", 10**9)), {}),
+        (request(epsilons=0.2), {}),
+        (request(algorithm="dcfr"), {}),
+        (request(dtype="float64"), {}),
+        (request(memory_limit=10**9), {}),
         (asked, {"value": (-0.1, 0.2)}),
         (asked, {"seeds": [None] * 9}),
         (asked, {"blueprints": other}),
@@ -258,15 +252,16 @@ def test_a_key_does_not_depend_on_the_rest(
     before: list[Any], after: list[Any], numbers: tuple[int, ...], setup: Setup, kuhn: HistoryTree
 ):
     """So that extending keeps what both have in common."""
-    priors = ["none", "uniform"]
-    piece = pieces(request(gadgets=(before, priors, 0.1)), setup)[0]
+    piece = pieces(request(gadgets=before), setup)[0]
     assert piece.gadgets == numbers and piece.blueprints == (0, 3)
     more = request(
-        where=({"kuhn_poker": ["depth:1", "depth:2"], "coin_toss": "depth:1"}, None),
-        profiles=(["uniform", "draws:4", "cfr:2"], [0, 1, 2]),
-        gadgets=(after, priors, 0.1),
+        games={"kuhn_poker": ["depth:1", "depth:2"], "coin_toss": "depth:1"},
+        cuts=None,
+        blueprints=["uniform", "draws:4", "cfr:2"],
+        seeds=[0, 1, 2],
+        gadgets=after,
         players=0,
-        solver=("cfr+", 10, "float32", None),
+        iterations=10,
     )
     changed = setup._replace(
         blueprints=Policy.stack([setup.blueprints, Policy.geometric(kuhn, 2)]), seeds=[*setup.seeds, None]
@@ -278,7 +273,7 @@ def test_chunks_keep_to_a_memory_limit(setup: Setup):
     wide = setup._replace(blueprints=Policy.stack([setup.blueprints] * 40), seeds=setup.seeds * 40)
     sizes = {}
     for limit in (None, 10**9, 40_000):
-        asked = request(limits=(1000, 1000), solver=("cfr+", 10, "float32", limit))
+        asked = request(blueprints_at_once=1000, iterations=10, memory_limit=limit)
         sizes[limit] = {piece.chunk for piece in pieces(asked, wide)}
     assert sizes[None] == sizes[10**9] and max(sizes[40_000]) < min(sizes[None])
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import platformdirs
 import pytest
 from jax.experimental.compilation_cache import compilation_cache as jax_cache
@@ -17,6 +18,7 @@ from jaxgadget.util import compilation
 from jaxgadget.util.compilation import (
     MIN_COMPILE_SECONDS,
     MOST_MAPPINGS,
+    compile_quickly,
     compiled_afresh,
     drop_many_programs,
     drop_programs,
@@ -190,3 +192,38 @@ def test_dropped_programs_are_compiled_again(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(compilation, "num_mappings", lambda: MOST_MAPPINGS + 1)
     drop_many_programs()
     assert num_traces() == 3
+
+
+def mixed(values: jax.Array, segments: jax.Array, *, num_segments: int) -> tuple[jax.Array, jax.Array]:
+    """Much of what our programs do: sums over segments, choices, a loop."""
+    sums = jax.ops.segment_sum(jnp.maximum(values, 0), segments, num_segments=num_segments)
+    shares = jnp.where(sums[segments] > 0, values / jnp.where(sums > 0, sums, 1)[segments], 0.5)
+    return sums, jax.lax.fori_loop(0, 7, lambda _, x: jnp.cumsum(x) / jnp.abs(x).max(), shares)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_compiled_quickly_it_computes_the_same(dtype: type[np.floating]):
+    num_traces = 0
+
+    def counted(*args: jax.Array, num_segments: int) -> tuple[jax.Array, jax.Array]:
+        nonlocal num_traces
+        num_traces += 1
+        return mixed(*args, num_segments=num_segments)
+
+    quick = compile_quickly(counted, static_argnames=("num_segments",))
+    draw = np.random.default_rng(0)
+    with jax.enable_x64(dtype is np.float64):
+        for size in (50, 50, 60):
+            values, segments = draw.normal(size=size).astype(dtype), draw.integers(0, 9, size)
+            expected = jax.jit(mixed, static_argnames=("num_segments",))(values, segments, num_segments=9)
+            found = quick(values, segments, num_segments=9)
+            for ours, theirs in zip(found, expected, strict=True):
+                assert ours.dtype == theirs.dtype == dtype
+                np.testing.assert_allclose(ours, theirs, rtol=100 * np.finfo(dtype).eps)
+    assert num_traces == 2, "one for each shape"
+
+
+def test_the_quick_options_reach_the_compiler(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(compilation, "QUICK_OPTIONS", {"no_such_option": 0})
+    with pytest.raises(jax.errors.JaxRuntimeError, match="no_such_option"):
+        compile_quickly(lambda x: x + 1)(jnp.float32(1))

@@ -48,10 +48,10 @@ def start(cache: pathlib.Path) -> Iterator[Callable[..., list[dict[str, Any]]]]:
             "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         }
     )
-    command = [sys.executable, "-m", "tests.zygote"]
+    command = [sys.executable, "-m", "tests.slow.zygote"]
     process = subprocess.Popen(
         command,
-        cwd=pathlib.Path(__file__).parent.parent,
+        cwd=pathlib.Path(__file__).parents[2],
         env=environment,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

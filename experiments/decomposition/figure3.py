@@ -8,13 +8,11 @@ its counterfactual best-response value. All subgames are re-solved from that for
 
 Where the unsafe method stalls depends on the equilibrium, of which there are many, and the paper does
 not say which one it took; so others, found by other algorithms and less exact, are re-solved too.
-
-    python -m experiments.decomposition_figure3
 """
 
 from __future__ import annotations
 
-import pathlib
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -22,17 +20,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from experiments.common import (
-    PAPER,
-    SAFE,
-    UNSAFE,
-    Settings,
-    Table,
-    ranks,
-    read_settings,
-    resolve_both,
-    show,
-)
+from experiments.decomposition.common import PAPER, SAFE, UNSAFE, ranks, resolve_both
+from experiments.study import Settings
 from jaxgadget import (
     HistoryTree,
     NoPrior,
@@ -50,11 +39,9 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.games.game import FloatArray
 from jaxgadget.policy.lift import lift
-from jaxgadget.report.plots import save_picture
 from jaxgadget.tree.forest import build_forest
-from jaxgadget.util.progress import progress_bar
 
-NAME = "decomposition_figure3"
+NAME = "figure3"
 CUT = "before-flop"
 MAIN = "pcfr+"
 EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {
@@ -66,7 +53,7 @@ EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {
 }
 """Algorithm, iterations, and the NashConv at which to stop: twice what the paper's is exploitable for."""
 
-QUICK_EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {MAIN: ("pcfr+", 10_000, 1e-2)}
+SMOKE_EQUILIBRIA: dict[str, tuple[str, int, float | None]] = {MAIN: ("pcfr+", 10_000, 1e-2)}
 
 ITERATIONS = tuple(100 * 2**k for k in range(12))
 SEVERAL = 12_800
@@ -87,7 +74,7 @@ COLUMNS = (
 def find_equilibria(tree: HistoryTree, wanted: Mapping[str, tuple[str, int, float | None]]) -> Policy:
     """Equilibria of Leduc, a lane each, found in the game without suits."""
     abstract = enumerate_game(Abstraction(tree.game, ranks))
-    found: list[Policy] = []
+    lifted: list[Policy] = []
     for algorithm, iterations, target in wanted.values():
         solution = solve(
             abstract,
@@ -97,8 +84,8 @@ def find_equilibria(tree: HistoryTree, wanted: Mapping[str, tuple[str, int, floa
             check_every=10_000,
             progress=False,
         )
-        found.append(lift(solution.policy, tree))
-    return Policy(tree, Policy.stack(found).probabilities, tuple(wanted))
+        lifted.append(lift(solution.policy, tree))
+    return Policy(tree, Policy.stack(lifted).probabilities, tuple(wanted))
 
 
 def root_values(tree: HistoryTree, policy: Policy, resolver: int) -> FloatArray:
@@ -128,8 +115,8 @@ def make_gadgets(values: FloatArray) -> tuple[Gadget, ...]:
     return Resolving(NoPrior(), alternative=ArrayValues(values)), Unsafe()
 
 
-def resolve(tree: HistoryTree, equilibria: Policy, iterations: int) -> list[dict[str, Any]]:
-    """Rows of the table for one number of iterations."""
+def resolve(tree: HistoryTree, equilibria: Policy, iterations: int) -> pd.DataFrame:
+    """A row for every equilibrium and method, after one number of iterations."""
     first, second = (make_gadgets(root_values(tree, equilibria, player)) for player in (0, 1))
     before = evaluate_policy(equilibria).nash_conv
     profile, refinements = resolve_both(
@@ -144,54 +131,51 @@ def resolve(tree: HistoryTree, equilibria: Policy, iterations: int) -> list[dict
     gap = np.stack([refinement.gap for refinement in refinements])
     rows: list[dict[str, Any]] = []
     for lane in range(profile.num_lanes):
-        method, place = divmod(lane, equilibria.num_lanes)
-        bound = (before[place] + gap[:, :, lane].sum()) / 2 if METHODS[method] == "safe" else np.nan
+        method, number = divmod(lane, equilibria.num_lanes)
+        bound = (before[number] + gap[:, :, lane].sum()) / 2 if METHODS[method] == "safe" else np.nan
         numbers = (
-            equilibria.labels[place],
+            equilibria.labels[number],
             METHODS[method],
             iterations,
-            before[place] / 2,
+            before[number] / 2,
             exploitability[lane],
             bound,
             gap[:, :, lane].max(),
         )
         rows.append(dict(zip(COLUMNS, numbers, strict=True)))
-    return rows
+    return pd.DataFrame(rows)
 
 
-def run(settings: Settings) -> pd.DataFrame:
-    """Computes what is missing, draws the picture and returns the table."""
-    table = Table(settings.data(NAME), COLUMNS, ("equilibrium", "method", "iterations"))
-    equilibria = QUICK_EQUILIBRIA if settings.quick else EQUILIBRIA
-    missing: dict[int, list[str]] = {}
-    for n in (5, 80) if settings.quick else ITERATIONS:
-        asked = equilibria if n <= SEVERAL else [MAIN]
-        left = [
-            e for e in asked if not all(table.has(equilibrium=e, method=m, iterations=n) for m in METHODS)
-        ]
-        if left:
-            missing[n] = left
-    if missing:
-        tree = enumerate_game(load("leduc_poker"))
-        needed = {e for left in missing.values() for e in left}
-        policy = find_equilibria(tree, {e: how for e, how in equilibria.items() if e in needed})
-        with progress_bar("re-solving", sum(missing)) as report:
-            for number, (n, left) in enumerate(missing.items()):
-                table.add(resolve(tree, Policy.stack([policy.lane(e) for e in left]), n))
-                report(sum(list(missing)[: number + 1]))
-    draw(table.frame, settings.picture(NAME))
-    return table.frame
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every equilibrium, method and number of iterations."""
+    equilibria = settings.pick(EQUILIBRIA, SMOKE_EQUILIBRIA)
+
+    @functools.cache
+    def game() -> HistoryTree:
+        return enumerate_game(load("leduc_poker"))
+
+    @functools.cache
+    def solved() -> Policy:
+        return find_equilibria(game(), equilibria)
+
+    def measure(key: dict[str, Any]) -> pd.DataFrame:
+        wanted = equilibria if key["iterations"] <= SEVERAL else [MAIN]
+        return resolve(game(), Policy.stack([solved().lane(name) for name in wanted]), key["iterations"])
+
+    keys = [{"iterations": count} for count in settings.pick(ITERATIONS, (5, 80))]
+    rows = settings.gather(NAME, keys, measure)
+    return rows.sort_values(["equilibrium", "method", "iterations"], ignore_index=True)
 
 
-def draw(frame: pd.DataFrame, path: pathlib.Path) -> None:
+def draw(frame: pd.DataFrame) -> Figure:
     """Exploitability against iterations, both axes logarithmic."""
     figure = Figure(figsize=(5.6, 3.9), layout="constrained")
     ax = figure.subplots()
-    main, several = frame[frame["equilibrium"] == MAIN], frame["equilibrium"].nunique()
+    main, count = frame[frame["equilibrium"] == MAIN], frame["equilibrium"].nunique()
     for method, color in (("safe", SAFE), ("unsafe", UNSAFE)):
-        found = frame[(frame["method"] == method) & (frame["iterations"] <= SEVERAL)]
-        spread = found.groupby("iterations")["exploitability"].agg(["min", "max"])
-        shade = f"{method}, {several} equilibria"
+        shaded = frame[(frame["method"] == method) & (frame["iterations"] <= SEVERAL)]
+        spread = shaded.groupby("iterations")["exploitability"].agg(["min", "max"])
+        shade = f"{method}, {count} equilibria"
         ax.fill_between(spread.index, spread["min"], spread["max"], color=color, alpha=0.2, lw=0, label=shade)
         rows = main[main["method"] == method].sort_values("iterations")
         ax.plot(
@@ -219,15 +203,10 @@ def draw(frame: pd.DataFrame, path: pathlib.Path) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
     ax.legend(fontsize=8, frameon=False)
-    save_picture(figure, path)
+    return figure
 
 
-def main() -> None:
-    """Runs the experiment."""
-    frame = run(read_settings(__doc__ or ""))
-    some = frame[frame["iterations"].isin((100, SEVERAL, ITERATIONS[-1]))]
-    show("Re-solved equilibria of Leduc", some[list(COLUMNS[:5])])
-
-
-if __name__ == "__main__":
-    main()
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Exploitability, NashConv / 2, of re-solved equilibria of Leduc after some numbers of iterations."""
+    shown = frame[frame["iterations"].isin((100, SEVERAL, ITERATIONS[-1]))]
+    return (frame if shown.empty else shown)[list(COLUMNS[:5])]

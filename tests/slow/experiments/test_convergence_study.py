@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.convergence import cases, methods, study
+from experiments.convergence import cases, methods
+from experiments.convergence import lanes as study
+from experiments.convergence.__main__ import STUDY
 from jaxgadget import BlueprintPrior, Resolving, UniformPrior, refine
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.util.precision import precision
@@ -20,10 +23,10 @@ KUHN = cases.CASES["kuhn"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    """Where the quick form has written."""
-    place = tmp_path_factory.mktemp("convergence")
-    study.main(["--quick", "--folder", str(place)])
-    return place
+    """Where the smoke test has written."""
+    folder = tmp_path_factory.mktemp("convergence")
+    STUDY.main(["--smoke", "--folder", str(folder)])
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -44,8 +47,8 @@ def test_tables_and_pictures(folder: pathlib.Path, frame: pd.DataFrame):
     assert frame.groupby([*study.KEY, "strategy"]).size().eq(lanes).all()
     assert set(frame["strategy"]) == {"average", "last", "better", "half"}
     for name in ("profiles", "against", "exploitability"):
-        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-        assert b"<svg" in (folder / f"{name}.svg").read_bytes()[:500]
+        assert (folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert b"<svg" in (folder / "pictures" / f"{name}.svg").read_bytes()[:500]
     text = (folder / "tables.md").read_text(encoding="utf-8")
     assert "| resolving | CFR+ linear |" in text and "| kuhn | resolving | 0.001 |" in text
 
@@ -71,41 +74,42 @@ def test_a_run_is_what_refine_does(frame: pd.DataFrame):
     """The first method is `refine`'s: same gaps and values, at the last look, added up."""
     tree, blueprint = cases.load_tree(KUHN), cases.load_blueprints(KUHN)
     gadgets = [Resolving(prior, e) for prior in (UniformPrior(), BlueprintPrior()) for e in cases.EPSILONS]
-    found, exact = (
+    refined, exact = (
         refine(tree, KUHN.cut, blueprint, gadgets, algorithm=how, iterations=KUHN.horizon, dtype="float64")
         for how in ("cfr+", "lp")
     )
     rows = frame[(frame["method"] == "CFR+ linear") & (frame["strategy"] == "average")]
     rows = rows[rows["gadget"] == "resolving"]
     assert rows["blueprint"].tolist() == list(blueprint.labels) * len(gadgets)
-    np.testing.assert_allclose(rows["gap_end"], found.gap.sum(0) / tree.payoff_range, rtol=1e-4, atol=1e-9)
-    loss = (exact.gadget_value - found.gadget_value).sum(0) / tree.payoff_range
+    np.testing.assert_allclose(rows["gap_end"], refined.gap.sum(0) / tree.payoff_range, rtol=1e-4, atol=1e-9)
+    loss = (exact.gadget_value - refined.gadget_value).sum(0) / tree.payoff_range
     np.testing.assert_allclose(rows["loss_end"], loss, rtol=1e-4, atol=1e-9)
-    np.testing.assert_allclose(rows["exploitability"], found.refined_exploitability, rtol=1e-4, atol=1e-7)
+    np.testing.assert_allclose(rows["exploitability"], refined.refined_exploitability, rtol=1e-4, atol=1e-7)
 
 
 def test_what_is_there_is_not_run_again(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
-    path = folder / "data" / "lanes.parquet"
-    before, asked = path.read_bytes(), []
+    settings, asked = STUDY.settings(smoke=True, folder=folder), list[str]()
     solve = study.solve_piece
 
-    def record(piece: study.Piece, *rest: object) -> pd.DataFrame:
-        asked.append(piece.key)
+    def record(piece: study.Piece, *rest: Any) -> pd.DataFrame:
+        asked.append(piece.method.name)
         return solve(piece, *rest)
 
     monkeypatch.setattr(study, "solve_piece", record)
-    study.solve_all(folder, True)
-    assert asked == [] and path.read_bytes() == before
-    whole = pd.read_parquet(path)
-    missing = next(study.pieces(True)).key
-    gone = (whole[list(study.KEY)] == list(missing)).all(axis=1)
-    whole[~gone].to_parquet(path)
-    again = study.solve_all(folder, True)
+    whole = settings.data_of(study.NAME, "this test")
+    pd.testing.assert_frame_equal(study.compute(settings), whole)
+    assert asked == []
+    missing = next(study.pieces(True)).method.name
+    gone = whole["method"] == missing
+    settings.keep(study.NAME, whole[~gone])
+    for piece in settings.work.glob("*.parquet"):
+        piece.unlink()
+    again = study.compute(settings)
     assert asked == [missing]
     columns = ["gap_end", "loss_end", "loss_iterations"]
-    np.testing.assert_allclose(
-        again[columns].tail(gone.sum()), whole.loc[gone, columns], rtol=1e-5, atol=1e-9
-    )
+    rows = again.loc[again["method"] == missing, columns]
+    np.testing.assert_allclose(rows, whole.loc[gone, columns], rtol=1e-5, atol=1e-9)
+    settings.keep(study.NAME, whole)
 
 
 def test_annealed_games_differ_in_the_floors_only(resolving: cases.Games):
@@ -157,11 +161,11 @@ def test_scaled_priors(scale: str):
     """By the definition, subgame by subgame."""
     ranges = cases.build(KUHN, 0, "resolving", "priors").prepared.ranges
     with precision(np.float64):
-        found = np.asarray(cases.ScaledPrior(1e-3, scale).follow(ranges))
+        scaled = np.asarray(cases.ScaledPrior(1e-3, scale).follow(ranges))
     reach, subgame = np.asarray(ranges.opponent), np.asarray(ranges.subgame)
     for s in range(ranges.num_subgames):
-        mine = reach[subgame == s]
-        if not len(mine) or not mine.any():
+        reaches = reach[subgame == s]
+        if not len(reaches) or not reaches.any():
             continue
-        share = mine / mine.max(axis=0) if scale == "largest" else mine**2 / (mine**2).sum(axis=0)
-        np.testing.assert_allclose(found[subgame == s], np.maximum(share, 1e-3), rtol=1e-12)
+        share = reaches / reaches.max(axis=0) if scale == "largest" else reaches**2 / (reaches**2).sum(axis=0)
+        np.testing.assert_allclose(scaled[subgame == s], np.maximum(share, 1e-3), rtol=1e-12)

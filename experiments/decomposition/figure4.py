@@ -12,32 +12,27 @@ time spent on the trunk for this line alone.
 
 Of the paper's grid (500, 2,000, 8,000 and 32,000 trunk iterations, 100 to 12,800 subgame iterations,
 200,000 for re-solving) ours has 500 with 100 to 400 and 2,000 with 100 and 200, re-solved by 20,000;
-points below 100 and a line of 125 show where the curves come from. `--paper` computes the rest into the
-same table; that takes days.
-
-    python -m experiments.decomposition_figure4 [--paper]
+points below 100 and a line of 125 show where the curves come from. `figure4_paper` is the paper's whole grid.
 """
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
+import functools
 import pathlib
-import tempfile
-from collections.abc import Sequence
+import shutil
 from typing import Any
 
 import pandas as pd
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator, StrMethodFormatter
 
-from experiments.common import Settings, Table, read_settings, show
+from experiments.study import Settings
 from jaxgadget import HistoryTree, enumerate_game, load, nash_conv
 from jaxgadget.refining.cfr_d import cfr_d
-from jaxgadget.report.plots import save_picture
-from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.files import make_folder
 
-NAME = "decomposition_figure4"
+NAME = "figure4"
 CUT = "before-flop"
 
 
@@ -70,11 +65,7 @@ OURS = Grid(
     ),
     20_000,
 )
-PAPERS = Grid(
-    tuple(("cfr", 500 * 4**k, tuple(100 * 2**j for j in range(8))) for k in range(4)),
-    200_000,
-)
-QUICK = Grid((("cfr", 1, (1, 2)), ("cfr", 2, (1, 2))), 5)
+SMOKE = Grid((("cfr", 1, (1, 2)), ("cfr", 2, (1, 2))), 5)
 
 KEY = ("algorithm", "trunk_iterations", "subgame_iterations", "resolve_iterations")
 COLUMNS = (*KEY, "exploitability", "trunk_gap", "values_kept", "seconds")
@@ -83,56 +74,73 @@ COLORS = ("#009E73", "#0072B2", "#D55E00", "#CC79A7", "#E69F00")
 STYLES = {"cfr": ("-", "o"), "cfr+": ("--", "s")}
 
 
-def compute(tree: HistoryTree, line: Line, resolve: int, checkpoint: pathlib.Path) -> list[dict[str, Any]]:
-    """The rows of a line, going on from a checkpoint."""
-    algorithm, trunk, counts = line
-    found = cfr_d(
-        tree,
-        CUT,
-        iterations=trunk,
-        subgame_iterations=counts,
-        algorithm=algorithm,
-        subgame_algorithm=algorithm,
-        checkpoint=checkpoint,
-        progress=False,
-    )
-    policy = found.resolve(algorithm=algorithm, iterations=resolve, progress=False)
-    exploitability = nash_conv(policy) / 2
-    return [
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every point."""
+    return compute_grid(settings, NAME, settings.pick(OURS, SMOKE))
+
+
+def compute_grid(settings: Settings, name: str, grid: Grid) -> pd.DataFrame:
+    """The same for a grid; `name` is the experiment's."""
+    keys = [
         {
             "algorithm": algorithm,
             "trunk_iterations": trunk,
-            "subgame_iterations": count,
-            "resolve_iterations": resolve,
-            "exploitability": exploitability[lane],
-            "trunk_gap": found.trunk_gap[lane],
-            "values_kept": found.num_values,
-            "seconds": round(found.seconds["run"], 1),
+            "subgame_iterations": counts,
+            "resolve_iterations": grid.resolve,
         }
-        for lane, count in enumerate(counts)
+        for algorithm, trunk, counts in grid.lines
     ]
+    rows = settings.gather(name, keys, functools.partial(solve_line, settings))
+    return rows.sort_values(list(KEY), ignore_index=True)
 
 
-def run(settings: Settings, grid: Grid) -> pd.DataFrame:
-    """Computes what is missing, draws the picture and returns the table."""
-    table = Table(settings.data(NAME), COLUMNS, KEY)
-    work = [trunk * max(counts) for _, trunk, counts in grid.lines]
-    with progress_bar("CFR-D", sum(work)) as report, tempfile.TemporaryDirectory() as folder:
-        tree = enumerate_game(load("leduc_poker"))
-        for number, line in enumerate(grid.lines):
-            algorithm, trunk, counts = line
-            if not all(
-                table.has(**dict(zip(KEY, (algorithm, trunk, c, grid.resolve), strict=True))) for c in counts
-            ):
-                name = "-".join([algorithm, *map(str, counts)])
-                table.add(compute(tree, line, grid.resolve, pathlib.Path(folder) / f"{name}.npz"))
-            report(sum(work[: number + 1]))
-    frame = table.frame
-    draw(frame, settings.picture(NAME))
-    return frame
+@functools.cache
+def game() -> HistoryTree:
+    """Leduc's histories."""
+    return enumerate_game(load("leduc_poker"))
 
 
-def draw(frame: pd.DataFrame, path: pathlib.Path) -> None:
+def find_checkpoint(folder: pathlib.Path, key: dict[str, Any]) -> pathlib.Path:
+    """A line's own; one that is not there yet begins as that of the longest line that it goes on from."""
+    make_folder(folder)
+    name = "-".join(map(str, (key["algorithm"], *key["subgame_iterations"])))
+    trunk = key["trunk_iterations"]
+    own = folder / f"{name}-trunk-{trunk}.npz"
+    lengths = [int(path.stem.rpartition("-")[2]) for path in folder.glob(f"{name}-trunk-*.npz")]
+    shorter = [length for length in lengths if length < trunk]
+    if not own.exists() and shorter:
+        shutil.copy(folder / f"{name}-trunk-{max(shorter)}.npz", own)
+    return own
+
+
+def solve_line(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
+    """The rows of a line; it goes on from a checkpoint of an interrupted run or a shorter line."""
+    algorithm, counts = key["algorithm"], key["subgame_iterations"]
+    solved = cfr_d(
+        game(),
+        CUT,
+        iterations=key["trunk_iterations"],
+        subgame_iterations=counts,
+        algorithm=algorithm,
+        subgame_algorithm=algorithm,
+        checkpoint=find_checkpoint(settings.work, key),
+        progress=False,
+    )
+    policy = solved.resolve(algorithm=algorithm, iterations=key["resolve_iterations"], progress=False)
+    exploitability = nash_conv(policy) / 2
+    return pd.DataFrame(
+        {
+            **key,
+            "subgame_iterations": counts,
+            "exploitability": exploitability,
+            "trunk_gap": solved.trunk_gap,
+            "values_kept": solved.num_values,
+            "seconds": round(solved.seconds["run"], 1),
+        }
+    )
+
+
+def draw(frame: pd.DataFrame) -> Figure:
     """A line for every algorithm and number of trunk iterations; of a point's re-solves the longest."""
     frame = frame.sort_values("resolve_iterations").drop_duplicates(list(KEY[:3]), keep="last")
     figure = Figure(figsize=(7.2, 4.0), layout="constrained")
@@ -165,19 +173,9 @@ def draw(frame: pd.DataFrame, path: pathlib.Path) -> None:
     ax.spines[["top", "right"]].set_visible(False)
     ax.tick_params(labelsize=8)
     ax.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
-    save_picture(figure, path)
+    return figure
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Runs the experiment."""
-    parser = argparse.ArgumentParser(add_help=False)
-    parser.add_argument("--paper", action="store_true")
-    found, others = parser.parse_known_args(arguments)
-    settings = read_settings(__doc__ or "", others)
-    grid = PAPERS if found.paper else QUICK if settings.quick else OURS
-    frame = run(settings, grid)
-    show("CFR-D on Leduc", frame[[*KEY, "exploitability", "trunk_gap"]])
-
-
-if __name__ == "__main__":
-    main()
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Exploitability, NashConv / 2, of CFR-D's strategies for Leduc, and the gap of the trunk."""
+    return frame[[*KEY, "exploitability", "trunk_gap"]]

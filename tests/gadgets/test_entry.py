@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,10 +20,11 @@ from jaxgadget import (
     load,
     refine,
 )
-from jaxgadget.gadgets.games import group_gadgets
-from jaxgadget.gadgets.joint import Joint, find_mode, join
+from jaxgadget.gadgets.games import build_games, group_gadgets
 from jaxgadget.gadgets.real_way import Full, OptimalContinuation
 from jaxgadget.gadgets.two_level import ReachMaxMargin, ReachResolving
+from jaxgadget.refining.prepare import prepare
+from jaxgadget.tree.forest import build_forest
 
 ROUNDING = 1e-12
 EPSILON = 0.05
@@ -91,22 +91,35 @@ def test_converged_values_agree_within_certificates(profiles: Policy, dtype: str
 
 def test_groups() -> None:
     asked = [Resolving(), Full(), MaxMargin(), OptimalContinuation(NoPrior()), Unsafe(), Full(NoPrior())]
-    assert group_gadgets(asked, exact=False) == [[0, 2, 4], [1, 5], [3]]
-    assert group_gadgets(asked, exact=True) == [[0], [1, 5], [2], [3], [4]]
-    alike = [Resolving(), ReachResolving()]
-    assert group_gadgets(alike, exact=False) == [[0, 1]]
-    assert join(alike) == alike, "kinds that differ in numbers only need no masks"
-    assert join([MaxMargin(), Unsafe()]) == [Joint(MaxMargin(), 2), Joint(Unsafe(), 0)]
+    assert group_gadgets(asked) == [[0, 2, 4], [1, 5], [3]]
 
 
-def test_a_kind_with_an_entry_of_its_own_stays_apart() -> None:
-    @dataclasses.dataclass(frozen=True)
-    class Own(MaxMargin):
-        name: ClassVar[str] = "own"
+@pytest.mark.parametrize(
+    ("gadgets", "depths"),
+    [
+        ((Unsafe(),), []),
+        ((Resolving(),), [0]),
+        ((MaxMargin(),), [0]),
+        ((Unsafe(), MaxMargin(UniformPrior())), [0]),
+        ((Unsafe(), ReachResolving()), [0]),
+        ((Resolving(), MaxMargin()), [0, 1]),
+    ],
+)
+def test_levels_without_a_choice_are_left_out(profiles: Policy, gadgets: Any, depths: list[int]) -> None:
+    here = prepare(build_forest(profiles.tree, "depth:1"), 0, profiles, gadgets)
+    entry = build_games(here.structure, here.ranges, gadgets, here.trunk).entry
+    assert list(range(len(entry.treeplex.levels))) == depths
+    picks, leaves = entry.picked is not None, entry.left is not None
+    assert picks == any(isinstance(gadget, MaxMargin) for gadget in gadgets)
+    assert leaves == any(isinstance(gadget, Resolving) for gadget in gadgets)
 
-        @staticmethod
-        def rise(*numbers: Any) -> Any:
-            return 2 * MaxMargin.rise(*numbers)
 
-    assert find_mode(Own()) is None and find_mode(MaxMargin()) == 2
-    assert group_gadgets([Own(), MaxMargin(), Unsafe()], exact=False) == [[0], [1, 2]]
+def test_gadgets_that_do_not_pick_meet_those_that_do_without_terminating(profiles: Policy) -> None:
+    """Unsafe beside max-margin: a pick that is forced, and no second level."""
+    together = solve(profiles, (Unsafe(), MaxMargin(UniformPrior(), EPSILON)), 1, iterations=5)
+    for number, gadget in enumerate((Unsafe(), MaxMargin(UniformPrior(), EPSILON))):
+        lanes = slice(2 * number, 2 * number + 2)
+        alone = solve(profiles, gadget, 1, iterations=5)
+        rows = together.policy.probabilities[1][:, lanes]
+        np.testing.assert_allclose(rows, alone.policy.probabilities[1], atol=ROUNDING)
+        np.testing.assert_allclose(together.gadget_value[:, lanes], alone.gadget_value, atol=ROUNDING)

@@ -13,7 +13,7 @@ from pandas.testing import assert_frame_equal
 
 from jaxgadget import read_sweep
 from jaxgadget.sweeping.store import TIMES
-from tests import zygote
+from tests.slow import zygote
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 

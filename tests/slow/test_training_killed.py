@@ -25,7 +25,7 @@ from jaxgadget.learn.training import train_value
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.util.digest import digest
-from tests import zygote
+from tests.slow import zygote
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 
@@ -77,7 +77,7 @@ def server(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
     cache = os.environ.get("JAX_COMPILATION_CACHE_DIR", str(tmp_path / "cache"))
     process = subprocess.Popen(
         [sys.executable, "-m", __name__],
-        cwd=pathlib.Path(zygote.__file__).parent.parent,
+        cwd=pathlib.Path(zygote.__file__).parents[2],
         env=os.environ
         | zygote.ALONE
         | {"JAX_COMPILATION_CACHE_DIR": cache, "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}

@@ -10,29 +10,28 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.performance.__main__ import PIECES, main
+from experiments.performance.__main__ import STUDY, main
+from experiments.performance.commits import compare, summarise
+from experiments.performance.gadgets import FEW, time_iterations
 from experiments.performance.grid import blueprints
 from experiments.performance.machine import best_seconds
 from experiments.performance.profile import PARTS, used_bytes
 from jaxgadget import enumerate_game, evaluate_policy, load
 
-QUICK = ("machine", "peers", "lanes", "profile")
-
 
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, pd.DataFrame]:
     folder = tmp_path_factory.mktemp("performance")
-    main([*QUICK, "--quick", "--folder", str(folder)])
-    (device,) = folder.iterdir()
-    assert sorted(path.name for path in device.iterdir()) == sorted(
-        [*(f"{q}.csv" for q in QUICK), "machine.json"]
+    main(["--smoke", "--folder", str(folder)])
+    data = folder / "data"
+    assert sorted(path.name for path in data.iterdir()) == sorted(
+        [*(f"{name}.csv" for name in STUDY.names), "machine.json"]
     )
-    assert set(json.loads((device / "machine.json").read_text())) == {"date", "device", "versions"}
-    return {piece: pd.read_csv(device / f"{piece}.csv") for piece in QUICK}
+    assert set(json.loads((data / "machine.json").read_text())) == {"date", "device", "versions"}
+    return {name: pd.read_csv(data / f"{name}.csv") for name in STUDY.names}
 
 
 def test_every_number_is_finite(tables: dict[str, pd.DataFrame]) -> None:
-    assert set(QUICK) | {"grid", "sharing"} == set(PIECES)
     for name, table in tables.items():
         numbers = table.select_dtypes("number")
         assert len(table) and numbers.size, name
@@ -68,14 +67,50 @@ def test_the_grids_blueprints_are_many_and_different() -> None:
     values = evaluate_policy(policy).nash_conv
     assert len(np.unique(values)) == 45 and values.min() < 0.1 < 1 < values.max()
     again = blueprints(tree, 25, 20)
-    for one, other in zip(policy.probabilities, again.probabilities, strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first, second in zip(policy.probabilities, again.probabilities, strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_unknown_pieces_are_refused(tmp_path: pathlib.Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["speed", "--folder", str(tmp_path)])
     assert (
-        "unknown: speed; expected some of machine, peers, lanes, profile, grid, sharing"
+        "unknown: speed; expected some of machine, peers, lanes, profile, grid, sharing, gadgets"
         in capsys.readouterr().err
     )
+
+
+def test_what_a_solve_costs_by_itself_is_no_iteration() -> None:
+    """A clock of 5 s a solve and 1 ms an iteration: the 5 s are no part of what iterations take."""
+    asked: list[int] = []
+
+    def solve(iterations: int) -> float:
+        asked.append(iterations)
+        return 5.0 + 1e-3 * iterations
+
+    spent, iterations = time_iterations(solve, seconds=2.0, repeats=3)
+    assert spent / iterations == pytest.approx(1e-3)
+    assert 1.9 < spent < 2.1
+    assert asked[-6:] == [FEW, FEW + iterations] * 3
+
+
+def test_commits_take_turns(tmp_path: pathlib.Path) -> None:
+    """Every second turn the other way round; medians, and the ratio other ÷ this."""
+    asked: list[str] = []
+    seconds = {"old": iter((3.0, 9.0, 2.0)), "new": iter((1.5, 1.0, 2.0))}
+
+    def measure(checkout: pathlib.Path) -> dict[str, float]:
+        asked.append(checkout.name)
+        return {"wall time [s]": next(seconds[checkout.name])}
+
+    frame = compare(measure, {"other": tmp_path / "old", "this": tmp_path / "new"}, turns=3)
+    assert asked == ["old", "new", "new", "old", "old", "new"]
+    assert summarise(frame).to_dict("records") == [
+        {
+            "measured": "wall time [s]",
+            "other": "3 [2, 9]",
+            "this": "1.5 [1, 2]",
+            "other ÷ this": 2.0,
+            "ratios": "1 to 9",
+        }
+    ]

@@ -8,9 +8,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.nested.__main__ import EXPERIMENTS, main
+from experiments.common import GOOFSPIEL, titled
+from experiments.nested.__main__ import STUDY, main
 from experiments.nested.common import BLUEPRINTS, HERE
-from experiments.refinements.common import GOOFSPIEL, titled
+
+EXPERIMENTS = {experiment.NAME: experiment for experiment in STUDY.experiments}
 
 ROWS = {"theorem": 2 * 2, "exploitability": 2 * 2 * 7, "matches": 7 * 6, "network": 2 * 2 * 7}
 ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "effort": 2 * 2 * 7, "large": 42, "paper_sizes": 42}
@@ -18,9 +20,9 @@ ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "effort": 2 * 2 * 7, "large": 42, 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    place = tmp_path_factory.mktemp("nested")
-    main(["--smoke", "--folder", str(place)])
-    return place
+    written = tmp_path_factory.mktemp("nested")
+    main(["--smoke", "--folder", str(written)])
+    return written
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -45,9 +47,9 @@ def test_numbers_are_of_the_experiments(folder: pathlib.Path) -> None:
     table = pd.read_parquet(folder / "data" / "exploitability.parquet")
     assert table["blueprint"].unique().tolist() == list(BLUEPRINTS[:2])
     assert (table["nested_exploitability"] > -1e-5).all() and table["searches"].gt(0).all()
-    found = pd.read_parquet(folder / "data" / "theorem.parquet").set_index(["depth", "equilibrium"])
-    middle = found[["game_value_low", "game_value_high"]].mean(axis=1)
-    off = (found["value"] - middle).abs()
+    values = pd.read_parquet(folder / "data" / "theorem.parquet").set_index(["depth", "equilibrium"])
+    middle = values[["game_value_low", "game_value_high"]].mean(axis=1)
+    off = (values["value"] - middle).abs()
     assert (off.xs("with", level=1) < off.xs("without", level=1)).all()
 
 
@@ -96,13 +98,13 @@ def test_the_page_tells_the_networks_of_the_data() -> None:
 
 
 def test_the_page_tells_the_noise_of_the_data() -> None:
-    found = EXPERIMENTS["noise"].summarise(kept("noise")).set_index(["noise", "game"])
-    least, most = (found[name].groupby(level=0).agg(name) for name in ("min", "max"))
+    values = EXPERIMENTS["noise"].summarise(kept("noise")).set_index(["noise", "game"])
+    least, most = (values[name].groupby(level=0).agg(name) for name in ("min", "max"))
     assert "1.4 times as exploitable in the median" in page()
-    assert found["median"][0.01].between(1.3, 1.4).all()
+    assert values["median"][0.01].between(1.3, 1.4).all()
     for said in (
-        f"(up to {found['max'][0.01, 'Leduc']:.1f} times in Leduc, "
-        f"{found['max'][0.01, 'Goofspiel 5']:.1f} in Goofspiel 5)",
+        f"(up to {values['max'][0.01, 'Leduc']:.1f} times in Leduc, "
+        f"{values['max'][0.01, 'Goofspiel 5']:.1f} in Goofspiel 5)",
         f"{least[1e-3]:.2f} to {most[1e-3]:.1f} times if it is 0.1 %",
         f"{least[1e-4]:.2f} to {most[1e-4]:.1f} times if it is 0.01 %",
     ):
@@ -119,8 +121,9 @@ def test_the_page_tells_the_effort_and_the_sizes_of_the_data() -> None:
     assert sizes.xs("GiB", level="quantity").max() < 8
     ratios: list[float] = []
     for player in (0, 1):
-        found = sizes.loc[GOOFSPIEL.replace("5", "7"), f"nested, player {player}"]
-        searched = found[found.index.str.startswith("exploitability, ") & ~found.index.str.endswith("unsafe")]
-        ratios += (searched / found["blueprint exploitability"]).tolist()
+        values = sizes.loc[GOOFSPIEL.replace("5", "7"), f"nested, player {player}"]
+        quantity = values.index.str
+        safe = values[quantity.startswith("exploitability, ") & ~quantity.endswith("unsafe")]
+        ratios += (safe / values["blueprint exploitability"]).tolist()
     assert f"{sum(ratio > 1 for ratio in ratios)} of {len(ratios)} settings with one" in page()
     assert f"up to {max(ratios):.1f} times" in page()

@@ -10,11 +10,13 @@ import pandas as pd
 import pytest
 
 from experiments.refinements import claims, closing, figure2, figure18, figures14_17, sensitivity
-from experiments.refinements.__main__ import EXPERIMENTS, main, tables
-from experiments.refinements.common import GRID, HERE, SMALL, Settings
+from experiments.refinements.__main__ import STUDY, main
+from experiments.refinements.common import GRID, HERE, SMALL
+from experiments.study import Settings
 from jaxgadget.gadgets.registry import PRIORS
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 
+EXPERIMENTS = STUDY.experiments
 SWEPT = ("figure2", "figure19", "figure3", "sensitivity", "reach", "larger")
 SMALL_CUTS = sum(map(len, SMALL.values()))
 BLUEPRINTS = 5
@@ -35,9 +37,9 @@ MAY_BE_EMPTY = {"seed", "alternative", "gifts", "exploitability_bound"}
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
-    place = tmp_path_factory.mktemp("refinements")
-    main(["--smoke", "--folder", str(place)])
-    return place
+    written = tmp_path_factory.mktemp("refinements")
+    main(["--smoke", "--folder", str(written)])
+    return written
 
 
 @pytest.mark.parametrize("experiment", EXPERIMENTS, ids=lambda experiment: experiment.NAME)
@@ -114,8 +116,7 @@ def test_there_is_a_row_count_for_each() -> None:
 
 
 def test_data_regenerate_bit_for_bit(folder: pathlib.Path, tmp_path: pathlib.Path) -> None:
-    settings = Settings.quick(tmp_path)
-    again = settings.keep("figure2", figure2.compute(settings)).drop(columns=list(TIMES))
+    again = figure2.compute(STUDY.settings(smoke=True, folder=tmp_path)).drop(columns=list(TIMES))
     kept = pd.read_parquet(folder / "data" / "figure2.parquet").drop(columns=list(TIMES))
     again["seed"] = again["seed"].astype(kept["seed"].dtype)
     pd.testing.assert_frame_equal(again, kept, check_exact=True)
@@ -123,7 +124,7 @@ def test_data_regenerate_bit_for_bit(folder: pathlib.Path, tmp_path: pathlib.Pat
 
 def test_tables_are_those_of_the_data(folder: pathlib.Path) -> None:
     text = (folder / "tables.md").read_text(encoding="utf-8")
-    assert text == tables(Settings.quick(folder))
+    assert text == STUDY.tables(STUDY.settings(smoke=True, folder=folder))
     assert text.count("\n## ") == len(EXPERIMENTS)
 
 
@@ -136,22 +137,22 @@ def test_differences_and_distances_by_hand() -> None:
         for gadget, refined in zip(("unsafe", "resolving", "optimal-continuation"), numbers, strict=True)
     ]
     frame = pd.DataFrame(rows).assign(**keys)
-    found = closing.closed(frame).set_index(["blueprints", "method"])["closed"]
-    assert found["checkpoints", "unsafe"] == pytest.approx(0.5 / 0.9)
-    assert found["checkpoints", "resolving, no prior"] == pytest.approx(0.8 / 0.9)
-    assert found["draws", "unsafe"] == pytest.approx(0.8)
-    assert found["draws", "resolving, no prior"] == pytest.approx(-0.25)
+    shares = closing.closed(frame).set_index(["blueprints", "method"])["closed"]
+    assert shares["checkpoints", "unsafe"] == pytest.approx(0.5 / 0.9)
+    assert shares["checkpoints", "resolving, no prior"] == pytest.approx(0.8 / 0.9)
+    assert shares["draws", "unsafe"] == pytest.approx(0.8)
+    assert shares["draws", "resolving, no prior"] == pytest.approx(-0.25)
     frame.loc[frame["gadget"] == "resolving", "prior"] = "blueprint"
 
     class Kept(Settings):
         def data(self, name: str) -> pd.DataFrame:
             return frame
 
-    pairs = figure18.compute(Kept()).set_index("blueprint")
+    pairs = figure18.compute(Kept(folder=HERE, work=HERE)).set_index("blueprint")
     assert pairs.loc["a", "difference"] == pytest.approx(0.3)
     assert pairs.loc["b", "difference"] == pytest.approx(-2.1)
     assert pairs["order"].to_dict() == {"a": 0, "b": 1}
-    likely = figures14_17.compute(Kept()).set_index(["row", "column"])["likely"]
+    likely = figures14_17.compute(Kept(folder=HERE, work=HERE)).set_index(["row", "column"])["likely"]
     assert len(likely) == 6
     np.testing.assert_allclose(likely + likely.swaplevel().reindex(likely.index), 1)
 
@@ -173,14 +174,14 @@ def test_claims_by_hand() -> None:
         def data(self, name: str) -> pd.DataFrame:
             return pd.DataFrame(rows)
 
-    found = claims.compute(Kept()).set_index(["first", "second"])
-    assert len(found) == len(claims.COMPARISONS) and (found["cases"] == 2).all()
-    prior = found.loc["resolving/uniform", "resolving/none"]
+    shares = claims.compute(Kept(folder=HERE, work=HERE)).set_index(["first", "second"])
+    assert len(shares) == len(claims.COMPARISONS) and (shares["cases"] == 2).all()
+    prior = shares.loc["resolving/uniform", "resolving/none"]
     assert (prior["better"], prior["worse"]) == (1, 1) and prior["largest_loss"] == pytest.approx(0.1)
     assert prior["ratio"] == pytest.approx(np.sqrt(0.8 * 1.2))
-    equal = found.loc["max-margin/blueprint", "max-margin/none"]
+    equal = shares.loc["max-margin/blueprint", "max-margin/none"]
     assert (equal["better"], equal["worse"]) == (0, 0) and equal["ratio"] == pytest.approx(1)
-    itself = found.loc["unsafe/none", claims.BLUEPRINT]
+    itself = shares.loc["unsafe/none", claims.BLUEPRINT]
     assert (itself["better"], itself["worse"]) == (1, 1) and itself["largest_loss"] == pytest.approx(8)
 
 
@@ -224,7 +225,7 @@ def test_what_is_kept_is_whole(name: str) -> None:
 
 
 def test_the_tables_kept_are_those_of_the_data_kept() -> None:
-    assert (HERE / "tables.md").read_text(encoding="utf-8") == tables(Settings())
+    assert (HERE / "tables.md").read_text(encoding="utf-8") == STUDY.tables(STUDY.settings())
 
 
 def test_unknown_names_are_refused(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,7 @@ from nbformat import NotebookNode
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
 from traitlets.config import Config
 
-FOLDER = pathlib.Path(__file__).parents[1] / "notebooks"
+FOLDER = pathlib.Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 BARE = {
     "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},

@@ -8,13 +8,11 @@ counterfactual best-response value instead) and unsafely (it enters as the abstr
 Abstract equilibria are not unique, and the paper does not say which one it took; so several are
 re-solved, made by different algorithms. Exploitability is the paper's: the average of both players'
 losses to a best response, `nash_conv / 2`, in chips per hand.
-
-    python -m experiments.decomposition_figure5
 """
 
 from __future__ import annotations
 
-import pathlib
+import functools
 import re
 from typing import Any
 
@@ -23,17 +21,8 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from experiments.common import (
-    PAPER,
-    SAFE,
-    UNSAFE,
-    Settings,
-    Table,
-    ranks,
-    read_settings,
-    resolve_both,
-    show,
-)
+from experiments.decomposition.common import PAPER, SAFE, UNSAFE, ranks, resolve_both
+from experiments.study import Settings
 from jaxgadget import (
     HistoryTree,
     NoPrior,
@@ -49,10 +38,8 @@ from jaxgadget import (
 )
 from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.policy.lift import lift
-from jaxgadget.report.plots import save_picture
-from jaxgadget.util.progress import progress_bar
 
-NAME = "decomposition_figure5"
+NAME = "figure5"
 JACK, KING = 0, 2
 
 EQUILIBRIA = (("cfr", 200_000), ("cfr+", 20_000), ("dcfr", 20_000), ("linear-cfr", 50_000), ("pcfr+", 20_000))
@@ -94,10 +81,8 @@ def abstract_equilibria(
     return lifted, {s.policy.labels[0]: s.nash_conv for s in solutions}
 
 
-def resolve(
-    tree: HistoryTree, blueprint: Policy, solved: dict[str, float], iterations: int
-) -> list[dict[str, Any]]:
-    """Rows of the table for one number of iterations: every blueprint, safely and unsafely."""
+def resolve(tree: HistoryTree, blueprint: Policy, solved: dict[str, float], iterations: int) -> pd.DataFrame:
+    """A row for every blueprint and method, after one number of iterations."""
     gadgets = tuple(METHODS.values())
     profile, refinements = resolve_both(
         tree, "before-flop", blueprint, (gadgets, gadgets), iterations=iterations, value=game_value(tree)
@@ -117,48 +102,47 @@ def resolve(
     gap = np.max([r.gap.max(axis=0) for r in refinements], axis=0)
     rows: list[dict[str, Any]] = []
     for lane in range(profile.num_lanes):
-        method, place = divmod(lane, blueprint.num_lanes)
-        label = blueprint.labels[place]
+        method, number = divmod(lane, blueprint.num_lanes)
+        label = blueprint.labels[number]
         numbers = (
             label,
             list(METHODS)[method],
             iterations,
             solved[label],
-            before[place],
+            before[number],
             value[lane],
             exploitability[lane],
             bound[lane],
             gap[lane],
         )
         rows.append(dict(zip(COLUMNS, numbers, strict=True)))
-    return rows
+    return pd.DataFrame(rows)
 
 
-def run(settings: Settings) -> pd.DataFrame:
-    """Computes what is missing, draws the picture and returns the table."""
-    table = Table(settings.data(NAME), COLUMNS, ("blueprint", "method", "iterations"))
-    equilibria = (("cfr+", 60),) if settings.quick else EQUILIBRIA
-    counts = (5, 20) if settings.quick else ITERATIONS
-    labels = [f"{name}:{n}" for name, n in equilibria]
-    missing = [
-        n
-        for n in counts
-        if not all(table.has(blueprint=b, method=m, iterations=n) for b in labels for m in METHODS)
-    ]
-    if missing:
-        tree = enumerate_game(load("leduc_poker"))
-        blueprint, solved = abstract_equilibria(tree, equilibria)
-        with progress_bar("re-solving", sum(missing)) as report:
-            for number, iterations in enumerate(missing):
-                table.add(resolve(tree, blueprint, solved, iterations))
-                report(sum(missing[: number + 1]))
-    frame = table.frame
-    draw(frame, labels[0], settings.picture(NAME))
-    return frame
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every abstract equilibrium, method and number of iterations."""
+    equilibria = settings.pick(EQUILIBRIA, (("cfr+", 60),))
+
+    @functools.cache
+    def game() -> HistoryTree:
+        return enumerate_game(load("leduc_poker"))
+
+    @functools.cache
+    def solved() -> tuple[Policy, dict[str, float]]:
+        return abstract_equilibria(game(), equilibria)
+
+    def measure(key: dict[str, Any]) -> pd.DataFrame:
+        return resolve(game(), *solved(), key["iterations"])
+
+    keys = [{"iterations": count} for count in settings.pick(ITERATIONS, (5, 20))]
+    rows = settings.gather(NAME, keys, measure)
+    return rows.sort_values(["blueprint", "method", "iterations"], ignore_index=True)
 
 
-def draw(frame: pd.DataFrame, drawn: str, path: pathlib.Path) -> None:
+def draw(frame: pd.DataFrame) -> Figure:
     """Value against the abstract strategy above, exploitability below; a band over all equilibria."""
+    main = ":".join(map(str, EQUILIBRIA[0]))
+    drawn = main if main in set(frame["blueprint"]) else frame["blueprint"].iloc[0]
     figure = Figure(figsize=(7.2, 5.8), layout="constrained")
     axes: Any = figure.subplots(2, 1, sharex=True)
     top, bottom = axes
@@ -179,7 +163,7 @@ def draw(frame: pd.DataFrame, drawn: str, path: pathlib.Path) -> None:
         ax.spines[["top", "right"]].set_visible(False)
         ax.tick_params(labelsize=8)
         ax.legend(fontsize=8, frameon=False, loc="upper left", bbox_to_anchor=(1.01, 1.0), borderaxespad=0.0)
-    save_picture(figure, path)
+    return figure
 
 
 def _curve(ax: Axes, rows: pd.DataFrame, drawn: str, column: str, color: str, label: str) -> None:
@@ -206,12 +190,7 @@ def _paper(ax: Axes) -> None:
     ax.plot([6250], [0.39], color=UNSAFE, **look, label="unsafe, paper: after 6,250")
 
 
-def main() -> None:
-    """Runs the experiment."""
-    frame = run(read_settings(__doc__ or ""))
-    some = frame[frame["iterations"].isin((200, 2000, 6250, 10_000))]
-    show("Re-solved abstract strategies in Leduc", some[[*COLUMNS[:3], *COLUMNS[4:7]]])
-
-
-if __name__ == "__main__":
-    main()
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Of re-solved abstract strategies in Leduc, after some numbers of iterations; in chips per hand."""
+    shown = frame[frame["iterations"].isin((200, 2000, 6250, 10_000))]
+    return (frame if shown.empty else shown)[[*COLUMNS[:3], *COLUMNS[4:7]]]

@@ -1,0 +1,193 @@
+"""Another checkout beside this one, by turns: `python -m experiments.performance.commits FOLDER`.
+
+Every turn runs both, each in processes of its own, and every second turn in the other order, so that a busy
+moment of the machine hits both alike. Medians over the turns are printed, and their ratio. About 40 minutes
+on two cores.
+
+Measured are `jaxgadget bench` and the gadgets alone (microseconds of an iteration, divided by the lanes),
+the demo with an empty cache of compiled programs, and `jaxgadget refine kuhn_poker` with an empty cache and
+with what that has left in it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pandas as pd
+
+from experiments.study import show
+from jaxgadget.util.files import atomic_writer
+
+SCRIPTS = pathlib.Path(__file__).parent
+ROOT = SCRIPTS.parents[1]
+LANES = (1, 64)
+DEMO = ("refine", "leduc_poker")
+KUHN = ("refine", "kuhn_poker")
+
+Numbers = dict[str, float]
+"""Measurements by what is measured."""
+
+
+def execute(checkout: pathlib.Path, arguments: Sequence[str], cache: str | None = None) -> str:
+    """Runs Python with a checkout's jaxgadget; returns what it prints.
+
+    Args:
+      checkout: where the package lies.
+      arguments: of Python.
+      cache: the folder of compiled programs; by default nothing is kept.
+    """
+    environment = os.environ | {"PYTHONPATH": str(checkout)}
+    if cache is None:
+        environment |= {"JAX_ENABLE_COMPILATION_CACHE": "false"}
+    else:
+        environment |= {"JAX_COMPILATION_CACHE_DIR": cache}
+    # -P, for a script's own folder holds a `profile.py`, which is a module of Python's too.
+    command = [sys.executable, "-P", *arguments]
+    finished = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
+    if finished.returncode:
+        raise SystemExit(f"{' '.join(command)} failed in {checkout}:\n{finished.stderr}")
+    return finished.stdout
+
+
+def measure_bench(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """`jaxgadget bench`: microseconds by game and number of lanes."""
+    lanes = [argument for count in LANES for argument in ("--lanes", str(count))]
+    games = ["kuhn_poker"] if smoke else []
+    options = ["--engine", "jaxgadget", "--seconds", str(seconds), "--json", "-"]
+    record = json.loads(execute(checkout, ["-m", "jaxgadget", "bench", *games, *lanes, *options]))
+    return {
+        f"bench, {row['game']}, {row['lanes']} lanes [µs]": row["us_per_lane_iteration"]
+        for row in record["rows"]
+    }
+
+
+def measure_gadgets(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """`gadgets`: microseconds by game, gadget and number of lanes."""
+    options = ["--seconds", str(seconds), *(["--smoke"] if smoke else [])]
+    rows = json.loads(execute(checkout, [str(SCRIPTS / "gadgets.py"), *options]))
+    return {
+        f"{row['gadget']}, {row['game']} {row['cut']}, {row['lanes']} lanes [µs]": row[
+            "us_per_lane_iteration"
+        ]
+        for row in rows
+    }
+
+
+def measure_demo(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """The demo with an empty cache: what it compiles, and wall time."""
+    with tempfile.TemporaryDirectory() as folder:
+        options = ["--iterations", "2"] if smoke else []
+        command = [*(KUHN if smoke else DEMO), *options, "--plot", str(pathlib.Path(folder) / "demo.png")]
+        began = time.perf_counter()
+        printed = execute(checkout, [str(SCRIPTS / "compiling.py"), *command], cache=folder)
+        wall = time.perf_counter() - began
+    sums = json.loads(printed)
+    return {
+        "demo, cold: programs": sums["programs"],
+        "demo, cold: tracing and lowering [s]": sums["trace_seconds"] + sums["lower_seconds"],
+        "demo, cold: compiling [s]": sums["compile_seconds"],
+        "demo, cold: wall time [s]": wall,
+    }
+
+
+def measure_kuhn(checkout: pathlib.Path, seconds: float, smoke: bool) -> Numbers:
+    """`jaxgadget refine kuhn_poker`: wall times with an empty cache and with a full one."""
+    numbers: Numbers = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for state in ("cold", "warm"):
+            began = time.perf_counter()
+            execute(checkout, ["-m", "jaxgadget", *KUHN], cache=folder)
+            numbers[f"refine kuhn_poker, {state}: wall time [s]"] = time.perf_counter() - began
+    return numbers
+
+
+MEASUREMENTS: dict[str, Callable[[pathlib.Path, float, bool], Numbers]] = {
+    "bench": measure_bench,
+    "gadgets": measure_gadgets,
+    "demo": measure_demo,
+    "kuhn": measure_kuhn,
+}
+
+
+def compare(
+    measure: Callable[[pathlib.Path], Numbers], checkouts: dict[str, pathlib.Path], turns: int
+) -> pd.DataFrame:
+    """A row for every turn, checkout and number measured.
+
+    Args:
+      measure: from a checkout to numbers.
+      checkouts: by name.
+      turns: how often each is measured.
+    """
+    rows: list[dict[str, Any]] = []
+    for turn in range(turns):
+        names = list(checkouts) if turn % 2 == 0 else list(checkouts)[::-1]
+        for name in names:
+            for what, value in measure(checkouts[name]).items():
+                rows.append({"turn": turn, "checkout": name, "measured": what, "value": value})
+    return pd.DataFrame(rows)
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Medians over the turns, least and most in brackets, and the ratio of medians, other ÷ this.
+
+    Less is better in every row, so a ratio above 1 says that this checkout is better. `ratios`: the least and
+    the largest of one turn.
+    """
+    rows: list[dict[str, Any]] = []
+    for what, part in frame.groupby("measured", sort=False):
+        values = part.pivot(index="turn", columns="checkout", values="value")
+        ratios, medians = values["other"] / values["this"], values.median()
+        row: dict[str, Any] = {"measured": what}
+        for name in ("other", "this"):
+            spread = f"[{values[name].min():.4g}, {values[name].max():.4g}]"
+            row[name] = f"{medians[name]:.4g} {spread}"
+        row["other ÷ this"] = medians["other"] / medians["this"]
+        rows.append(row | {"ratios": f"{ratios.min():.3g} to {ratios.max():.3g}"})
+    return pd.DataFrame(rows)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measures, and prints a table after each measurement."""
+    parser = argparse.ArgumentParser(
+        prog="python -m experiments.performance.commits",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("other", type=pathlib.Path, metavar="FOLDER", help="the other checkout")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of: {', '.join(MEASUREMENTS)}")
+    parser.add_argument("--turns", type=int, default=5, help="how often each is measured (5)")
+    parser.add_argument("--seconds", type=float, default=3.0, help="for each row of a benchmark (3)")
+    parser.add_argument("--smoke", action="store_true", help="Kuhn poker only, few iterations, one turn")
+    parser.add_argument("--csv", type=pathlib.Path, help="where all turns go")
+    asked = parser.parse_args(arguments)
+    if not (asked.other / "jaxgadget" / "__init__.py").exists():
+        parser.error(f"{asked.other} holds no jaxgadget/__init__.py; expected a checkout of this project")
+    unknown = set(asked.names) - set(MEASUREMENTS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}; expected some of {', '.join(MEASUREMENTS)}")
+    checkouts = {"other": asked.other.resolve(), "this": ROOT}
+    turns, seconds = (1, 0.05) if asked.smoke else (asked.turns, asked.seconds)
+    tables: list[pd.DataFrame] = []
+    for name in asked.names or MEASUREMENTS:
+        measure = functools.partial(MEASUREMENTS[name], seconds=seconds, smoke=asked.smoke)
+        tables.append(compare(measure, checkouts, turns))
+        show(name, summarise(tables[-1]))
+    if asked.csv:
+        with atomic_writer(asked.csv) as file:
+            frame = pd.concat(tables, ignore_index=True)
+            file.write(frame.to_csv(index=False, lineterminator="\n").encode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,397 @@
+"""Forests of subgames that overlap, against recursions over the histories of each subgame."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.examples import Chance, Outcome, TreeRules, Turn
+from jaxgadget.games.stepwise import StepwiseGame
+from jaxgadget.searching.lookahead import limit_by_depth
+from jaxgadget.tree.cover import Cover, build_cover, cover_of
+from jaxgadget.tree.cut import Cut, cut, kept_subgames
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from tests.reference import efg
+from tests.reference.continuations import limited_values
+from tests.reference.random_games import SHAPES, random_policy
+from tests.tree.test_golden import GOOFSPIEL, digest, of_forest
+from tests.tree.test_history import make
+
+PLAYER = 0  # whose own infostates subgames are
+
+
+def pennies(states: int) -> HistoryTree:
+    """N-matching pennies: n is uniform in 1..N; the players see ⌊n/2⌋ and ⌊(n+1)/2⌋."""
+
+    def guess(n: int) -> Turn:
+        return Turn(
+            0,
+            {
+                "heads": Turn(1, {"heads": float(n), "tails": 0.0}),
+                "tails": Turn(1, {"heads": 0.0, "tails": float(states - n)}),
+            },
+        )
+
+    outcomes = [Outcome(1 / states, guess(n), private=(n // 2, (n + 1) // 2)) for n in range(1, states + 1)]
+    return enumerate_game(StepwiseGame(TreeRules(f"pennies {states}", ("heads", "tails"), Chance(outcomes))))
+
+
+@functools.cache
+def game(name: str) -> HistoryTree:
+    return pennies(int(name.split()[1])) if name.startswith("pennies") else make(name)
+
+
+@functools.cache
+def neighbourhoods(where: Cut, order: int) -> list[list[int]]:
+    """Iᵏ of every own infostate I, in order of its id: the roots at distance < k, walked one by one."""
+    states = [where.tree.infostate[p, where.roots].tolist() for p in (0, 1)]
+    roots = where.roots.tolist()
+    found = []
+    for state in sorted(set(states[PLAYER])):
+        reached = {h for h, own in zip(roots, states[PLAYER], strict=True) if own == state}
+        for step in range(order - 1):
+            player = 1 - PLAYER if step % 2 == 0 else PLAYER
+            seen = {s for h, s in zip(roots, states[player], strict=True) if h in reached}
+            reached = {h for h, s in zip(roots, states[player], strict=True) if s in seen}
+        found.append(sorted(reached))
+    return found
+
+
+def cover_by(where: Cut, order: int) -> Cover:
+    """A subgame for every own infostate: Iᵏ, of which Iᵏ⁻¹ is solved for if k is even."""
+    kept, freed = neighbourhoods(where, order), neighbourhoods(where, order - 1 if order % 2 == 0 else order)
+    pairs = [(h, number) for number, roots in enumerate(kept) for h in roots]
+    rng = np.random.default_rng(0)
+    roots, subgame = rng.permutation(np.array(pairs)).T
+    own = np.array([h in freed[number] for h, number in zip(roots.tolist(), subgame.tolist(), strict=True)])
+    everything = np.ones(len(own), bool)
+    return build_cover(where, roots, subgame, (own, everything) if PLAYER == 0 else (everything, own))
+
+
+CASES = [
+    (GOOFSPIEL, "depth:1", 1),
+    (GOOFSPIEL, "depth:2", 1),
+    (GOOFSPIEL, "depth:2", 2),
+    (GOOFSPIEL, "depth:2", 4),
+    ("leduc_poker(num_ranks=2,max_raises=1)", "flop", 2),
+    ("liars_dice(numdice=1,dice_sides=3)", "depth:0", 1),
+    ("pennies 10", "depth:0", 2),
+    ("pennies 10", "depth:0", 3),
+    *((f"random {shape.name}", shape.cut, order) for shape in SHAPES.values() for order in (1, 2)),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: " ".join(map(str, case)))
+def forest(request: pytest.FixtureRequest) -> Forest:
+    name, where, order = request.param
+    return build_forest(game(name), cover_by(cut(game(name), where), order))
+
+
+def plan(forest: Forest, player: int, rows: Any) -> Any:
+    """`[Q]` the product of a player's rows on the way from a root to each sequence, 0 for padding.
+
+    Args:
+      forest: the subgames.
+      player: whose.
+      rows: subgame and name of an infoset → its row.
+    """
+    treeplex, roots = forest.form.treeplex[player], forest.roots[player]
+    reach, top = np.ones(treeplex.num_sequences), np.arange(treeplex.num_sequences)
+    for q, infoset in enumerate(treeplex.sequence_infoset.tolist()):  # levels from above
+        sequence, parent = treeplex.num_roots + q, treeplex.parent[infoset]
+        name, top[sequence] = int(treeplex.infoset[infoset]), top[parent]
+        if name == -1:
+            reach[sequence] = 0
+        else:
+            row = rows(int(roots.subgame[top[parent]]), name)
+            assert len(row) == treeplex.num_actions[infoset]
+            reach[sequence] = reach[parent] * row[treeplex.sequence_slot[q]]
+    return reach, top
+
+
+def by_roots(forest: Forest, rows: Any) -> dict[tuple[int, int, int], float]:
+    """(subgame, infostate 0, infostate 1) → what play below pays, from the forest's payoff."""
+    (first, top), (second, other) = (plan(forest, p, functools.partial(rows, p)) for p in (0, 1))
+    payoff, found = forest.form.payoff, collections.defaultdict[tuple[int, int, int], float](float)
+    for row, column, value in zip(
+        payoff.row.tolist(), payoff.column.tolist(), payoff.value.tolist(), strict=True
+    ):
+        one, two = int(top[row]), int(other[column])
+        subgame = int(forest.roots[0].subgame[one])
+        assert subgame == forest.roots[1].subgame[two], "nothing is paid between subgames"
+        states = int(forest.roots[0].infostate[one]), int(forest.roots[1].infostate[two])
+        found[subgame, *states] += value * first[row] * second[column]
+    return found
+
+
+def expected_by_roots(forest: Forest, below: Any) -> dict[tuple[int, int, int], float]:
+    """The same, given what each subgame pays below each of its roots."""
+    tree, found = forest.tree, collections.defaultdict[tuple[int, int, int], float](float)
+    for h, subgame in zip(forest.cover.roots.tolist(), forest.cover.subgame.tolist(), strict=True):
+        states = int(tree.infostate[0, h]), int(tree.infostate[1, h])
+        found[subgame, *states] += float(tree.chance[h]) * below(subgame, h)
+    return found
+
+
+def test_every_subgame_pays_what_a_recursion_over_its_roots_says(forest: Forest) -> None:
+    """Strategies differ from subgame to subgame, so that copies of an infoset count where they belong."""
+    tree, rng = forest.tree, np.random.default_rng(1)
+    explicit = efg.from_tree(tree)
+    policies = [random_policy(tree, rng) for _ in range(forest.num_subgames)]
+    found = by_roots(forest, lambda player, subgame, name: policies[subgame][player, name])
+    expected = expected_by_roots(forest, lambda subgame, h: efg.value(explicit.nodes[h], policies[subgame]))
+    assert {key for key, value in expected.items() if value} <= found.keys() <= expected.keys()
+    for key, value in expected.items():
+        assert found.get(key, 0) == pytest.approx(value, abs=1e-12)
+
+
+def test_histories_in_several_subgames_pay_in_each() -> None:
+    tree = game(GOOFSPIEL)
+    where = cut(tree, "depth:2")
+    whole, overlapping = build_forest(tree, where), build_forest(tree, cover_by(where, 2))
+    often = np.bincount(overlapping.cover.roots, minlength=tree.num_histories)
+    assert often[where.roots].min() >= 1 and often.max() > 1
+    below = tree.terminals[where.root[tree.terminals] >= 0]
+    weight = often[where.root[below]] * tree.chance[below] * np.abs(tree.payoff[below])
+    assert np.abs(overlapping.form.payoff.value).sum() == pytest.approx(weight.sum())
+    assert np.abs(whole.form.payoff.value).sum() < weight.sum()
+
+
+def test_a_root_infostate_keeps_all_its_decisions(forest: Forest) -> None:
+    """Also those below roots that its subgame does not have."""
+    tree, where = forest.tree, forest.cut
+    above = {int(h): int(h) for h in where.roots}
+    for h in range(1, tree.num_histories):
+        if h not in above and int(tree.parent[h]) in above:
+            above[h] = above[int(tree.parent[h])]
+    for player, roots in enumerate(forest.roots):
+        below = collections.defaultdict[int, set[int]](set)
+        for h, root in above.items():
+            if tree.infoset[player, h] >= 0:
+                below[int(tree.infostate[player, root])].add(int(tree.infoset[player, h]))
+        treeplex = forest.form.treeplex[player]
+        found = collections.defaultdict[int, list[int]](list)
+        top = treeplex.root_of()[treeplex.first_sequence]
+        for infoset, root in zip(treeplex.infoset.tolist(), top.tolist(), strict=True):
+            if infoset >= 0:
+                found[root].append(infoset)
+        for root, state in enumerate(roots.infostate.tolist()):
+            assert sorted(found[root]) == sorted(below[state])
+        inside = {int(infoset) for infoset in treeplex.infoset if infoset >= 0}
+        assert forest.infosets(player).tolist() == sorted(inside)
+        pairs = {
+            (int(tree.infostate[player, h]), g)
+            for h, g in zip(forest.cover.roots.tolist(), forest.cover.subgame.tolist(), strict=True)
+        }
+        numbers = zip(roots.infostate.tolist(), roots.subgame.tolist(), strict=True)
+        assert list(numbers) == sorted(pairs), "a root a pair of an infostate and a subgame"
+
+
+def test_chance_is_that_of_each_subgames_roots(forest: Forest) -> None:
+    found: Any = collections.defaultdict(float)
+    entries = forest.chance
+    for row, column, value in zip(
+        entries.row.tolist(), entries.column.tolist(), entries.value.tolist(), strict=True
+    ):
+        first, second = forest.roots
+        assert first.subgame[row] == second.subgame[column]
+        found[int(first.subgame[row]), int(first.infostate[row]), int(second.infostate[column])] += value
+    expected = expected_by_roots(forest, lambda subgame, h: 1.0)
+    assert found == pytest.approx({key: value for key, value in expected.items() if value})
+
+
+def test_what_is_solved_for_is_what_was_asked(forest: Forest) -> None:
+    for player, roots in enumerate(forest.roots):
+        asked = {
+            (int(forest.tree.infostate[player, h]), g): bool(mask)
+            for h, g, mask in zip(
+                forest.cover.roots, forest.cover.subgame.tolist(), forest.cover.solved[player], strict=True
+            )
+        }
+        treeplex = forest.form.treeplex[player]
+        top = treeplex.root_of()[treeplex.first_sequence]
+        for infoset, root, mask in zip(treeplex.infoset.tolist(), top, forest.solved[player], strict=True):
+            known = infoset != -1 and asked[int(roots.infostate[root]), int(roots.subgame[root])]
+            assert mask == known
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_lookaheads_of_subgames_that_overlap(order: int) -> None:
+    """Every copy of a leaf infostate chooses for itself; a leaf is worth the same in all its subgames."""
+    tree, rng = game(GOOFSPIEL), np.random.default_rng(2)
+    where = cut(tree, "depth:1")
+    cover, leaves = cover_by(where, order), limit_by_depth(tree, where, 1)
+    values = rng.normal(size=(len(leaves), 3, 3))
+    forest = build_forest(tree, cover, limit=leaves, num_choices=3).with_values(values)
+    assert len(forest.leaves.leaf) > len(leaves) or order == 1
+    explicit = efg.from_tree(tree)
+    policies = [random_policy(tree, rng) for _ in range(forest.num_subgames)]
+    states = forest.leaves.states
+    chosen = [rng.integers(3, size=(forest.num_subgames, len(states[p]))) for p in (0, 1)]
+
+    def rows(player: int, subgame: int, name: int) -> Any:
+        if name >= 0:
+            return policies[subgame][player, name]
+        return np.eye(3)[chosen[player][subgame, -2 - name]]
+
+    def below(subgame: int, root: int) -> float:
+        at = [
+            [chosen[p][subgame, states[p].tolist().index(int(tree.infostate[p, h]))] for h in leaves]
+            for p in (0, 1)
+        ]
+        worth = {int(h): values[i, at[0][i], at[1][i]] for i, h in enumerate(leaves)}
+        return float(limited_values(explicit, [root], worth, policies[subgame])[0])
+
+    found, expected = by_roots(forest, rows), expected_by_roots(forest, below)
+    assert found.keys() == expected.keys()
+    assert found == pytest.approx(expected, abs=1e-12)
+
+
+def test_own_infostates_split_only_the_opponents_roots() -> None:
+    """Together they have the cut's histories and the player's treeplex; J becomes pairs (I, J)."""
+    tree = game(GOOFSPIEL)
+    where = cut(tree, "depth:2")
+    whole, split = build_forest(tree, where), build_forest(tree, cover_by(where, 1))
+    assert split.cover.roots.tolist() == where.roots.tolist()
+    assert digest(split.form.treeplex[PLAYER]) == digest(whole.form.treeplex[PLAYER])
+    assert split.num_subgames == len(whole.roots[PLAYER]) == 70
+    pairs = {tuple(pair) for pair in tree.infostate[:, where.roots].T.tolist()}
+    assert len(split.roots[1 - PLAYER]) == len(pairs) > len(whole.roots[1 - PLAYER])
+    assert len(split.roots[PLAYER]) == 70
+
+
+FAR = 200  # more than any two roots are apart
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "counts", "means", "most", "closed"),
+    [
+        ("liars_dice(numdice=1,dice_sides=6)", "depth:0", (36, 6, 1), (6, 36, 36), (6, 36, 36), 1),
+        (GOOFSPIEL, "depth:2", (144, 70, 32), (2.1, 6.3, 9.5), (7, 28, 28), 0.43),
+        ("pennies 100", "depth:0", (100, 51, 1), (2.0, 3.9, 100), (2, 4, 100), 0),
+    ],
+)
+def test_sizes_of_subgames(name: str, where: str, counts: Any, means: Any, most: Any, closed: float) -> None:
+    """Histories, own infostates, components; histories in I, in I² and in the component of I, on average
+    and at most; and the share of own infostates whose I² is its component."""
+    spot = cut(game(name), where)
+    sizes = [np.bincount(cover_by(spot, order).subgame) for order in (1, 2, FAR)]
+    assert (len(spot.roots), len(sizes[0]), spot.num_subgames) == counts
+    assert tuple(round(float(size.mean()), 1) for size in sizes) == means
+    assert tuple(int(size.max()) for size in sizes) == most
+    assert round(float((sizes[1] == sizes[2]).mean()), 2) == closed
+
+
+def test_leducs_betting_lines_show_each_player_its_card() -> None:
+    """The flop after one betting line: 30 own infostates (card and public card) in 6 components of 20."""
+    tree = game("leduc_poker")
+    where = cut(tree, "flop")
+    line = cut(tree, "before-flop")
+    number = line.subgame[np.searchsorted(line.roots, line.root[where.roots])]
+    histories = where.roots[number == 0]
+    spot = kept_subgames(tree, "one betting line", histories)
+    sizes = [np.bincount(cover_by(spot, order).subgame) for order in (1, 2, FAR)]
+    assert (len(spot.roots), len(sizes[0]), spot.num_subgames) == (120, 30, 6)
+    assert [set(size.tolist()) for size in sizes] == [{4}, {16}, {20}]
+
+
+# --- cuts are covers ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "where"), [(GOOFSPIEL, "depth:2"), ("leduc_poker", "flop")])
+def test_a_cover_without_repeats_is_a_cut(name: str, where: str) -> None:
+    """Given as pairs it has the same arrays, and so have some of its subgames, in an order of their own."""
+    spot = cut(game(name), where)
+    pairs = build_cover(spot, spot.roots, spot.subgame)
+    assert digest(of_forest(build_forest(spot.tree, pairs))) == digest(
+        of_forest(build_forest(spot.tree, spot))
+    )
+    few = np.sort(np.random.default_rng(0).choice(spot.num_subgames, 3, replace=False))
+    alone = kept_subgames(spot.tree, where, spot.roots[np.isin(spot.subgame, few)])
+    part = build_forest(spot.tree, cover_of(spot).take(few))
+    assert digest(of_forest(part)) == digest(of_forest(build_forest(spot.tree, alone)))
+    turned = build_forest(spot.tree, cover_of(spot).take(few[::-1]))
+    for player in (0, 1):
+        assert turned.roots[player].subgame.tolist() == (2 - part.roots[player].subgame).tolist()
+        assert turned.infoset_subgame(player)[turned.infosets(player)].tolist() == [
+            2 - number for number in part.infoset_subgame(player)[part.infosets(player)].tolist()
+        ]
+        assert turned.infoset_subgame(player).max() == 2 and part.solved[player].any()
+
+
+# --- what is refused ----------------------------------------------------------------------
+
+
+def test_subgames_that_overlap_make_no_policy() -> None:
+    tree = game("pennies 10")
+    cover = cover_by(cut(tree, "depth:0"), 1)
+    forest = build_forest(tree, cover)
+    message = r"subgames 0 and 1 of <Cover .*> overlap: both have the infostate of player 1 at \(0,\)"
+    first = build_forest(tree, cover.take(np.array([0, 1])))
+    with pytest.raises(ValueError, match=message):
+        first.check_disjoint()
+    with pytest.raises(ValueError, match=r"overlap"):
+        forest.infoset_subgame(0)
+    apart = build_forest(tree, cover.take(np.array([0, 2, 4])))  # n in {1}, {4, 5}, {8, 9}
+    apart.check_disjoint()
+    assert apart.infoset_subgame(0).max() == 2
+    build_forest(tree, cover.cut).check_disjoint()
+
+
+@pytest.mark.parametrize(
+    ("roots", "subgame", "solved", "message"),
+    [
+        ([1, 2], [0], None, r"cover: roots \(2,\), subgame \(1,\), solved .*; expected arrays of one length"),
+        ([], [], None, r"expected arrays of one length >= 1"),
+        ([0, 1], [0, 0], None, r"cover: history 0 is no root of the cut 'depth:0' of pennies 4"),
+        ([1, 2], [0, 2], None, r"cover: subgames \[0, 2\]; expected numbers 0, 1, … without a gap"),
+        ([1, 2, 1], [0, 1, 0], None, r"cover: root 1 is twice in subgame 0; expected every pair once"),
+        (
+            [1, 2, 3],
+            [0, 0, 0],
+            ([1, 0, 1], [1, 1, 1]),
+            r"root \(1,\) of subgame 0 shares its infostate of player 0 with another one there",
+        ),
+    ],
+)
+def test_covers_that_are_none(roots: Any, subgame: Any, solved: Any, message: str) -> None:
+    where = cut(game("pennies 4"), "depth:0")
+    masks: Any = None if solved is None else tuple(np.array(mask, bool) for mask in solved)
+    with pytest.raises(ValueError, match=message):
+        build_cover(where, np.array(roots, int), np.array(subgame, int), masks)
+
+
+def test_a_cover_of_another_tree_is_refused() -> None:
+    cover = cover_by(cut(game("pennies 4"), "depth:0"), 1)
+    with pytest.raises(ValueError, match=r"cover: this cover was made for another tree"):
+        build_forest(pennies(4), cover)
+
+
+@pytest.mark.parametrize(
+    ("limit", "num_choices", "message"),
+    [
+        ([0], 2, r"limit: leaf history \(\) lies above or beside the cut 'depth:1' of kuhn_poker"),
+        ([], -1, r"num_choices=-1: expected a whole number >= 0"),
+        ([], 1.5, r"num_choices=1\.5: expected a whole number >= 0"),
+    ],
+)
+def test_limits_that_are_none(limit: Any, num_choices: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        build_forest(game("kuhn_poker"), "depth:1", limit=np.array(limit, int), num_choices=num_choices)
+
+
+def test_values_replace_those_that_were_there() -> None:
+    tree = game("kuhn_poker")
+    where = cut(tree, "depth:0")
+    bare = build_forest(tree, where, limit=limit_by_depth(tree, where, 1), num_choices=2)
+    values = np.random.default_rng(0).normal(size=(2, len(bare.leaves), 2, 2))
+    again = bare.with_values(values[0]).with_values(values[1])
+    assert digest(again.form.payoff) == digest(bare.with_values(values[1]).form.payoff)
+    assert digest(again.form.payoff) != digest(bare.with_values(values[0]).form.payoff)
+    with pytest.raises(ValueError, match=r"leaf values of shape \(1,\): expected \(12, 2, 2\)"):
+        bare.with_values(np.zeros(1))
