@@ -36,6 +36,7 @@ UNOPTIMISED = {
     "test_against_reference",
     "test_alike",
     "test_certificates",
+    "test_by_hand",
     "test_cfr_d",
     "test_chunks",
     "test_cli_search",

@@ -135,7 +135,7 @@ def looks(games: Games, method: Method, horizon: int) -> Iterator[tuple[int, dic
                 zero = jax.tree.map(jnp.zeros_like, state.strategy_sum)
                 state = dataclasses.replace(state, strategy_sum=zero)
         with precision(dtype):
-            state = start(problem) if state is None else state
+            state = start(problem, method.rule) if state is None else state
             state = run(problem, state, jnp.int32(t), rule=method.rule)
             last = _last(problem, state, method)
         sums[t], before = as_numpy(state.strategy_sum), t

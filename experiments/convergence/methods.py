@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from typing import Literal
 
 import jax
@@ -12,33 +14,33 @@ import numpy as np
 from experiments.convergence.cases import EPSILONS, Games
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import Parts
-from jaxgadget.kernels.regret import RULES, Rule
+from jaxgadget.kernels.regret import RULES, RegretMatching, Rule
 from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
 
 Warmth = Literal["blueprint", "regrets", "strategy"]
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["plus", "positive_discount", "negative_discount", "trust", "averaging", "decay"],
+    meta_fields=["predictive"],
+    drop_fields=["name"],
+)
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Tried(Rule):
-    """A rule with two more settings.
+class Tried(RegretMatching):
+    """A rule with one more setting.
 
     Attributes:
-      trust: how much of the last regrets a predictive rule expects again; a third in simple
-        asymmetric predictive CFR+, SAPCFR+ (Meng et al. 2026, arXiv 2503.12770).
       decay: regrets are multiplied by (t / (t + 1))^decay after iteration t.
     """
 
-    trust: float = 1.0
     decay: float = 0.0
 
-    def accumulate(self, regret_sum: jax.Array, regret: jax.Array, t: jax.Array) -> jax.Array:
-        """See `Rule`."""
-        total = super().accumulate(regret_sum, regret, t)
-        return total * (t / (t + 1)) ** self.decay if self.decay else total
-
-    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
-        """See `Rule`."""
-        return regret_sum + self.trust * regret if self.predictive else regret_sum
+    def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """See `RegretMatching`."""
+        positive, negative = super().kept(t)
+        share = (t / (t + 1)) ** self.decay
+        return positive * share, negative * share
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -69,7 +71,7 @@ class Method:
     dtype: str = "float64"
 
 
-def _plus(averaging: float, trust: float = 0.0, decay: float = 0.0, discount: float | None = None) -> Rule:
+def _plus(averaging: float, trust: float = 0.0, decay: float = 0.0, discount: float = math.inf) -> Rule:
     return Tried(
         name="tried",
         plus=True,
@@ -133,31 +135,29 @@ def begin(games: Games, method: Method) -> State:
     """
     problem = games.games.problem
     if method.warm is None:
-        return start(problem)
+        return start(problem, method.rule)
     bodies = [games.blueprint(player) for player in (0, 1)]
-    fresh = start(problem)
+    fresh = start(problem, CFR_PLUS)
     large = [Parts(jnp.full_like(r.entry, LARGE), LARGE * b) for r, b in _pairs(fresh, bodies)]
-    played = run(problem, dataclasses.replace(fresh, regret_sum=tuple(large)), jnp.int32(1), rule=CFR_PLUS)
-    nothing = jax.tree.map(jnp.zeros_like, (played.regret_sum, played.strategy_sum))
-    first = dataclasses.replace(
-        played, iteration=jnp.int32(0), regret_sum=nothing[0], strategy_sum=nothing[1]
-    )
+    played = run(problem, dataclasses.replace(fresh, rule=tuple(large)), jnp.int32(1), rule=CFR_PLUS)
+    nothing = jax.tree.map(jnp.zeros_like, (played.rule, played.strategy_sum))
+    first = dataclasses.replace(played, iteration=jnp.int32(0), rule=nothing[0], strategy_sum=nothing[1])
     if method.warm == "blueprint":
         return first
     rule = CFR_PLUS if method.warm == "regrets" else RULES["cfr"]
     seen = run(problem, first, jnp.int32(1), rule=rule)
     if method.warm == "regrets":
-        regret = jax.tree.map(lambda r: method.warmth * r, seen.regret_sum)
-        return dataclasses.replace(seen, regret_sum=regret)
+        regret = jax.tree.map(lambda r: method.warmth * r, seen.rule)
+        return dataclasses.replace(seen, rule=regret)
     regret = [
         Parts(jnp.zeros_like(r.entry), method.warmth * b * _size(side.body, r.body))
         for side, (r, b) in zip(problem.sides, _pairs(seen, bodies), strict=True)
     ]
-    return dataclasses.replace(start(problem), regret_sum=(regret[0], regret[1]))
+    return dataclasses.replace(start(problem, CFR_PLUS), rule=(regret[0], regret[1]))
 
 
 def _pairs(state: State, bodies: list[jax.Array]) -> list[tuple[Parts, jax.Array]]:
-    return list(zip(state.regret_sum, bodies, strict=True))
+    return list(zip(state.rule, bodies, strict=True))
 
 
 def _size(treeplex: object, regret: jax.Array) -> jax.Array:

@@ -16,7 +16,7 @@ from jaxgadget import enumerate_game, load
 from jaxgadget.bench.bench import DEFAULT_GAMES
 from jaxgadget.kernels.cfr import State, start, step
 from jaxgadget.kernels.problem import Problem, follow, values_up, whole_game
-from jaxgadget.kernels.regret import RULES, learn, match
+from jaxgadget.kernels.regret import RULES, match
 from jaxgadget.kernels.response import payoff_reaches
 from jaxgadget.tree.sequence import sequence_form
 
@@ -45,16 +45,15 @@ def values(problem: Problem, state: State) -> Any:
 def regrets(problem: Problem, state: State) -> Any:
     """Regrets added up; strategies stand in for action values."""
     return [
-        learn(
+        RULE.learn(
             side.body,
-            RULE,
             terms.body,
             total.body,
             (strategy.body, strategy.body[: side.body.num_infosets]),
             jnp.ones((), problem.dtype),
         )
         for side, terms, total, strategy in zip(
-            problem.sides, problem.terms, state.regret_sum, state.strategy, strict=True
+            problem.sides, problem.terms, state.rule, state.strategy, strict=True
         )
     ]
 
@@ -64,7 +63,7 @@ def matching(problem: Problem, state: State) -> Any:
     return [
         match(side.body, total.body, tolerance.body, terms.body)
         for side, terms, total, tolerance in zip(
-            problem.sides, problem.terms, state.regret_sum, problem.regret_tolerance, strict=True
+            problem.sides, problem.terms, state.rule, problem.regret_tolerance, strict=True
         )
     ]
 
@@ -123,7 +122,7 @@ def profile(game: str, lanes: Sequence[int], seconds: float) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for count in lanes:
         problem = whole_game(form, num_lanes=count, dtype=np.float32)
-        state = jax.jit(step, static_argnums=1)(problem, RULE, start(problem))
+        state = jax.jit(step)(problem, RULE, start(problem, RULE))
         for name, part in PARTS.items():
             rows.append({"game": game, "lanes": count, "part": name} | _row(part, problem, state, seconds))
         whole = _row(lambda p, s: step(p, RULE, s), problem, state, seconds)

@@ -245,7 +245,7 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
         with watch.phase("build"):
             plan = plan_game(whole_game(form, num_lanes=1, dtype=dtype), lanes)
             problem = whole_game(form, num_lanes=plan.chunk, dtype=dtype)
-            states = [jax.block_until_ready(start(problem)) for _ in range(plan.num_chunks)]
+            states = [jax.block_until_ready(start(problem, rule)) for _ in range(plan.num_chunks)]
         jax.clear_caches()  # or an earlier row's program would be taken for this one's
         with watch.phase("compile"):
             loop = run.lower(problem, states[0], np.int32(0), rule=rule).compile()
@@ -257,7 +257,7 @@ def whole_game_runner(form: SequenceForm, *, lanes: int, dtype: np.dtype[Any], r
         def work(number: int) -> None:
             with precision(dtype):
                 until = jax.device_put(np.int32(done))
-                states[number] = jax.block_until_ready(loop(problem, states[number], until))
+                states[number] = jax.block_until_ready(loop(problem, states[number], until, rule=rule))
 
         tasks = [functools.partial(work, number) for number in range(plan.num_chunks)]
         run_all(tasks, plan.workers, threading.Event(), lambda: None)

@@ -17,10 +17,11 @@ import jax.numpy as jnp
 from jaxgadget.kernels.problem import (
     Parts,
     Problem,
+    check_precision,
     follow,
     values_up,
 )
-from jaxgadget.kernels.regret import Bounds, Rule, learn, match
+from jaxgadget.kernels.regret import Bounds, Rule
 from jaxgadget.kernels.response import evaluate, payoff_reaches
 from jaxgadget.kernels.treeplex import Treeplex, expand_infosets, sum_actions
 
@@ -34,7 +35,7 @@ class State:
       iteration: number of iterations done.
       strategy: both players' current strategies, `[Q, lanes]`.
       plan: both players' current plans, `[S, lanes]`: how likely they play every sequence.
-      regret_sum: both players' regrets, `[Q, lanes]`.
+      rule: what the rule keeps of both players, such as their regrets `[Q, lanes]`.
       strategy_sum: both players' weighted sums of plans, `[S, lanes]`.
       payoff: the payoff operator's own state.
     """
@@ -42,32 +43,47 @@ class State:
     iteration: jax.Array
     strategy: tuple[Parts, Parts]
     plan: tuple[Parts, Parts]
-    regret_sum: tuple[Parts, Parts]
+    rule: tuple[Parts, Parts]
     strategy_sum: tuple[Parts, Parts]
     payoff: Any
 
 
 @jax.jit
-def start(problem: Problem, payoff_state: Any = None) -> State:
-    """No regrets yet: uniform strategies, with a floor (1−ε)·uniform + ε·prior."""
-    regret = [
-        Parts(
-            jnp.zeros((side.entry.num_actions, problem.num_lanes), problem.dtype),
-            jnp.zeros((side.body.num_actions, problem.num_lanes), problem.dtype),
+def start(problem: Problem, rule: Rule, payoff_state: Any = None) -> State:
+    """Nothing is known yet: uniform strategies, with a floor (1−ε)·uniform + ε·prior."""
+    check_precision(problem)
+    strategy: list[Parts] = []
+    rule_state: list[Parts] = []
+    plan: list[Parts] = []
+    for side, terms in zip(problem.sides, problem.terms, strict=True):
+        strategy.append(
+            Parts(
+                _uniform(problem, side.entry, terms.entry),
+                _uniform(problem, side.body, terms.body),
+            )
         )
-        for side in problem.sides
-    ]
-    strategy = [_match(problem, player, regret[player]) for player in (0, 1)]
-    plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
+        plan.append(follow(side, terms, strategy[-1]))
+        rule_state.append(
+            Parts(
+                rule.init(side.entry, problem.num_lanes, problem.dtype),
+                rule.init(side.body, problem.num_lanes, problem.dtype),
+            )
+        )
     nothing = [jax.tree.map(jnp.zeros_like, part) for part in plan]
     return State(
         iteration=jnp.zeros((), jnp.int32),
         strategy=(strategy[0], strategy[1]),
         plan=(plan[0], plan[1]),
-        regret_sum=(regret[0], regret[1]),
+        rule=(rule_state[0], rule_state[1]),
         strategy_sum=(nothing[0], nothing[1]),
         payoff=payoff_state,
     )
+
+
+def _uniform(problem: Problem, treeplex: Treeplex, bounds: Bounds) -> jax.Array:
+    """`[Q, lanes]` all legal actions alike, then the floor."""
+    uniform = bounds.uniform(treeplex)
+    return bounds.floored(treeplex, jnp.broadcast_to(uniform, (treeplex.num_actions, problem.num_lanes)))
 
 
 def step(problem: Problem, rule: Rule, state: State) -> State:
@@ -89,21 +105,32 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
     strategy_sum = jax.tree.map(
         lambda total, plan: total + weight * plan, state.strategy_sum[player], state.plan[player]
     )
-    before = state.regret_sum[player]
-    entry = values.actions.entry, values.infosets.entry
-    body = values.actions.body, values.infosets.body
-    first = learn(side.entry, rule, terms.entry, before.entry, entry, t)
-    second = learn(side.body, rule, terms.body, before.body, body, t)
-    # The old strategy and plan are done with here: without the barrier XLA keeps copies of them.
-    regret_sum, basis, strategy_sum = jax.lax.optimization_barrier(
-        (Parts(first[0], second[0]), Parts(first[1], second[1]), strategy_sum)
+    tolerance, before, played = problem.regret_tolerance[player], state.rule[player], state.strategy[player]
+    entry_state, entry = rule.update(
+        side.entry,
+        terms.entry,
+        tolerance.entry,
+        before.entry,
+        played.entry,
+        (values.actions.entry, values.infosets.entry),
+        t,
     )
-    strategy = _match(problem, player, basis)
+    body_state, body = rule.update(
+        side.body,
+        terms.body,
+        tolerance.body,
+        before.body,
+        played.body,
+        (values.actions.body, values.infosets.body),
+        t,
+    )
+    # The old plan is done with before the new one: without the barrier XLA keeps a copy of it.
+    strategy, strategy_sum = jax.lax.optimization_barrier((Parts(entry, body), strategy_sum))
     return dataclasses.replace(
         state,
         strategy=_put(state.strategy, player, strategy),
         plan=_put(state.plan, player, follow(side, terms, strategy)),
-        regret_sum=_put(state.regret_sum, player, regret_sum),
+        rule=_put(state.rule, player, Parts(entry_state, body_state)),
         strategy_sum=_put(state.strategy_sum, player, strategy_sum),
         payoff=payoff_state,
     )
@@ -113,18 +140,10 @@ def _put(pair: tuple[Parts, Parts], player: int, value: Parts) -> tuple[Parts, P
     return (value, pair[1]) if player == 0 else (pair[0], value)
 
 
-def _match(problem: Problem, player: int, basis: Parts) -> Parts:
-    side, terms = problem.sides[player], problem.terms[player]
-    tolerance = problem.regret_tolerance[player]
-    return Parts(
-        match(side.entry, basis.entry, tolerance.entry, terms.entry),
-        match(side.body, basis.body, tolerance.body, terms.body),
-    )
-
-
 @jax.jit
 def average(problem: Problem, state: State) -> tuple[Parts, Parts]:
     """Both players' average strategies, `[Q, lanes]`; uniform (with floors) where there is no mass."""
+    check_precision(problem)
     return averages(problem, state.strategy_sum)
 
 
@@ -147,13 +166,13 @@ def normalise(treeplex: Treeplex, weight: jax.Array, bounds: Bounds) -> jax.Arra
     return jnp.where(total > 0, weight / jnp.where(total > 0, total, 1), fallback)
 
 
-@functools.partial(jax.jit, static_argnames=("rule",), donate_argnames=("state",))
+@functools.partial(jax.jit, donate_argnames=("state",))
 def run(problem: Problem, state: State, until: jax.Array, *, rule: Rule) -> State:
     """Iterates on the device until iteration `until`; the buffers of `state` are donated."""
     return _iterate(problem, rule, state, until)
 
 
-@functools.partial(jax.jit, static_argnames=("rule", "check_every"), donate_argnames=("state",))
+@functools.partial(jax.jit, static_argnames=("check_every",), donate_argnames=("state",))
 def run_to_gap(
     problem: Problem,
     state: State,
@@ -170,7 +189,7 @@ def run_to_gap(
       state: where to go on; its buffers are donated.
       until: stop after this iteration in any case.
       target_gap: stop when a look finds no subgame of any lane with a larger gap.
-      rule: the regret-matching rule.
+      rule: how strategies follow from values.
       check_every: how many iterations lie between two looks.
 
     Returns:
@@ -189,6 +208,7 @@ def run_to_gap(
 
 
 def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> State:
+    check_precision(problem)
     return jax.lax.fori_loop(state.iteration, until, lambda _, s: step(problem, rule, s), state)
 
 

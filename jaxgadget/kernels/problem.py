@@ -110,6 +110,15 @@ class Problem:
         return self.terms[0].scale.dtype
 
 
+def check_precision(problem: Problem) -> None:
+    """ValueError, while a program is traced, if JAX would not compute in the problem's precision."""
+    if jax.dtypes.canonicalize_dtype(problem.dtype) != problem.dtype:
+        raise ValueError(
+            f"problem is in {problem.dtype}, but JAX computes in float32 here: "
+            "expected a call inside `with precision(problem.dtype)`"
+        )
+
+
 def build_side(
     body: sequence.Treeplex,
     entry: sequence.Treeplex,
@@ -230,6 +239,7 @@ def with_regret_tolerance(problem: Problem) -> Problem:
     Args:
       problem: everything but `regret_tolerance`.
     """
+    check_precision(problem)
     first, second = (
         take_rows(_least_scale(side, terms), side.root_of)
         for side, terms in zip(problem.sides, problem.terms, strict=True)

@@ -13,85 +13,20 @@ is the array f = ε·p; its sum over an infoset is ε. ε and p may differ by in
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
+from typing import Any, Protocol, runtime_checkable
 
 import chex
 import jax
 import jax.numpy as jnp
+from jax.typing import DTypeLike
 
 from jaxgadget.kernels.treeplex import Level, Treeplex, expand_infosets, sum_actions
 
 ZERO_REGRET = 4.0
 """Positive regrets whose sum is below `ZERO_REGRET` × machine epsilon × the payoff range of
 the infoset count as zero: they are rounding, and the strategy there is uniform."""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Rule:
-    """How regrets accumulate and iterations are averaged. Hashable, a static argument.
-
-    Attributes:
-      name: as the command line spells it.
-      plus: regrets below zero are set to zero.
-      positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t.
-      negative_discount: β; the same for negative ones.
-      predictive: the next strategy matches the regrets as if the last ones came again.
-      trust: how much of the last ones a predictive rule expects again.
-      averaging: γ; iteration t weighs t^γ in the average.
-    """
-
-    name: str
-    plus: bool = False
-    positive_discount: float | None = None
-    negative_discount: float | None = None
-    predictive: bool = False
-    trust: float = 1.0
-    averaging: float = 0.0
-
-    def weight(self, t: jax.Array) -> jax.Array:
-        """What iteration t = 1, 2, … weighs in the average."""
-        return t**self.averaging
-
-    def accumulate(self, regret_sum: jax.Array, regret: jax.Array, t: jax.Array) -> jax.Array:
-        """Regret sums after iteration t."""
-        total = regret_sum + regret
-        if self.plus:
-            total = jnp.maximum(total, 0)
-        if self.positive_discount is None and self.negative_discount is None:
-            return total
-        kept = _kept(self.positive_discount, t), _kept(self.negative_discount, t)
-        return total * jnp.where(total > 0, *kept)
-
-    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
-        """What the next strategy matches, given the last iteration's regrets."""
-        return regret_sum + self.trust * regret if self.predictive else regret_sum
-
-
-def _kept(exponent: float | None, t: jax.Array) -> jax.Array:
-    """Which share of a regret outlives iteration t."""
-    return jnp.ones_like(t) if exponent is None else t**exponent / (t**exponent + 1)
-
-
-RULES = {
-    rule.name: rule
-    for rule in (
-        Rule(name="cfr"),
-        Rule(name="cfr+", plus=True, averaging=1.0),
-        Rule(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0),
-        Rule(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0),
-        Rule(name="pcfr+", plus=True, predictive=True, averaging=2.0),
-        Rule(name="sapcfr+", plus=True, predictive=True, trust=1 / 3, averaging=2.0),
-    )
-}
-"""The rules by name."""
-
-
-def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
-    """The rule of that name; ValueError, naming the argument and what else it takes, if there is none."""
-    if isinstance(algorithm, Rule):
-        return algorithm
-    if algorithm not in RULES:
-        raise ValueError(f"{name}={algorithm!r} is unknown; expected one of {', '.join((*RULES, *besides))}")
-    return RULES[algorithm]
 
 
 @jax.tree_util.register_dataclass
@@ -187,36 +122,186 @@ def match(treeplex: Treeplex, basis: jax.Array, tolerance: jax.Array, bounds: Bo
     return bounds.floored(treeplex, jnp.where(divisor > 0, positive, uniform) / jnp.abs(divisor))
 
 
-def learn(
-    treeplex: Treeplex,
-    rule: Rule,
-    bounds: Bounds,
-    regret_sum: jax.Array,
-    values: tuple[jax.Array, jax.Array],
-    t: jax.Array,
-) -> tuple[jax.Array, jax.Array]:
-    """One iteration's regrets: what every action would have gained, mapped back by Bᵀ, added up.
+@runtime_checkable
+class Rule(Protocol):
+    """How one player's strategy follows from what its actions earned: any pytree.
 
-    Args:
-      treeplex: the player's decisions.
-      rule: how regrets accumulate.
-      bounds: legal actions and floors.
-      regret_sum: `[Q, lanes]` the regrets so far.
-      values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under the strategy played.
-      t: number of the iteration, from 1.
-
-    Returns:
-      The regrets now, and what the next strategy matches, `[Q, lanes]` each.
+    Numbers in it are traced, so that rules which differ in nothing else share a compiled program. A rule may
+    keep whatever state it likes: the loop hands it on. See `RegretMatching`; one with a state of its own is
+    most easily a frozen dataclass registered by `jax.tree_util.register_static`.
     """
-    q, value = values
-    chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
-    chex.assert_shape(value, (treeplex.num_infosets, None))
-    totals: list[jax.Array] = []
-    basis: list[jax.Array] = []
-    for level in treeplex.levels():
-        regret = bounds.mapped_back(level, q[level.actions] - level.expand(value[level.infosets]))
-        totals.append(rule.accumulate(regret_sum[level.actions], regret, t))
-        basis.append(rule.basis(totals[-1], regret))
-    if not totals:
-        return regret_sum, regret_sum
-    return jnp.concatenate(totals), jnp.concatenate(basis)
+
+    @property
+    def name(self) -> str:
+        """For people, on the host; inside compiled code it may be empty."""
+        ...
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        """What iteration t = 1, 2, … weighs in the average."""
+        ...
+
+    def init(self, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> Any:
+        """The rule's state before the first iteration, for one player's entry or body."""
+        ...
+
+    def update(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        tolerance: jax.Array,
+        state: Any,
+        strategy: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[Any, jax.Array]:
+        """One iteration.
+
+        Args:
+          treeplex: the decisions.
+          bounds: legal actions and floors, to which the strategy must keep.
+          tolerance: `[I, lanes]` sums of positive regrets up to this are rounding.
+          state: the rule's own.
+          strategy: `[Q, lanes]` what was played.
+          values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under that strategy.
+          t: number of the iteration, from 1.
+
+        Returns:
+          The next state and strategy, `[Q, lanes]`.
+        """
+        ...
+
+
+@functools.partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["plus", "positive_discount", "negative_discount", "trust", "averaging"],
+    meta_fields=["predictive"],
+    drop_fields=["name"],
+)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RegretMatching:
+    """Regret matching: how regrets accumulate, what is matched, and how iterations are averaged.
+
+    Its numbers are traced, and may be `[1, lanes]` to give every lane a rule of its own.
+
+    Attributes:
+      name: as the command line spells it.
+      plus: regrets below zero are set to zero.
+      positive_discount: α; positive regrets are multiplied by t^α / (t^α + 1) after iteration t, for ∞ by 1.
+      negative_discount: β; the same for negative ones.
+      predictive: the next strategy matches the regrets as if the last ones came again. Static: where the
+        regrets themselves are matched, they need not be written twice.
+      trust: how much of the last ones a predictive rule expects again.
+      averaging: γ; iteration t weighs t^γ in the average.
+    """
+
+    name: str = ""
+    plus: bool = False
+    positive_discount: float = math.inf
+    negative_discount: float = math.inf
+    predictive: bool = False
+    trust: float = 1.0
+    averaging: float = 0.0
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        """See `Rule`."""
+        return t**self.averaging
+
+    def init(self, treeplex: Treeplex, num_lanes: int, dtype: DTypeLike) -> jax.Array:
+        """The regrets, `[Q, lanes]`."""
+        return jnp.zeros((treeplex.num_actions, num_lanes), dtype)
+
+    def update(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        tolerance: jax.Array,
+        state: jax.Array,
+        strategy: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """See `Rule`."""
+        regret_sum, basis = self.learn(treeplex, bounds, state, values, t)
+        # The old strategy is done with here: without the barrier XLA keeps a copy of it.
+        regret_sum, basis = jax.lax.optimization_barrier((regret_sum, basis))
+        return regret_sum, match(treeplex, basis, tolerance, bounds)
+
+    def learn(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        regret_sum: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        """One iteration's regrets: what every action would have gained, mapped back by Bᵀ, added up.
+
+        Args:
+          treeplex: the player's decisions.
+          bounds: legal actions and floors.
+          regret_sum: `[Q, lanes]` the regrets so far.
+          values: of actions `[Q, lanes]`, and of infosets `[I, lanes]` under the strategy played.
+          t: number of the iteration, from 1.
+
+        Returns:
+          The regrets now, and what the next strategy matches, `[Q, lanes]` each.
+        """
+        q, value = values
+        chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
+        chex.assert_shape(value, (treeplex.num_infosets, None))
+        # Numbers, worked out once and not in every level.
+        kept = jax.lax.optimization_barrier(self.kept(t))
+        totals: list[jax.Array] = []
+        basis: list[jax.Array] = []
+        for level in treeplex.levels():
+            regret = bounds.mapped_back(level, q[level.actions] - level.expand(value[level.infosets]))
+            totals.append(self.accumulate(regret_sum[level.actions], regret, kept))
+            basis.append(self.basis(totals[-1], regret))
+        if not totals:
+            return regret_sum, regret_sum
+        return jnp.concatenate(totals), jnp.concatenate(basis)
+
+    def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Which share of a positive regret and of a negative one outlives iteration t."""
+        negative = jnp.where(self.plus, 0, _discount(self.negative_discount, t))
+        return _discount(self.positive_discount, t), negative
+
+    def accumulate(
+        self, regret_sum: jax.Array, regret: jax.Array, kept: tuple[jax.Array, jax.Array]
+    ) -> jax.Array:
+        """Regret sums after an iteration of which such shares are kept."""
+        total = regret_sum + regret
+        return total * jnp.where(total > 0, *kept)
+
+    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
+        """What the next strategy matches, given the last iteration's regrets."""
+        return regret_sum + self.trust * regret if self.predictive else regret_sum
+
+
+def _discount(exponent: float | jax.Array, t: jax.Array) -> jax.Array:
+    """t^α / (t^α + 1), and 1 for α = ∞."""
+    power = t**exponent
+    return jnp.where(jnp.isinf(exponent), 1, power / (power + 1))
+
+
+RULES = {
+    rule.name: rule
+    for rule in (
+        RegretMatching(name="cfr"),
+        RegretMatching(name="cfr+", plus=True, averaging=1.0),
+        RegretMatching(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0),
+        RegretMatching(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0),
+        RegretMatching(name="pcfr+", plus=True, predictive=True, averaging=2.0),
+        RegretMatching(name="sapcfr+", plus=True, predictive=True, trust=1 / 3, averaging=2.0),
+    )
+}
+"""The rules by name."""
+
+
+def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
+    """The rule of that name; ValueError, naming the argument and what else it takes, if there is none."""
+    if isinstance(algorithm, Rule):
+        return algorithm
+    if algorithm not in RULES:
+        raise ValueError(f"{name}={algorithm!r} is unknown; expected one of {', '.join((*RULES, *besides))}")
+    return RULES[algorithm]

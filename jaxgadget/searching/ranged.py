@@ -180,7 +180,7 @@ class RangedPayoff:
       bound: a payoff that no values exceed, above the limit and at every leaf.
     """
 
-    weighting: Rule = dataclasses.field(metadata={"static": True})
+    weighting: Rule
     outside: Payoff
     function: Any
     sequence: Pair
@@ -232,7 +232,7 @@ def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting
         sequence.append(jax.device_put(place.astype(np.int32)))
         linked.append(build_sums(place, np.ones(len(place), np.bool_), total, limit.dtype))
     return RangedPayoff(
-        weighting=weighting,
+        weighting=jax.tree.map(jnp.asarray, weighting),
         outside=build_payoff(look.terminals, limit.dtype),
         function=function,
         sequence=(sequence[0], sequence[1]),
@@ -322,6 +322,6 @@ def _resolved(payoff: ForestPayoff, ranges: Pair) -> Pair:
     def advance(_: jax.Array, state: State) -> State:
         return step(problem, payoff.rule, state)
 
-    solved = jax.lax.fori_loop(0, payoff.iterations[0], advance, start(problem))
+    solved = jax.lax.fori_loop(0, payoff.iterations[0], advance, start(problem, payoff.rule))
     strategy = averages(problem, solved.strategy_sum)
     return played_values(problem, strategy, 0), played_values(problem, strategy, 1)

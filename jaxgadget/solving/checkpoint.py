@@ -24,8 +24,8 @@ CHUNKS_FILE = "chunks.json"
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
     """A digest of everything that a state depends on."""
-    leaves, structure = jax.tree.flatten(problem)
-    digest = hashlib.sha256(f"{structure} {rule}".encode())
+    leaves, structure = jax.tree.flatten((problem, rule))
+    digest = hashlib.sha256(f"{structure} {rule.name}".encode())
     for leaf in leaves:
         array = np.asarray(leaf)
         digest.update(f"{array.dtype} {array.shape}".encode())

@@ -97,8 +97,8 @@ class ForestPayoff:
       linked: for both players, sums over roots into the trunk's sequences.
     """
 
-    rule: Rule = dataclasses.field(metadata={"static": True})
-    weighting: Rule = dataclasses.field(metadata={"static": True})
+    rule: Rule
+    weighting: Rule
     iterations: jax.Array
     outside: Payoff
     below: Problem
@@ -134,7 +134,7 @@ class ForestPayoff:
             )
             return dataclasses.replace(after, strategy_sum=sums)
 
-        solved = jax.lax.fori_loop(0, self.iterations.max(), advance, start(problem))
+        solved = jax.lax.fori_loop(0, self.iterations.max(), advance, start(problem, self.rule))
         return played_values(problem, averages(problem, solved.strategy_sum), player)
 
     def subgames(self, reach: tuple[jax.Array, jax.Array]) -> Problem:
@@ -302,8 +302,8 @@ def trunk_problem(
         for link, size in zip(trunk.link, sizes, strict=True)
     ]
     payoff = ForestPayoff(
-        rule=rule,
-        weighting=weighting,
+        rule=jax.tree.map(jnp.asarray, rule),
+        weighting=jax.tree.map(jnp.asarray, weighting),
         iterations=jax.device_put(np.asarray(iterations, np.int32)),
         outside=build_payoff(trunk.form.payoff, dtype),
         below=below,

@@ -192,7 +192,7 @@ def checked_plan(batch: Batch, options: SolveOptions, plan: Plan) -> Plan:
         return plan
     problem = problem_shape(batch, plan.chunk, options.dtype)
     with precision(options.dtype):
-        state = jax.eval_shape(start, problem, batch.payoff_state)
+        state = jax.eval_shape(start, problem, options.rule, batch.payoff_state)
         last = jax.ShapeDtypeStruct((), np.int32)
         loop = run.lower(problem, state, last, rule=options.rule).compile()
     return fits_compiled(plan, loop)
@@ -220,10 +220,10 @@ def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
 
 
 @jax.jit
-def _begin(problem: Problem, payoff_state: Any) -> tuple[Any, State]:
+def _begin(problem: Problem, rule: Rule, payoff_state: Any) -> tuple[Any, State]:
     """What counts as no regret, and the first state."""
     complete = with_regret_tolerance(problem)
-    return complete.regret_tolerance, start(complete, payoff_state)
+    return complete.regret_tolerance, start(complete, rule, payoff_state)
 
 
 class _Loop:
@@ -254,7 +254,7 @@ class _Loop:
         self._rule, self._options, self._checkpoint = rule, options, checkpoint
         with precision(options.dtype):
             payoff_state = begun.payoff if isinstance(begun, State) else begun
-            tolerance, first = options.place.by_lane(_begin(problem, payoff_state))
+            tolerance, first = options.place.by_lane(_begin(problem, rule, payoff_state))
             self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
             self.state: State = begun if isinstance(begun, State) else first
             self._key = "" if checkpoint is None else self._find(checkpoint, first)

@@ -18,7 +18,7 @@ import pytest
 from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.kernels import cfr
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RULES, Rule
+from jaxgadget.kernels.regret import RULES, RegretMatching
 from jaxgadget.util.precision import precision
 from tests.kernels import grove, twins
 from tests.reference import cfr as reference
@@ -41,29 +41,13 @@ Every rule then meets every prior, and every rule and every prior meet every blu
 """
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class RuleByLane(Rule):
-    """Applies all rules and keeps for every lane what its own says; lanes run over rules first."""
-
-    def weight(self, t: jax.Array) -> jax.Array:
-        return jnp.repeat(jnp.stack([rule.weight(t) for rule in RULES.values()]), self._lanes)[None, :]
-
-    def accumulate(self, regret_sum: jax.Array, regret: jax.Array, t: jax.Array) -> jax.Array:
-        return self._pick([rule.accumulate(regret_sum, regret, t) for rule in RULES.values()])
-
-    def basis(self, regret_sum: jax.Array, regret: jax.Array) -> jax.Array:
-        return self._pick([rule.basis(regret_sum, regret) for rule in RULES.values()])
-
-    @property
-    def _lanes(self) -> int:
-        return int(self.name)
-
-    def _pick(self, found: list[jax.Array]) -> jax.Array:
-        parts = [rows[:, k * self._lanes : (k + 1) * self._lanes] for k, rows in enumerate(found)]
-        return jnp.concatenate(parts, axis=1)
-
-
-step = jax.jit(cfr.step, static_argnames=("rule",))
+def rule_by_lane(lanes: int) -> RegretMatching:
+    """All rules, each for so many lanes; one that is not predictive does not trust the last regrets."""
+    rules = [
+        dataclasses.replace(rule, predictive=True, trust=rule.trust if rule.predictive else 0.0)
+        for rule in RULES.values()
+    ]
+    return jax.tree.map(lambda *numbers: jnp.repeat(jnp.asarray(numbers), lanes)[None], *rules)
 
 
 @pytest.mark.parametrize("player", [0, 1])
@@ -93,13 +77,11 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
     with precision(np.float64):
         if len(rules) > 1:
             problem = repeated(problem, len(rules))
-        state = cfr.start(problem)
+        rule = rule_by_lane(len(lanes)) if len(rules) > 1 else RULES["cfr+"]
+        state = cfr.start(problem, rule)
         found: list[tuple[Any, Any]] = []
         for t in range(ITERATIONS):
-            if len(rules) > 1:
-                state = step(problem, RuleByLane(name=str(len(lanes))), state)
-            else:
-                state = cfr.run(problem, state, jax.device_put(np.int32(t + 1)), rule=RULES["cfr+"])
+            state = cfr.run(problem, state, jax.device_put(np.int32(t + 1)), rule=rule)
             found.append(jax.tree.map(np.asarray, (state.strategy, cfr.average(problem, state))))
     compared = solved = 0
     for (place, name), one in itertools.product(enumerate(rules), lanes):

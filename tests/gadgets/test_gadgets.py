@@ -344,7 +344,7 @@ def solved(kind: str, player: int) -> tuple[Solution, ...]:
     pair: tuple[Kept | None, Kept | None] = (kept, None) if player == 0 else (None, kept)
     solutions: list[Solution] = []
     with precision(np.float64):
-        state = start(problem)
+        state = start(problem, RULES["cfr+"])
         for iterations in ITERATIONS:
             state = run(problem, state, np.int32(iterations), rule=RULES["cfr+"])
             ended: Certificate = jax.tree.map(np.asarray, certify(problem, state.strategy_sum, pair))

@@ -28,6 +28,7 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds
 from jaxgadget.kernels.response import Evaluation, evaluate
+from jaxgadget.kernels.side_by_side import SeparatePayoffs, side_by_side
 from jaxgadget.opponents.responses import restricted_nash_response
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -51,8 +52,9 @@ def test_values_need_a_strategy() -> None:
         problem = whole_game(sequence_form(game("betting", 0)), num_lanes=1, dtype=np.float64)
         side, terms = problem.sides[0], problem.terms[0]
         gradient = jnp.ones((side.body.num_sequences, 1))
+        unchecked: Any = values_up
         with pytest.raises(TypeError, match="strategy"):
-            values_up(side, terms, gradient)  # pyright: ignore[reportCallIssue]
+            unchecked(side, terms, gradient)
 
 
 # What sequences of the body earn by themselves
@@ -160,7 +162,7 @@ def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
 
 def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
     """Both players' averages after each of five iterations of CFR+, and what they are worth."""
-    state = cfr.start(problem)
+    state = cfr.start(problem, RULES["cfr+"])
     played: list[tuple[Any, Evaluation]] = []
     for t in range(5):
         state = cfr.run(problem, state, jnp.asarray(t + 1, jnp.int32), rule=RULES["cfr+"])
@@ -183,7 +185,9 @@ def test_an_opponent_who_follows_a_model_is_a_constant(seed: int, player: int, p
     objective = p * exact.value_against_model + (1 - p) * exact.guaranteed_value
     with precision(np.float64):
         problem = against_model(tree, opponent, player, p)
-        state = cfr.run(problem, cfr.start(problem), jnp.asarray(1000, jnp.int32), rule=RULES["pcfr+"])
+        state = cfr.run(
+            problem, cfr.start(problem, RULES["pcfr+"]), jnp.asarray(1000, jnp.int32), rule=RULES["pcfr+"]
+        )
         found = jax.tree.map(np.asarray, evaluated(problem, cfr.average(problem, state)))
     low, high = found.guaranteed[player][0, 0], -found.guaranteed[1 - player][0, 0]
     assert low - 1e-9 <= objective <= high + 1e-9
@@ -220,3 +224,50 @@ def test_constants_count_in_what_is_no_regret() -> None:
         expected = ZERO_REGRET * np.finfo(np.float64).eps * largest
         assert tolerance[infoset] == pytest.approx(expected, rel=1e-12) and expected > 0
         most[treeplex.parent[infoset]] += largest
+
+
+# Games side by side
+
+
+@pytest.mark.parametrize("bounded", [False, True])
+def test_games_side_by_side_are_solved_as_each_by_itself(bounded: bool) -> None:
+    rng = np.random.default_rng(0)
+    rule = RULES["dcfr"]
+    with precision(np.float64):
+        problems: list[Problem] = []
+        for shape in ("betting", "bids", "uneven"):
+            forest = build_forest(game(shape, 1), SHAPES[shape].cut, padded=False)
+            problem = gadget_game(forest, 0, rng, chooses=True)
+            if bounded and shape != "uneven":
+                rows = problem.sides[0].body.num_actions
+                problem = with_terms(problem, 0, body=Bounds(floor=jnp.full((rows, LANES), 0.05)))
+                earned = jnp.asarray(rng.normal(size=(problem.sides[1].body.num_sequences, LANES)))
+                problem = with_terms(problem, 1, body_constant=earned)
+            problems.append(problem)
+        joined = side_by_side(problems)
+        until = jnp.asarray(5, jnp.int32)
+        state = cfr.run(joined, cfr.start(joined, rule), until, rule=rule)
+        together = evaluated(joined, cfr.average(joined, state))
+        alone = []
+        for problem in problems:
+            own = cfr.run(problem, cfr.start(problem, rule), until, rule=rule)
+            alone.append((own, evaluated(problem, cfr.average(problem, own))))
+    payoff = joined.payoff
+    assert isinstance(payoff, SeparatePayoffs)
+    for player in (0, 1):
+        for rows, (own, _) in zip(payoff.sequences[player], alone, strict=True):
+            plan = np.asarray(state.strategy_sum[player].body)[np.asarray(rows)]
+            np.testing.assert_allclose(plan, own.strategy_sum[player].body, rtol=0, atol=1e-10)
+        expected = np.concatenate([worth.guaranteed[player] for _, worth in alone])
+        np.testing.assert_allclose(together.guaranteed[player], expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(
+        together.gap, np.concatenate([worth.gap for _, worth in alone]), rtol=0, atol=1e-10
+    )
+
+
+def test_games_of_unlike_lanes_are_not_put_side_by_side() -> None:
+    form = sequence_form(game("betting", 0))
+    with precision(np.float64):
+        problems = [whole_game(form, num_lanes=lanes, dtype=np.float64) for lanes in (1, 2)]
+        with pytest.raises(ValueError, match="expected problems alike"):
+            side_by_side(problems)

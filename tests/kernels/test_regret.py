@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -11,8 +13,8 @@ import pytest
 
 import jaxgadget
 from jaxgadget.kernels import cfr
-from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds, Rule, find_rule, learn, match
-from jaxgadget.kernels.treeplex import Level, Treeplex, to_device
+from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds, RegretMatching, find_rule, match
+from jaxgadget.kernels.treeplex import Level, Treeplex, expand_infosets, sum_actions, to_device
 from jaxgadget.policy.evaluate import to_policy, whole_problem
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import build_treeplex, rounded_size, sequence_form
@@ -42,7 +44,7 @@ def test_rules_by_hand() -> None:
     }
     assert set(expected) == set(RULES)
     for name, rule in RULES.items():
-        np.testing.assert_allclose(rule.accumulate(before, regret, t), expected[name], rtol=1e-6)
+        np.testing.assert_allclose(rule.accumulate(before, regret, rule.kept(t)), expected[name], rtol=1e-6)
         expected_basis = before + {"pcfr+": 1, "sapcfr+": 1 / 3}.get(name, 0) * regret
         np.testing.assert_allclose(rule.basis(before, regret), expected_basis, rtol=1e-6)
     weights = {name: float(rule.weight(jnp.array(3.0))) for name, rule in RULES.items()}
@@ -51,8 +53,8 @@ def test_rules_by_hand() -> None:
 
 
 def test_rules_are_found_by_name() -> None:
-    mine = Rule(name="mine", plus=True, averaging=0.5)
-    assert find_rule("dcfr") is RULES["dcfr"] and find_rule(mine) is mine
+    half = RegretMatching(name="half", plus=True, averaging=0.5)
+    assert find_rule("dcfr") is RULES["dcfr"] and find_rule(half) is half
     with pytest.raises(ValueError, match="algorithm='cfr-' is unknown; expected one of cfr, cfr"):
         find_rule("cfr-")
 
@@ -80,7 +82,7 @@ def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: flo
     problem = whole_problem(tree, 1, np.float64)
     iterates = reference.run(game.root, REFERENCE_RULES[name], 10, threshold=1e-14)
     with precision(np.float64):
-        state = cfr.start(problem)
+        state = cfr.start(problem, RULES[name])
         for theirs in iterates:
             state = cfr.run(problem, state, jnp.asarray(theirs.iteration, jnp.int32), rule=RULES[name])
             if theirs.iteration not in (1, 2, 3, 4, 5, 10):
@@ -103,6 +105,58 @@ def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: flo
         ).items()
     }
     assert efg.nash_conv(game.root, strategy) < at_most
+
+
+# Rules with a state of their own
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True)
+class Hedge:
+    """Weights e^(η·sum of action values), with the sum of action values as the state."""
+
+    step: float
+    name: str = "hedge"
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        return t
+
+    def init(self, treeplex: Treeplex, num_lanes: int, dtype: Any) -> jax.Array:
+        return jnp.zeros((treeplex.num_actions, num_lanes), dtype)
+
+    def update(
+        self,
+        treeplex: Treeplex,
+        bounds: Bounds,
+        tolerance: jax.Array,
+        state: jax.Array,
+        strategy: jax.Array,
+        values: tuple[jax.Array, jax.Array],
+        t: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        total = state + values[0]
+        powers = jnp.exp(self.step * total / jnp.sqrt(t))
+        return total, powers / expand_infosets(treeplex, sum_actions(treeplex, powers))
+
+
+def test_a_rule_with_a_state_of_its_own_needs_no_other_loop() -> None:
+    """Its first strategy is that of its definition, and it solves Kuhn poker."""
+    tree, game = kuhn()
+    problem, hedge = whole_problem(tree, 1, np.float64), Hedge(4.0)
+    with precision(np.float64):
+        state = cfr.run(problem, cfr.start(problem, hedge), jnp.asarray(1, jnp.int32), rule=hedge)
+        strategy = state.strategy[0].body, state.strategy[1].body
+        policy = to_policy(tree, sequence_form(tree), strategy, ("",))
+        state = cfr.run(problem, state, jnp.asarray(2000, jnp.int32), rule=hedge)
+        gap = float(cfr.largest_gap(problem, state))
+    earned = efg.counterfactual_values(game.root, 0, efg.uniform(game.root))
+    for label, first in efg.from_sequences(
+        tree, tuple(np.concatenate([[1.0], rows[:, 0]]) for rows in policy.probabilities)
+    ).items():
+        if label[0] == 0:
+            weights = np.exp(hedge.step * earned[label])
+            np.testing.assert_allclose(first, weights / weights.sum(), rtol=0, atol=1e-14)
+    assert gap < 0.01
 
 
 # Floors
@@ -169,7 +223,7 @@ def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
 @jax.jit
 def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
     """What CFR's first iteration adds to regrets of 0."""
-    return learn(treeplex, RULES["cfr"], bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
+    return RULES["cfr"].learn(treeplex, bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
 
 
 def test_regrets_are_those_of_the_corners() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jaxgadget import Policy, cfr_checkpoints, evaluate_policy, load, nash_conv, solve
-from jaxgadget.kernels.regret import RULES, Rule
+from jaxgadget.kernels.regret import RULES, RegretMatching
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.util import progress
 from tests.reference import cfr, efg
@@ -76,7 +76,7 @@ def test_the_six_rules_are_named():
 
 
 def test_a_rule_of_ones_own(kuhn):
-    rule = Rule(name="cubic", plus=True, averaging=3.0)
+    rule = RegretMatching(name="cubic", plus=True, averaging=3.0)
     found = solve(kuhn, algorithm=rule, iterations=100)
     assert (found.algorithm, found.policy.labels) == ("cubic", ("cubic:100",))
     assert 0 < found.nash_conv < 0.03
@@ -204,7 +204,7 @@ def test_a_checkpoint_belongs_to_its_solve(kuhn, tmp_path):
     forfeit = enumerate_game(load("matching_pennies_forfeit"))
     others = [
         (kuhn, {"algorithm": "cfr"}),
-        (kuhn, {"algorithm": Rule(name="cfr+", plus=True, averaging=2.0)}),
+        (kuhn, {"algorithm": RegretMatching(name="cfr+", plus=True, averaging=2.0)}),
         (kuhn, {"dtype": "float32"}),
         (forfeit, {}),
         (enumerate_game(load("openspiel:misere(game=kuhn_poker())")), {}),  # only payoffs differ

@@ -160,7 +160,7 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     """Lanes solve the subgames with different numbers of iterations; no chunk or padding matters."""
     made = problem(padded, rule, LANES)
     with precision(np.float64):
-        before = cfr.start(made, no_values(made))
+        before = cfr.start(made, RULES[rule], no_values(made))
         batch = Batch.of(made, "trunk", no_values(made))
     options = make_options(algorithm=rule, iterations=TRUNK_ITERATIONS, dtype="float64")
     solved = solve(batch, options, concluded)
@@ -210,10 +210,10 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
         made = trunk_problem(
             forest, above, iterations=(7,) * lanes, rule=plus, weighting=plus, dtype=np.float64
         )
-        begin = jax.eval_shape(cfr.start, made, no_values(made))
+        begin = jax.eval_shape(cfr.start, made, plus, no_values(made))
         after = jax.eval_shape(lambda state: cfr.step(made, plus, state), begin)
         whole = whole_game(sequence_form(tree), num_lanes=lanes, dtype=np.float64)
-        full = jax.eval_shape(cfr.start, whole)
+        full = jax.eval_shape(cfr.start, whole, plus)
     sizes = {0, 1}  # an entry without a choice, a single root
     for treeplex in above.form.treeplex:
         sizes |= {treeplex.num_sequences, treeplex.num_sequences - treeplex.num_roots}

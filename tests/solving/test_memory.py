@@ -41,7 +41,7 @@ WITHIN = 1.3
 def measured(problem: Problem, rule: str = "cfr+") -> int:
     """What XLA's analysis of the compiled loop says."""
     with precision(problem.dtype):
-        state, last = start.eval_shape(problem), jax.ShapeDtypeStruct((), np.int32)
+        state, last = start.eval_shape(problem, RULES[rule]), jax.ShapeDtypeStruct((), np.int32)
         found = run.lower(problem, state, last, rule=RULES[rule]).compile().memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
     return sizes - found.alias_size_in_bytes

@@ -133,11 +133,11 @@ def test_rules():
         total, regret, t = jnp.array([1.0, 0.5]), jnp.array([0.5, -2.0]), jnp.array(3.0)
         plain, trusting = RULES["cfr+"], methods.Tried(name="x", plus=True, predictive=True, averaging=1.0)
         for rule in (plain, trusting):
-            np.testing.assert_array_equal(rule.accumulate(total, regret, t), [1.5, 0.0])
+            np.testing.assert_array_equal(rule.accumulate(total, regret, rule.kept(t)), [1.5, 0.0])
         np.testing.assert_array_equal(trusting.basis(total, regret), RULES["pcfr+"].basis(total, regret))
         np.testing.assert_allclose(methods.CAUTIOUS.basis(total, regret), [1 + 0.5 / 3, 0.5 - 2 / 3])
         decayed = methods.Tried(name="x", plus=True, decay=2.0)
-        np.testing.assert_allclose(decayed.accumulate(total, regret, t), [1.5 * 0.75**2, 0.0])
+        np.testing.assert_allclose(decayed.accumulate(total, regret, decayed.kept(t)), [1.5 * 0.75**2, 0.0])
 
 
 def test_warm_starts_play_the_blueprint(resolving: cases.Games):
