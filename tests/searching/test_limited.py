@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -34,6 +35,7 @@ from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.solving import Profile, find_ranges, prepare_lookahead, root_reach
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
+from jaxgadget.solving.devices import HOME, Place
 from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
 from tests.reference import efg
@@ -315,6 +317,34 @@ def test_payoffs_that_do_not_fit_are_refused_before_they_are_asked_for(
         ValueError, match=r"num_entries=1000: .* 1e\+03 kB may be taken; expected fewer entries"
     ):
         nested_search(tree, Policy.uniform(tree), Unsafe(), values=values, iterations=2)
+
+
+class Accelerator:
+    platform = "gpu"
+
+    def memory_stats(self) -> dict[str, int]:
+        return {"bytes_limit": 1_000_000, "bytes_in_use": 600_000}
+
+
+def test_the_room_is_that_of_the_devices_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the default one; a line of searches asks for its parts, too."""
+    accelerator: Any = Place((Accelerator(),))
+    assert lookahead.most_payoffs(accelerator) == 300_000 // lookahead.CELL_BYTES
+    assert lookahead.most_payoffs(accelerator, 10_000) == 10_000 // lookahead.CELL_BYTES
+    tree, asked = game("kuhn_poker"), list[Place]()
+
+    def noted(place: Place) -> int:
+        asked.append(place)
+        return 10**9
+
+    monkeypatch.setattr(lookahead, "find_memory", noted)
+    monkeypatch.setattr("jaxgadget.solving.options.find_place", lambda devices: Place(tuple(devices)))
+    blueprint, devices = Policy.uniform(tree), jax.local_devices()[:1]
+    how: dict[str, Any] = {"values": ExactValues(blueprint), "iterations": 1, "devices": devices}
+    search(tree, "depth:0", blueprint, Unsafe(), **how)
+    assert asked == [Place(tuple(devices))] != [HOME]
+    nested_search(tree, blueprint, Unsafe(), value=(-1, 1), **how)
+    assert len(asked) > 3 and set(asked) == {Place(tuple(devices))}
 
 
 def test_a_limit_through_an_infoset_is_refused() -> None:
