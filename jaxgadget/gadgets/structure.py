@@ -31,6 +31,7 @@ from jaxgadget.kernels.treeplex import to_device
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Entries, Rounding, exact_size, rounded_size
 from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 
 
@@ -129,7 +130,7 @@ def find_ranges(
     )
 
 
-@functools.partial(jax.jit, static_argnames=("player", "played"))
+@functools.partial(compile_quickly, static_argnames=("player", "played"))
 def _opponent_values(
     sides: tuple[Side, Side],
     payoff: Payoff,

@@ -206,8 +206,8 @@ def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTy
     ]
     terms = [
         Terms(
-            scale=jnp.ones((side.body.num_roots, num_lanes), dtype),
-            constant=jnp.zeros((1, num_lanes), dtype),
+            scale=on_host(np.ones((side.body.num_roots, num_lanes), dtype)),
+            constant=on_host(np.zeros((1, num_lanes), dtype)),
         )
         for side in sides
     ]

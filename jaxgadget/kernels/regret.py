@@ -202,6 +202,10 @@ class RegretMatching:
     trust: float = 1.0
     averaging: float = 0.0
 
+    def general(self) -> RegretMatching:
+        """The same rule in the form of predictive ones, which trust nothing: all rules share its program."""
+        return self if self.predictive else dataclasses.replace(self, predictive=True, trust=0.0)
+
     def weight(self, t: jax.Array) -> jax.Array:
         """See `Rule`."""
         return t**self.averaging

@@ -190,26 +190,6 @@ def to_host(treeplex: Treeplex) -> sequence.Treeplex:
     )
 
 
-def to_host(treeplex: Treeplex) -> sequence.Treeplex:
-    """A treeplex back from the device, with its infosets numbered; padding is decisions worth nothing."""
-    parents = [np.zeros(0, np.int64)]
-    begins = [np.zeros(0, np.int64)]
-    above, begin = 0, treeplex.num_roots
-    for parent, runs in zip(treeplex.parent, treeplex.runs, strict=True):
-        parents.append(above + np.asarray(parent, np.int64))
-        begins.append(begin + np.arange(level_infosets(runs)))
-        above, begin = begin, begin + sum(slot_counts(runs))
-    widths = [level.widths for level in treeplex.levels()]
-    return sequence.Treeplex(
-        num_roots=treeplex.num_roots,
-        levels=treeplex.runs,
-        parent=np.concatenate(parents),
-        infoset=np.arange(treeplex.num_infosets),
-        num_actions=np.concatenate([np.zeros(0, np.int64), *widths]),
-        first_sequence=np.concatenate(begins),
-    )
-
-
 def reach(treeplex: Treeplex, strategy: jax.Array, root: jax.Array) -> jax.Array:
     """Top-down: the probability with which the player itself plays every sequence.
 

@@ -17,7 +17,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels import response
 from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.cfr import average
+from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.payoff import build_payoff, terminal_payoff
 from jaxgadget.kernels.problem import (
     Parts,
@@ -26,7 +26,6 @@ from jaxgadget.kernels.problem import (
     evaluation_game,
     follow,
     payoff_reach,
-    whole_game,
 )
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.policy.policy import Policy, check_policy
@@ -34,6 +33,7 @@ from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes, sequence_form, whole_treeplexes
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
@@ -51,15 +51,20 @@ as rows, which solvers have, 44 s, 2.7 GiB and 0.9 s."""
 VALUE_WORK = 3e8
 """Terminals and sequences × iterations that the bracket may cost by default: seconds."""
 
-_evaluate = jax.jit(response.evaluate)
+_evaluate = compile_quickly(response.evaluate)
+_averages = compile_quickly(averages)
 
 
 def whole_problem(tree: HistoryTree, num_lanes: int, dtype: DTypeLike) -> Problem:
-    """The whole game on the device, built once a tree, precision and number of lanes."""
+    """The whole game on the device, built once a tree, precision and number of lanes.
+
+    What counts as no regret is 0; the driver fills it in.
+    """
     key = ("whole game", np.dtype(dtype), num_lanes)
     if key not in tree.cache:
         with precision(dtype):
-            tree.cache[key] = whole_game(sequence_form(tree), num_lanes=num_lanes, dtype=dtype)
+            form = sequence_form(tree)
+            tree.cache[key] = evaluation_game(form, build_payoff(form.payoff, dtype), num_lanes, dtype)
     return tree.cache[key]
 
 
@@ -175,7 +180,7 @@ class BestResponse:
         return f"<BestResponse: value {self.value}, {self.policy!r}>"
 
 
-@functools.partial(jax.jit, static_argnames=("player",))
+@functools.partial(compile_quickly, static_argnames=("player",))
 def _best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
@@ -250,7 +255,7 @@ def _bracket(
     tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
 ) -> tuple[float, float]:
     game = Batch.of(whole_problem(tree, 1, np.float64), "game value")
-    options = SolveOptions(rule=RULES["pcfr+"], dtype=np.dtype(np.float64))
+    options = SolveOptions(rule=RULES["pcfr+"].general(), dtype=np.dtype(np.float64))
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
@@ -266,7 +271,7 @@ def _bracket(
 def average_bodies(ended: Finished) -> tuple[jax.Array, jax.Array]:
     """Both players' average strategies `[Q, lanes]` of a finished solve, in its precision."""
     with precision(ended.problem.dtype):
-        first, second = (parts.body for parts in average(ended.problem, ended.state))
+        first, second = (parts.body for parts in _averages(ended.problem, ended.state.strategy_sum))
     return first, second
 
 

@@ -13,7 +13,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import Bounds, Rule, find_rule
+from jaxgadget.kernels.regret import Bounds, RegretMatching, Rule, find_rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import average_bodies, evaluate_policy, to_parts, to_policy, whole_problem
 from jaxgadget.policy.exact import solve_exactly
@@ -26,10 +26,11 @@ from jaxgadget.solving.options import LP, SolveOptions, check_iterations, make_o
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
-_evaluate = jax.jit(evaluate)
+_evaluate = compile_quickly(evaluate)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -197,6 +198,8 @@ def cfr_checkpoints(
     """
     check_tree(tree)
     rule = find_rule(algorithm)
+    if isinstance(rule, RegretMatching):
+        rule = rule.general()  # the program of `game_value`
     if not hasattr(counts, "__iter__"):
         raise ValueError(f"counts={counts!r}: expected numbers of iterations, such as (10, 100)")
     game = Batch.of(whole_problem(tree, 1, np.float64))

@@ -34,6 +34,7 @@ from jaxgadget.solving.options import SolveOptions
 from jaxgadget.solving.parts import load_parts, root_numbers, save_parts, take_part
 from jaxgadget.tree.forest import Forest
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.files import make_folder
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
@@ -303,14 +304,14 @@ def kept_rows(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
     return Kept(on_host(rows[:, games.blueprint[lanes]]), on_host(solved))
 
 
-@functools.partial(jax.jit, static_argnames=("player",))
+@functools.partial(compile_quickly, static_argnames=("player",))
 def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, *, player: int) -> _Concluded:
     """The resolving player's averages, completed by the blueprint, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     return _of_player(certify_average(problem, exact, _pair(kept, player)), player)
 
 
-@functools.partial(jax.jit, static_argnames=("player",))
+@functools.partial(compile_quickly, static_argnames=("player",))
 def _certify(problem: Problem, played: tuple[Parts, Parts], kept: Kept, *, player: int) -> _Concluded:
     """The certificate of strategies that come from linear programs."""
     return _of_player(certify(problem, played, _pair(kept, player)), player)

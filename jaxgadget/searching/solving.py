@@ -27,6 +27,7 @@ from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.solving.driver import Finished, Report, solve
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
+from jaxgadget.util.compilation import compile_quickly
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -158,7 +159,7 @@ class Searched(NamedTuple):
     iterations: npt.NDArray[np.int64]
 
 
-@jax.jit
+@compile_quickly
 def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: tuple[Kept, Kept]) -> Certificate:
     """Both players' averages, completed, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)

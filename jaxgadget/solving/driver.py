@@ -32,6 +32,7 @@ from jaxgadget.solving.checkpoint import fingerprint, load_checkpoint, save_chec
 from jaxgadget.solving.devices import Place
 from jaxgadget.solving.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.solving.options import SolveOptions
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.files import check_writable
 from jaxgadget.util.precision import precision
 
@@ -219,7 +220,7 @@ def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
     return jax.tree.map(cast, tree)
 
 
-@jax.jit
+@compile_quickly
 def _begin(problem: Problem, rule: Rule, payoff_state: Any) -> tuple[Any, State]:
     """What counts as no regret, and the first state."""
     complete = with_regret_tolerance(problem)
