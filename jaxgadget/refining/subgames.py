@@ -277,7 +277,9 @@ def _solve_part(
     games, options = part.games, dataclasses.replace(task.options, checkpoint=part.folder)
     rows = part.prepared.rows(task.player)
     with watch.phase("run"):
-        plan = checked_plan(games.batch, options, part.plan)
+        plan, folder = part.plan, part.folder
+        if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
+            plan = checked_plan(games.batch, options, plan)  # else it keeps the chunks that it began with
         if part.folder is not None:
             make_folder(part.folder)
             save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import Any
 
@@ -19,19 +20,24 @@ from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.refining.prepare import prepare
+from jaxgadget.solving import driver
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.driver import Finished, checked_plan, solve
 from jaxgadget.solving.memory import (
     DoesNotFit,
+    Plan,
     Size,
     batch_size,
     choose_chunk,
     find_memory,
+    fits_compiled,
     loop_size,
     num_bytes,
     plan_batch,
     problem_shape,
 )
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
 
@@ -170,6 +176,54 @@ def test_a_plan_keeps_to_the_cache(kuhn: Batch, monkeypatch: pytest.MonkeyPatch)
         assert plan_batch(kuhn, np.float32).chunk <= expected
     assert plan_batch(kuhn, np.float32).chunk == 16
     assert plan_batch(kuhn, np.float32, chunk=100).chunk == 100  # as an earlier part of the solve
+
+
+def nothing(ended: Finished) -> tuple[()]:
+    return ()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_is_wrong_gets_a_smaller_chunk_once(
+    workers: int, kuhn: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As small as the compiled loop must have it."""
+    for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
+        monkeypatch.setattr(planning, name, 0.1)
+    monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+    free = plan_batch(kuhn, np.float32)
+    limit = free.shared + workers * free.size.total(100)
+    options = make_options(algorithm="cfr+", iterations=1, memory_limit=limit)
+    plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+    assert plan.workers == workers and plan.bytes <= limit
+    assert plan.shared + workers * measured(problem_shape(kuhn, plan.chunk, np.float32)) > limit
+    checked = checked_plan(kuhn, options, plan)
+    assert 1 <= checked.chunk < plan.chunk and checked.workers == workers
+    assert checked.shared + workers * measured(problem_shape(kuhn, checked.chunk, np.float32)) <= limit
+    asked: list[Plan] = []
+
+    def noted(plan: Plan, loop: Any) -> Plan:
+        asked.append(plan)
+        return fits_compiled(plan, loop)
+
+    monkeypatch.setattr(driver, "fits_compiled", noted)
+    assert solve(kuhn, options, nothing).plan == checked
+    assert asked == [plan]
+
+
+def test_a_chunk_never_grows(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little the compiled loop takes; plans that take little are not even compiled for."""
+    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
+    right = plan_batch(kuhn, np.float32)
+    limit = right.shared + right.size.total(64)
+    options = make_options(algorithm="cfr+", iterations=1, memory_limit=limit)
+    for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
+        monkeypatch.setattr(planning, name, 100.0)
+    plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+    assert plan.chunk < 64
+    assert checked_plan(kuhn, options, plan) is plan
+    monkeypatch.setattr(driver, "fits_compiled", lambda *_: pytest.fail("nobody need ask"))
+    roomy = dataclasses.replace(plan, available=5 * plan.bytes)
+    assert checked_plan(kuhn, options, roomy) is roomy
 
 
 def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
