@@ -195,6 +195,8 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
     blocks = -(-lanes // request.at_once)
     bounds = [lanes * k // blocks for k in range(blocks + 1)]
     groups = group_gadgets(request.gadgets)
+    if request.exact:  # one after the other in any case: less is lost
+        groups = [[number] for number in range(len(request.gadgets))]
     pieces: list[Piece] = []
     for iterations, options in request.options.items():
         memory = options.memory_limit or whole_memory(options.place)
