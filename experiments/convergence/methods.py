@@ -133,7 +133,7 @@ def begin(games: Games, method: Method) -> State:
     `strategy`: regrets begin proportional to the blueprints' strategies, at every infoset as large as
     the sum of its regrets' sizes against the blueprint.
     """
-    problem = games.games.problem
+    problem = games.problem
     if method.warm is None:
         return start(problem, method.rule)
     bodies = [games.blueprint(player) for player in (0, 1)]

@@ -25,8 +25,8 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.regret import RULES
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.solving.drive import precision
 from jaxgadget.tree.sequence import Treeplex, build_treeplex
+from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 
 CARDS = np.arange(3)
