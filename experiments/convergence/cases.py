@@ -189,10 +189,8 @@ class Games:
         """`[lanes]` of the refined policies in the full game, from strategies `[Q, lanes]` below the cut."""
         tree, player, value = load_tree(self.case), self.player, load_value(self.case)
         before = Policy.stack([load_blueprints(self.case)] * len(self.gadgets))
-        rows, sequence = (
-            before.probabilities[player].copy(),
-            self.prepared.forest.form.action_sequences(player),
-        )
+        forest, rows = self.prepared.forest, before.probabilities[player].copy()
+        sequence = forest.form.action_sequences(player)
         rows[sequence[sequence >= 0] - 1] = strategy[: len(sequence)][sequence >= 0]
         infosets, other = tree.infosets[player], before.probabilities[1 - player]
         inside = np.isin(infosets.infoset[1:], forest.infosets(player))
