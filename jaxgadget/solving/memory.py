@@ -19,6 +19,7 @@ from jaxgadget.kernels.payoff import payoff_bytes
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.solving.devices import HOME, Place
 from jaxgadget.tree.forest import Forest
+from jaxgadget.util.precision import precision
 
 STATE_ARRAYS = 4.0
 """What a state holds, in arrays `[S_0 + S_1, lanes]`: strategies, plans, regrets and sums of plans."""
@@ -227,11 +228,13 @@ def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
         return jax.ShapeDtypeStruct((*x.shape[:-1], count), shape(x).dtype)
 
     one = batch.problem(np.zeros(1, np.int64))
+    with precision(np.float64):
+        payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), batch.payoff)
     return Problem(
         order=batch.order,
         sides=jax.tree.map(shape, batch.sides),
         terms=jax.tree.map(with_lanes, one.terms),
-        payoff=jax.tree.map(shape, one.payoff),
+        payoff=jax.tree.map(shape, payoff),
         regret_tolerance=jax.tree.map(with_lanes, one.regret_tolerance),
     )
 

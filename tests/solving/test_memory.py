@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -40,6 +41,7 @@ from jaxgadget.solving.memory import (
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
+from tests.kernels import test_by_hand
 
 WITHIN = 1.3
 
@@ -99,8 +101,17 @@ def test_the_planned_bytes_of_whole_games(game: str, lanes: int) -> None:
     assert 1 / WITHIN <= ratio <= WITHIN, ratio
 
 
-def test_shapes_are_those_of_the_games() -> None:
-    batch = batch_of("kuhn_poker", "depth:1", OptimalContinuation())
+def with_stakes() -> Batch:
+    """A payoff with a number for each lane."""
+    with precision(np.float64):
+        return Batch.of(test_by_hand.kuhn(test_by_hand.STAKES))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: batch_of("kuhn_poker", "depth:1", OptimalContinuation()), with_stakes]
+)
+def test_shapes_are_those_of_the_games(make: Callable[[], Batch]) -> None:
+    batch = make()
     expected, found = batch.problem(np.zeros(5, np.int64)), problem_shape(batch, 5, np.float64)
     assert jax.tree.structure(expected) == jax.tree.structure(found)
     sizes = [[(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] for tree in (expected, found)]
