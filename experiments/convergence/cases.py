@@ -14,7 +14,7 @@ from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
-from jaxgadget.gadgets.ranges import Ranges, inverse
+from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.certificate import Kept
@@ -86,7 +86,8 @@ def _scaled(ranges: Ranges, scale: str, clip: float, otherwise: float) -> FloatA
     else:
         whole = ranges.per_subgame(reach)
     whole = whole[ranges.subgame]
-    return np.where(whole > 0, np.maximum(reach * inverse(whole), clip), otherwise)
+    share = reach / np.where(whole > 0, whole, 1)
+    return np.where(whole > 0, np.maximum(share, clip), otherwise)
 
 
 FAMILIES = {

@@ -16,7 +16,7 @@ from experiments.study import Settings
 from jaxgadget import BlueprintPrior, MaxMargin, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import PRIOR_CLIP
-from jaxgadget.gadgets.ranges import Ranges, inverse
+from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.games.game import FloatArray
 
 NAME = "sensitivity"
@@ -49,7 +49,8 @@ def _over_largest(ranges: Ranges, clip: float, otherwise: float) -> FloatArray:
     largest = np.zeros((ranges.num_subgames, ranges.num_lanes))
     np.maximum.at(largest, ranges.subgame, ranges.opponent)
     largest = largest[ranges.subgame]
-    return np.where(largest > 0, np.maximum(ranges.opponent * inverse(largest), clip), otherwise)
+    share = ranges.opponent / np.where(largest > 0, largest, 1)
+    return np.where(largest > 0, np.maximum(share, clip), otherwise)
 
 
 def varied_gadgets(kind: type[Resolving] | type[MaxMargin]) -> list[Gadget]:

@@ -228,8 +228,10 @@ def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
         return jax.ShapeDtypeStruct((*x.shape[:-1], count), shape(x).dtype)
 
     one = batch.problem(np.zeros(1, np.int64))
-    with precision(np.float64):
-        payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), batch.payoff)
+    payoff = batch.payoff
+    if payoff.take_lanes(np.zeros(1, np.int64)) is not payoff:  # it has numbers by lane
+        with precision(np.float64):
+            payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), payoff)
     return Problem(
         order=batch.order,
         sides=jax.tree.map(shape, batch.sides),

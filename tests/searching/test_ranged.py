@@ -67,7 +67,7 @@ def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
         free = rows_above(tree, where, player)[:, None]
         floor = np.where(free, 0, blueprint.probabilities[player])[form.action_sequences(player) - 1]
         terms.append(dataclasses.replace(problem.terms[player], body=Bounds(floor=jax.device_put(floor))))
-    return dataclasses.replace(problem, terms=(terms[0], terms[1]))
+    return jax.device_put(dataclasses.replace(problem, terms=(terms[0], terms[1])))
 
 
 def average_strategies(ended: Finished) -> tuple[Parts, Parts]:
