@@ -124,8 +124,8 @@ def _last_sequence(offset: IntArray, parent: IntArray, moved: IntArray, sequence
         num_moved = bounds[level + 1] - bounds[level]
         if num_moved < end - begin:
             above = last[parent[begin:end]]
-            here = last[begin:end]
-            last[begin:end] = np.where(here > 0, here, above) if num_moved else above
+            own = last[begin:end]
+            last[begin:end] = np.where(own > 0, own, above) if num_moved else above
     return last
 
 
@@ -134,8 +134,8 @@ def _depth(parent: IntArray) -> IntArray:
     above = np.append(parent, -1)  # what lies above -1
     depth = np.zeros(len(parent), np.int32)
     ancestor = parent
-    while (found := ancestor >= 0).any():
-        depth += found
+    while (has_ancestor := ancestor >= 0).any():
+        depth += has_ancestor
         ancestor = above[ancestor]
     return depth
 

@@ -117,13 +117,13 @@ class Treeplex:
 
     def level_slices(self) -> list[tuple[slice, slice]]:
         """The infosets and the sequences of every level, top-down."""
-        found: list[tuple[slice, slice]] = []
+        slices: list[tuple[slice, slice]] = []
         infoset, sequence = 0, self.num_roots
         for runs in self.levels:
             infosets, actions = level_infosets(runs), sum(slot_counts(runs))
-            found.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
+            slices.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
             infoset, sequence = infoset + infosets, sequence + actions
-        return found
+        return slices
 
     def root_of(self) -> IntArray:
         """`[num_sequences]` the root above each sequence."""
