@@ -263,10 +263,10 @@ def dense_ids(key: IntArray) -> tuple[IntArray, int]:
     if size.bit_length() + bits >= 64:
         values, inverse = np.unique(key, return_inverse=True)
         return inverse.astype(np.int64), len(values)
-    # Key and place in one integer: sorting these is faster than finding the order of the keys.
+    # Key and position in one integer: sorting these is faster than finding the order of the keys.
     packed = (key << bits) | np.arange(len(key))
     packed.sort()
-    place, values = packed & ((1 << bits) - 1), packed >> bits
+    position, values = packed & ((1 << bits) - 1), packed >> bits
     ids = np.empty(len(key), np.int64)
-    ids[place] = np.cumsum(np.append(False, values[1:] != values[:-1]))
-    return ids, int(ids[place[-1]]) + 1
+    ids[position] = np.cumsum(np.append(False, values[1:] != values[:-1]))
+    return ids, int(ids[position[-1]]) + 1

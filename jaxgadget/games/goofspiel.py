@@ -136,8 +136,8 @@ class Goofspiel:
         result = f"Win sequence: {_spaced(winners)}\nPoints: {points[0]} {points[1]} \n"
         if not self.imp_info:
             return f"{sequence}{self._hand(0, bids)}{self._hand(1, bids)}{result}"
-        mine = f"P{player} action sequence: {_spaced([bid[player] for bid in bids])}\n"
-        return f"{self._hand(player, bids)}{mine}{sequence}{result}Terminal?: 0\n"
+        own_bids = f"P{player} action sequence: {_spaced([bid[player] for bid in bids])}\n"
+        return f"{self._hand(player, bids)}{own_bids}{sequence}{result}Terminal?: 0\n"
 
     def _hand(self, player: int, bids: Sequence[tuple[int, int]]) -> str:
         used = [bid[player] for bid in bids]

@@ -105,8 +105,8 @@ class LiarsDice:
         infostate = np.full((2, n), dice, np.int32)
         if dice >= self.numdice:
             hand, num_hands = self.hands()
-            mine = row // self.dice_sides ** (dice - self.numdice)
-            infostate[0] = 2 * self.numdice + (dice - self.numdice) * num_hands + hand[mine]
+            roll = row // self.dice_sides ** (dice - self.numdice)
+            infostate[0] = 2 * self.numdice + (dice - self.numdice) * num_hands + hand[roll]
         return Level(
             parent=row // self.dice_sides,
             actor=np.full(n, CHANCE, np.uint8),
@@ -145,8 +145,8 @@ class LiarsDice:
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """OpenSpiel's string: the player's sorted dice, then what was bid."""
         moves = cast(Sequence[int], history)  # nothing is simultaneous here
-        mine = sorted(moves[player * self.numdice : (player + 1) * self.numdice])
-        hand = "".join([str(die + 1) for die in mine])
+        own_dice = sorted(moves[player * self.numdice : (player + 1) * self.numdice])
+        hand = "".join([str(die + 1) for die in own_dice])
         names = self._action_strings
         return " ".join([hand, *[names[move] for move in moves[2 * self.numdice :]]])
 
@@ -235,8 +235,8 @@ class _Rolls:
         matches = np.stack(
             [((dice == face) | (dice == wild)).sum(axis=0, dtype=np.int16) for face in range(wild + 1)]
         )
-        both = (matches[:, :, None] + matches[:, None, :]).reshape(wild + 1, -1)
-        holds = [np.where(both[face - 1] >= quantity, 1, -1) for quantity, face in self.game.bids]
+        total_matches = (matches[:, :, None] + matches[:, None, :]).reshape(wild + 1, -1)
+        holds = [np.where(total_matches[face - 1] >= quantity, 1, -1) for quantity, face in self.game.bids]
         return np.stack([*holds, np.zeros_like(holds[0])], axis=1).astype(np.int8)
 
     def cross(self, bidding: _Bidding) -> Level:

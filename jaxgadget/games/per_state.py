@@ -87,13 +87,13 @@ class PerStateGame(abc.ABC):
         """The node after a history; ValueError if the game has no such history."""
         node = self.root()
         for length, move in enumerate(history):
-            found = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
-            if not found:
+            matches = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
+            if not matches:
                 raise ValueError(
                     f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
                     f"move after {tuple(history[:length])!r}; take histories from the game's tree"
                 )
-            node = self.child(node, found[0])
+            node = self.child(node, matches[0])
         return node
 
 
