@@ -328,9 +328,9 @@ def _kind(spec: Any) -> str:
 def _specs(games: Any) -> list[Any]:
     if isinstance(games, Mapping):
         return list(games)
-    several: Any = games
+    given: Any = games
     alone = isinstance(games, str) or not isinstance(games, Sequence)
-    return [several] if alone else list(several)
+    return [given] if alone else list(given)
 
 
 def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[str, ...]]], frozenset[str]]:
