@@ -187,9 +187,9 @@ class Decisions:
         games, above = self.num_games, plan[self.treeplex.parent]
         free = plan[games:] - self.floor[games:] * above[self.infoset]
         free = np.where(self.legal[games:] & (free > ROUNDING), free, 0.0)
-        some = self.sum_actions(free) > 0
-        rows = self._with_floor(np.where(some[self.infoset], free, self.legal[games:]))
-        return rows, (above * stakes > REACH_TOLERANCE) & some & self.real
+        has_mass = self.sum_actions(free) > 0
+        rows = self._with_floor(np.where(has_mass[self.infoset], free, self.legal[games:]))
+        return rows, (above * stakes > REACH_TOLERANCE) & has_mass & self.real
 
     def best_response(self, values: FloatArray) -> FloatArray:
         """`[G]` the most that the bounds allow.

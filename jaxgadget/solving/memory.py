@@ -127,11 +127,11 @@ class Plan:
         return self.shared + self.workers * self.chunk_bytes
 
     def __repr__(self) -> str:
-        several = "" if self.workers == 1 else f", {self.workers} at a time"
+        at_once = "" if self.workers == 1 else f", {self.workers} at a time"
         spread = "" if self.devices == 1 else f" on each of {self.devices} devices"
         known = "" if self.available is None else f" of {megabytes(self.available)}"
         return (
-            f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{several}; "
+            f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{at_once}; "
             f"{megabytes(self.bytes)}{known}{spread}>"
         )
 
@@ -169,8 +169,8 @@ def whole_memory(place: Place) -> int | None:
 
 def _memory_stats(place: Place) -> list[dict[str, int]] | None:
     """What the devices say of their memory; None unless all do."""
-    found: list[dict[str, int]] = [device.memory_stats() or {} for device in place.devices]
-    return found if all("bytes_limit" in stats for stats in found) else None
+    all_stats: list[dict[str, int]] = [device.memory_stats() or {} for device in place.devices]
+    return all_stats if all("bytes_limit" in stats for stats in all_stats) else None
 
 
 def find_workers(place: Place) -> int:
@@ -227,15 +227,15 @@ def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
     def with_lanes(x: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((*x.shape[:-1], count), shape(x).dtype)
 
-    one = batch.problem(np.zeros(1, np.int64))
+    first_lane = batch.problem(np.zeros(1, np.int64))
     with precision(np.float64):
         payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), batch.payoff)
     return Problem(
         order=batch.order,
         sides=jax.tree.map(shape, batch.sides),
-        terms=jax.tree.map(with_lanes, one.terms),
+        terms=jax.tree.map(with_lanes, first_lane.terms),
         payoff=jax.tree.map(shape, payoff),
-        regret_tolerance=jax.tree.map(with_lanes, one.regret_tolerance),
+        regret_tolerance=jax.tree.map(with_lanes, first_lane.regret_tolerance),
     )
 
 
@@ -290,11 +290,11 @@ def fits_compiled(plan: Plan, loop: Any) -> Plan:
       plan: how lanes are split, on one device.
       loop: the loop, compiled for a chunk.
     """
-    found = loop.memory_analysis()
-    if found is None or plan.available is None:
+    analysis = loop.memory_analysis()
+    if analysis is None or plan.available is None:
         return plan
-    taken = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    more = taken - found.alias_size_in_bytes - plan.chunk_bytes
+    taken = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
+    more = taken - analysis.alias_size_in_bytes - plan.chunk_bytes
     room = plan.available - plan.bytes
     if more * plan.workers <= room:
         return plan
@@ -333,7 +333,7 @@ def plan_lanes(lanes: int, needs: Needs, place: Place, memory_limit: int | None,
     if place.on_cpu:
         most = max(CACHE_BYTES // loop // LANE_STEP, 1) * LANE_STEP
     overhead = CHUNK_LANES if place.on_cpu else LAUNCH_LANES
-    found: list[tuple[int, int, int]] = []
+    splits: list[tuple[int, int, int]] = []
     for workers in range(1, cores + 1):
         room = lanes
         if available is not None:
@@ -342,14 +342,14 @@ def plan_lanes(lanes: int, needs: Needs, place: Place, memory_limit: int | None,
         size_of = choose_chunk(lanes, limit, devices, workers, overhead) if chunk is None else chunk
         if devices <= limit and size_of <= devices * room:
             rounds = -(-lanes // (size_of * workers))
-            found.append((rounds * (size_of + overhead), workers, size_of))
-    if not found:
+            splits.append((rounds * (size_of + overhead), workers, size_of))
+    if not splits:
         least = 1 if chunk is None else -(-chunk // devices)
         raise (DoesNotFit if chunk is None else ValueError)(
             f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
             f"{megabytes(available or 0)} may be taken; {ADVICE}"
         )
-    _, workers, size_of = min(found)
+    _, workers, size_of = min(splits)
     plan = Plan(lanes, size_of, workers, devices, size, shared, available)
     return dataclasses.replace(plan, workers=min(workers, plan.num_chunks))
 

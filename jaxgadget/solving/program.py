@@ -29,7 +29,7 @@ from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.solving.decisions import ROUNDING, Decisions, join, sum_by
-from jaxgadget.solving.highs import Model, Outcome
+from jaxgadget.solving.highs import Model, ProgramSolution
 from jaxgadget.tree.sequence import Entries
 
 MOST_WEIGHT = 1e4
@@ -228,16 +228,16 @@ class Program:
         """One part's program."""
         return self.model.take(self.columns.part(number), self.rows.part(number))
 
-    def plans(self, outcomes: dict[int, Outcome], weight: FloatArray | None = None) -> Plans:
+    def plans(self, solutions: dict[int, ProgramSolution], weight: FloatArray | None = None) -> Plans:
         """What the solved parts say, without what is rounding.
 
         Args:
-          outcomes: of every part.
+          solutions: of every part.
           weight: `[G]` what their objectives were multiplied by, if not as here.
         """
         maximiser, opponent = self.games.maximiser, self.games.opponent
-        columns = self.columns.scatter({number: outcome.x for number, outcome in outcomes.items()})
-        duals = self.rows.scatter({number: -outcome.dual for number, outcome in outcomes.items()})
+        columns = self.columns.scatter({number: solution.x for number, solution in solutions.items()})
+        duals = self.rows.scatter({number: -solution.dual for number, solution in solutions.items()})
         weight = (self.weight if weight is None else weight)[opponent.game]
         plan, opponent_plan = columns[: len(maximiser.game)], duals[: len(opponent.game)] / weight
         return Plans(
