@@ -274,8 +274,8 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
     """
     subgame = take_rows(side.subgame_of, side.link)
     most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
-    some = jnp.where(most > 0, most, jnp.inf)
-    least = jax.ops.segment_min(some, subgame, num_segments=side.entry.num_roots)
+    positive = jnp.where(most > 0, most, jnp.inf)
+    least = jax.ops.segment_min(positive, subgame, num_segments=side.entry.num_roots)
     least = jnp.where(jnp.isfinite(least), least, 0)
     return take_rows(least, subgame)
 
