@@ -13,6 +13,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget.kernels import cfr
+from jaxgadget.kernels.problem import with_regret_tolerance
 from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds, RegretMatching, find_rule, match
 from jaxgadget.kernels.treeplex import Level, Treeplex, expand_infosets, sum_actions, to_device
 from jaxgadget.policy.evaluate import to_policy, whole_problem
@@ -343,7 +344,8 @@ def test_regrets_at_the_ends_of_float32_are_matched(total: float) -> None:
 def test_the_threshold_is_a_multiple_of_machine_epsilon_and_the_payoff_range(dtype: type) -> None:
     """Player 1 facing a bet in Kuhn: each of two deals has probability 1/6 and at most 2 at stake."""
     tree, _ = kuhn()
-    problem = whole_problem(tree, 1, dtype)
+    with precision(dtype):
+        problem = with_regret_tolerance(whole_problem(tree, 1, dtype))
     zero = np.asarray(problem.regret_tolerance[1].body)[:, 0]
     form = sequence_form(tree)
     names = [tree.infoset_names[1][j] for j in form.treeplex[1].infoset.tolist()]
