@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, IntArray, Level, Move
+from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, IntArray, Move
 
 Merge: TypeAlias = Callable[[int, str], Hashable]
 """`merge(player, infostate)` returns a bucket: infostates of a player with equal ones become one."""
@@ -67,7 +67,7 @@ class Abstraction:
         """As in the game."""
         return self.game.num_actions
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the game's levels with merged infostates, when all of them are known."""
         histories = _join(list(self.game.levels(budget)))
         infostate = np.empty_like(histories.infostate, np.int64)
@@ -193,7 +193,7 @@ class _Known(NamedTuple):
 class _Histories(NamedTuple):
     """All levels, and their fields joined along the histories; parents count from the first history."""
 
-    levels: list[Level]
+    levels: list[HistoryLevel]
     parent: IntArray
     actor: IntArray
     action: IntArray
@@ -208,7 +208,7 @@ class _Histories(NamedTuple):
         return path[::-1]
 
 
-def _join(levels: list[Level]) -> _Histories:
+def _join(levels: list[HistoryLevel]) -> _Histories:
     sizes = [len(level.parent) for level in levels]
     before = np.repeat(np.cumsum([0, 0, *sizes[:-2]])[: len(sizes)], sizes)
     return _Histories(

@@ -38,7 +38,7 @@ ACTOR_BIT = (PLAYER_0, PLAYER_1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Level:
+class HistoryLevel:
     """All histories of one length. `n` histories on the last axis of every field.
 
     They are in the order of their parents, then of player 0's, player 1's and chance's moves.
@@ -112,7 +112,7 @@ class Game(Protocol):
         """Distinct player actions."""
         ...
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields levels 0, 1, … until every history of a level is terminal.
 
         Calls `budget.claim(n)` before it allocates a level of `n` histories. Who enumerates to a

@@ -120,8 +120,8 @@ def check_precision(problem: Problem) -> None:
 
 
 def build_side(
-    body: sequence.Treeplex,
-    entry: sequence.Treeplex,
+    body: sequence.HostTreeplex,
+    entry: sequence.HostTreeplex,
     link: IntArray,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
@@ -142,7 +142,7 @@ def build_side(
 def attach(
     body: Treeplex,
     root_of: jax.Array,
-    entry: sequence.Treeplex,
+    entry: sequence.HostTreeplex,
     link: IntArray,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
@@ -159,10 +159,10 @@ def attach(
     )
 
 
-def fixed_entry(num_subgames: int) -> sequence.Treeplex:
+def fixed_entry(num_subgames: int) -> sequence.HostTreeplex:
     """The entry of a player without a choice above its roots: a root a subgame."""
     empty = np.zeros(0, np.int64)
-    return sequence.Treeplex(
+    return sequence.HostTreeplex(
         num_roots=num_subgames,
         levels=(),
         parent=empty,

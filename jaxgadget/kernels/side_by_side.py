@@ -17,7 +17,7 @@ from jaxgadget.kernels.problem import Parts, Problem, Side, Terms, build_side
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import take_rows
 from jaxgadget.kernels.treeplex import to_host
-from jaxgadget.tree.sequence import Treeplex, build_treeplex
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +71,7 @@ class Joined(NamedTuple):
       infosets: for every game `[its infosets]`, likewise.
     """
 
-    treeplex: Treeplex
+    treeplex: HostTreeplex
     sequences: list[IntArray]
     infosets: list[IntArray]
 
@@ -146,7 +146,7 @@ def side_by_side(problems: Sequence[Problem]) -> Problem:
     )
 
 
-def _join(treeplexes: Sequence[Treeplex]) -> Joined:
+def _join(treeplexes: Sequence[HostTreeplex]) -> Joined:
     infoset_begin = np.cumsum([0, *(treeplex.num_infosets for treeplex in treeplexes)])
     root_begin = np.cumsum([0, *(treeplex.num_roots for treeplex in treeplexes)])
     columns: list[tuple[IntArray, ...]] = [(np.zeros(0, np.int64),) * 4]

@@ -24,8 +24,8 @@ from jaxgadget.games.game import (
     Budget,
     FloatArray,
     Game,
+    HistoryLevel,
     IntArray,
-    Level,
     Move,
 )
 from jaxgadget.tree import contract
@@ -43,7 +43,7 @@ class HistoryTree:
       game: the rules it came from.
       level_offset: `[num_levels + 1]` first history of each level.
       parent: `[n]` the parent history; the root is its own.
-      actor: `[n]` bits as in `games.game.Level`.
+      actor: `[n]` bits as in `games.game.HistoryLevel`.
       action: `[3, n]` what player 0, player 1 and chance did at the parent, -1 for nothing.
       num_moves: `[n]` moves of the players so far; a simultaneous move is one, chance none.
       chance: `[n]` chance's part of the history's reach.
@@ -262,12 +262,12 @@ def enumerate_game(
     )
 
 
-def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[Level], IntArray]:
+def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[HistoryLevel], IntArray]:
     """The levels of a game down to a limit, and the histories at it."""
     if depth is None:
         return list(game.levels(budget)), np.zeros(0, np.int64)
     _check_depth(depth)
-    levels: list[Level] = []
+    levels: list[HistoryLevel] = []
     leaf: list[BoolArray] = []
     # Of the rows of the level above as the game gave it, the root's parent at first.
     expand, new_row, moves = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
@@ -295,23 +295,23 @@ def _check_depth(depth: object) -> None:
         )
 
 
-def _next_level(generated: Iterator[Level], expand: BoolArray) -> Level | None:
+def _next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:
     try:
         return generated.send(expand) if _listens(generated) else next(generated)
     except StopIteration:
         return None
 
 
-def _listens(generated: object) -> TypeGuard[GeneratorType[Level, Any, Any]]:
+def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, Any]]:
     """Whether something can be sent: not to an iterator that is none, or that a generator yields from."""
     if not isinstance(generated, GeneratorType):
         return False
     return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
 
 
-def _take(level: Level, inside: BoolArray, new_row: IntArray) -> Level:
+def _take(level: HistoryLevel, inside: BoolArray, new_row: IntArray) -> HistoryLevel:
     """Some histories of a level, given the new rows of their parents."""
-    return Level(
+    return HistoryLevel(
         parent=new_row[level.parent[inside]],
         actor=level.actor[inside],
         action=level.action[:, inside],
@@ -352,7 +352,7 @@ def _moves(parent: IntArray, action: IntArray, history: int) -> tuple[Move, ...]
     return tuple(reversed(done))
 
 
-def _join(levels: Sequence[Level], field: str) -> npt.NDArray[Any]:
+def _join(levels: Sequence[HistoryLevel], field: str) -> npt.NDArray[Any]:
     return np.concatenate([getattr(level, field) for level in levels], axis=-1)
 
 

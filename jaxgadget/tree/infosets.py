@@ -69,7 +69,7 @@ def find_infosets(
       player: 0 or 1.
       offset: `[num_levels + 1]` first history of each level.
       parent: `[n]` the parent history.
-      actor: `[n]` bits as in `games.game.Level`.
+      actor: `[n]` bits as in `games.game.HistoryLevel`.
       action: `[n]` what the player did at the parent, -1 for nothing.
       infostate: `[n]` the player's infostate.
 
