@@ -162,7 +162,7 @@ def refined(
     exact = program_of(0.0)
     accepted: dict[int, ProgramSolution] = {}
     trembling: dict[int, ProgramSolution] = {}
-    epsilons, weight = np.full(len(exact.live), np.nan), exact.weight.copy()
+    epsilons, weight = np.full(len(exact.nonempty), np.nan), exact.weight.copy()
     for game in exact.parts():
         epsilon, basis, limit = start, None, None
         while True:
@@ -244,7 +244,7 @@ def _conclude(
     value, gap = _check(program, plans, maximiser.plan(rows), opponent.plan(opponent_rows) * weight)
     strategy = (maximiser.split(rows), opponent.split(opponent_rows))
     return Optimum(
-        value=np.where(program.live, value, 0.0),
+        value=np.where(program.nonempty, value, 0.0),
         gap=np.maximum(gap, 0.0),
         strategy=strategy if player == 0 else (strategy[1], strategy[0]),
         iterations=iterations,

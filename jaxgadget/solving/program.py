@@ -198,7 +198,7 @@ class Program:
       stakes: of the maximiser's and the opponent's infosets, see `Decisions.stakes`.
       unit: `[G]` what payoffs of each game were divided by, the same for all if joint.
       weight: `[G]` what each game's objective was multiplied by.
-      live: `[G]` whether a game has anything in it.
+      nonempty: `[G]` whether a game has anything in it.
       columns: of the model.
       rows: of the model.
       model: all parts; they are the games, or one for all if the goal is joint.
@@ -210,19 +210,19 @@ class Program:
     stakes: tuple[FloatArray, FloatArray]
     unit: FloatArray
     weight: FloatArray
-    live: BoolArray
+    nonempty: BoolArray
     columns: Axis
     rows: Axis
     model: Model
 
     def parts(self) -> list[int]:
         """What to solve: games with anything in them, or 0 for all games."""
-        return [0] if self.goal.joint else np.flatnonzero(self.live).tolist()
+        return [0] if self.goal.joint else np.flatnonzero(self.nonempty).tolist()
 
     def part_name(self, number: int) -> str:
         """For errors."""
         name = f"linear program {self.name!r}"
-        return name if self.goal.joint or len(self.live) == 1 else f"{name}, game {number}"
+        return name if self.goal.joint or len(self.nonempty) == 1 else f"{name}, game {number}"
 
     def part(self, number: int) -> Model:
         """One part's program."""
@@ -273,9 +273,9 @@ def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program
     np.maximum.at(unit, maximiser.game[maximiser.position[row]], np.abs(value))
     for decisions in (maximiser, opponent):
         np.maximum.at(unit, decisions.game, np.abs(decisions.constants()))
-    live = unit > 0
+    nonempty = unit > 0
     for decisions in (maximiser, opponent):
-        live[decisions.infoset_game[decisions.real]] = True
+        nonempty[decisions.infoset_game[decisions.real]] = True
     unit = np.full(len(unit), unit.max()) if goal.joint else unit
     unit = np.where(unit > 0, unit, 1.0)
     weight = np.ones(len(unit)) if goal.joint else _weights(opponent)
@@ -291,7 +291,7 @@ def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program
         ),
         unit=unit,
         weight=weight,
-        live=live,
+        nonempty=nonempty,
         columns=columns,
         rows=rows,
         model=model.take(columns.order, rows.order),
