@@ -248,7 +248,7 @@ def _plan(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Part
     if folder is not None and is_split:
         folder /= f"subgames-{subgames[0]}-to-{subgames[-1]}"
     forest = take_part(task.forest, subgames)
-    at_once = min(plan_ranges(forest, options.place, options.memory_limit), options.chunk or MANY_LANES)
+    at_once = min(plan_ranges(forest, options.placement, options.memory_limit), options.chunk or MANY_LANES)
     prepared = prepare(
         forest,
         player,
@@ -264,7 +264,7 @@ def _plan(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Part
         batch = games.batch
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
         plan = plan_batch(
-            batch, options.dtype, options.place, memory_limit=options.memory_limit, chunk=settled
+            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=settled
         )
         parts.append(_Part(prepared, subgames, numbers, games, plan, folder))
     return parts
@@ -285,7 +285,7 @@ def _solve_part(
             save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
 
         def finish(ended: Finished) -> _GadgetSolution:
-            kept = ended.place.by_lane(kept_rows(games, rows, ended.lanes))
+            kept = ended.placement.by_lane(kept_rows(games, rows, ended.lanes))
             return _conclude(ended.exact(), ended.state.strategy_sum, kept, player=task.player)
 
         solved = solve(games.batch, options, finish, plan=plan, report=report)

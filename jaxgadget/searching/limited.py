@@ -186,7 +186,7 @@ def search(
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
     leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries
-    check_room(leaves, num_entries, tree.game.name, options.place)
+    check_room(leaves, num_entries, tree.game.name, options.placement)
     look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)
     with progress_bar("search", len(leaf) * iterations, progress) as report:
         return _solve(look, profiles, asked, leaf, player, options, report)

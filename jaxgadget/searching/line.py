@@ -265,7 +265,7 @@ class Line:
             self._payoffs = 0
 
     def _most_payoffs(self) -> int:
-        return max(1, min(PART_CELLS, most_payoffs(self.options.place, self.options.memory_limit)))
+        return max(1, min(PART_CELLS, most_payoffs(self.options.placement, self.options.memory_limit)))
 
     def search(
         self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
@@ -279,7 +279,7 @@ class Line:
           beside: what other searches of this level found; the result is theirs too.
         """
         leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
-        check_room(leaves, self.values.num_entries, self.tree.game.name, self.options.place)
+        check_room(leaves, self.values.num_entries, self.tree.game.name, self.options.placement)
         look = build_forest(self.tree, where, limit=leaves, num_choices=self.values.num_entries)
         values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)

@@ -207,7 +207,7 @@ def solve_lookahead(
             kept = kept_rows(games, rows[player], ended.lanes)
             others = rows[1 - player][:, games.blueprint[ended.lanes]]
             theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
-            pair = ended.place.by_lane((kept, theirs) if player == 0 else (theirs, kept))
+            pair = ended.placement.by_lane((kept, theirs) if player == 0 else (theirs, kept))
             return _conclude(ended.exact(), ended.state.strategy_sum, pair)
 
         solved = solve(games.batch, options, finish, report=report)

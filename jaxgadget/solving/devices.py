@@ -27,7 +27,7 @@ Device: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Placement:
     """The devices of a solve.
 
     Attributes:
@@ -66,12 +66,12 @@ def _by_lane(x: Any) -> PartitionSpec:
     return PartitionSpec(*[None] * (np.ndim(x) - 1), AXIS) if np.ndim(x) else PartitionSpec()
 
 
-HOME = Place()
+HOME = Placement()
 """The default device."""
 
 
-def find_place(devices: Sequence[Device] | None = None) -> Place:
-    """The place that somebody asked for.
+def find_placement(devices: Sequence[Device] | None = None) -> Placement:
+    """The placement that somebody asked for.
 
     Args:
       devices: by default all local devices of the default backend.
@@ -91,4 +91,4 @@ def find_place(devices: Sequence[Device] | None = None) -> Place:
             f"devices={devices!r}: expected some of jax.local_devices(); lanes share nothing, "
             "so every process solves its own blueprints"
         )
-    return HOME if asked == HOME.devices else Place(asked)
+    return HOME if asked == HOME.devices else Placement(asked)
