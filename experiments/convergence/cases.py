@@ -15,7 +15,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
 from jaxgadget.gadgets.ranges import Ranges, inverse
-from jaxgadget.gadgets.registry import GADGETS, find
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Problem, with_regret_tolerance
@@ -26,6 +26,7 @@ from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.solving.driver import cast_arrays
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
+from jaxgadget.util.registry import find
 
 BLUEPRINTS = ("uniform", "geometric:2.0", "geometric:0.5", "cfr:10", "cfr:100", "dirichlet:0", "dirichlet:1")
 EPSILONS = (1e-3, 2e-2)

@@ -147,7 +147,7 @@ def games() -> None:
 @_clear_errors()
 def solve(
     game: options.Game,
-    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 1000,
     dtype: options.Dtype = options.DtypeName.FLOAT64,
     target_gap: options.TargetGap = None,
@@ -166,7 +166,7 @@ def solve(
 
     solution = solve_game(
         tree,
-        algorithm=algorithm.value,
+        algorithm=str(algorithm),
         iterations=iterations,
         target_gap=target_gap,
         dtype=dtype.value,
@@ -200,7 +200,7 @@ def refine(
     alternative: options.Alternative = "best-response",
     gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
     scale_gifts: options.ScaleGifts = False,
-    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 2000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
     infostate: options.Infostate = None,
@@ -220,9 +220,10 @@ def refine(
     best response, so the game's value v* is bracketed too.
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import ALTERNATIVES, DEFAULT_GADGETS, PRIORS, find
+    from jaxgadget.gadgets.registry import ALTERNATIVES, DEFAULT_GADGETS, PRIORS
     from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
+    from jaxgadget.util.registry import find
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
     ways = {
@@ -239,7 +240,7 @@ def refine(
 
     with (watch := Stopwatch()).phase("build"):
         asked = (tree, subgames, make_blueprints(tree, specs), gadgets)
-    how: dict[str, Any] = {"algorithm": algorithm.value, "iterations": iterations, "dtype": dtype.value}
+    how: dict[str, Any] = {"algorithm": str(algorithm), "iterations": iterations, "dtype": dtype.value}
     how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     if player is options.PlayerName.BOTH:
@@ -301,7 +302,7 @@ def bench(
     game: options.BenchGames = None,
     lanes: options.Lanes = None,
     engine: options.Engines = None,
-    algorithm: options.BenchAlgorithm = options.AlgorithmName.CFR_PLUS,
+    algorithm: options.BenchAlgorithm = options.CFR_PLUS,
     dtype: options.BenchDtype = options.DtypeName.FLOAT32,
     iterations: options.BenchIterations = None,
     seconds: options.Seconds = DEFAULT_SECONDS,
@@ -323,7 +324,7 @@ def bench(
         game or DEFAULT_GAMES,
         engines=engine,
         lanes=lanes or DEFAULT_LANES,
-        algorithm=algorithm.value,
+        algorithm=str(algorithm),
         dtype=dtype.value,
         iterations=iterations,
         seconds=seconds,

@@ -27,7 +27,7 @@ from jaxgadget.kernels.problem import (
     follow,
     payoff_reach,
 )
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import PCFR_PLUS
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
@@ -257,7 +257,7 @@ def _bracket(
     tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
 ) -> tuple[float, float]:
     game = Batch.of(whole_problem(tree, 1, np.float64), "game value")
-    options = SolveOptions(rule=RULES["pcfr+"].general(), dtype=np.dtype(np.float64))
+    options = SolveOptions(rule=PCFR_PLUS.general(), dtype=np.dtype(np.float64))
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)

@@ -18,9 +18,13 @@ from jaxgadget import HistoryTree, Policy, enumerate_game, load
 from jaxgadget.cli import app
 from jaxgadget.cli.options import MOST_ITERATIONS, AlgorithmName, GiftsName
 from jaxgadget.gadgets.alternative import GIFT_RULES
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS, find
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.kernels import registry
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.solving import options as solve_options
+from jaxgadget.util.registry import find
+
+RULES = {name: find_rule(name) for name in registry.RULES}
 
 SOLVE_KEYS = [
     "game",

@@ -23,7 +23,7 @@ from jaxgadget.kernels.problem import (
     no_regret_tolerance,
     with_regret_tolerance,
 )
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
 from jaxgadget.util.precision import precision
@@ -140,7 +140,7 @@ def kuhn(stakes: tuple[float, ...], alternatives: Array | None = None) -> Proble
 
 
 def solved(problem: Problem, iterations: int = 3000) -> tuple[Parts, Parts]:
-    rule = RULES["pcfr+"]
+    rule = find_rule("pcfr+")
     state = cfr.run(problem, cfr.start(problem, rule), jnp.asarray(iterations, jnp.int32), rule=rule)
     return cfr.average(problem, state)
 
@@ -181,7 +181,7 @@ def test_a_gadget_by_hand_keeps_the_value() -> None:
 def test_another_precision_than_the_problems_is_refused() -> None:
     """JAX would round silently."""
     with precision(np.float64):
-        problem, rule = kuhn(STAKES), RULES["cfr+"]
+        problem, rule = kuhn(STAKES), find_rule("cfr+")
         state = cfr.start(problem, rule)
     until = jnp.asarray(1, jnp.int32)
     for refused in (

@@ -18,10 +18,11 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.real_way import WayEntry
-from jaxgadget.gadgets.registry import GADGETS, find
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.refining.prepare import Prepared
 from jaxgadget.tree.sequence import HostTreeplex
+from jaxgadget.util.registry import find
 from tests.kernels import grove
 from tests.reference import gadgets
 from tests.reference.efg import Array, Label

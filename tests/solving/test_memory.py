@@ -18,7 +18,7 @@ from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.solving import driver
@@ -49,8 +49,8 @@ WITHIN = 1.3
 def measured(problem: Problem, rule: str = "cfr+") -> int:
     """What XLA's analysis of the compiled loop says."""
     with precision(problem.dtype):
-        state, last = start.eval_shape(problem, RULES[rule]), jax.ShapeDtypeStruct((), np.int32)
-        found = run.lower(problem, state, last, rule=RULES[rule]).compile().memory_analysis()
+        state, last = start.eval_shape(problem, find_rule(rule)), jax.ShapeDtypeStruct((), np.int32)
+        found = run.lower(problem, state, last, rule=find_rule(rule)).compile().memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
     return sizes - found.alias_size_in_bytes
 

@@ -18,7 +18,7 @@ import jaxgadget
 from jaxgadget import BlueprintPrior, MaxMargin, NoPrior
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels import cfr
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.solving.devices import find_placement
 from jaxgadget.solving.driver import solve
 from jaxgadget.solving.options import make_options
@@ -73,9 +73,9 @@ solve(games.batch, make_options(algorithm="cfr+", iterations=1), lambda ended: c
 problem, state = chunks[0].problem, chunks[0].state
 with precision(np.float32):
     last = jax.device_put(np.int32(9))
-    loop = cfr.run.lower(problem, state, last, rule=RULES["cfr+"]).compile()
+    loop = cfr.run.lower(problem, state, last, rule=find_rule("cfr+")).compile()
     goal = jax.device_put(np.float32(0))
-    looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=RULES["cfr+"], check_every=5).compile()
+    looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=find_rule("cfr+"), check_every=5).compile()
     found["programs"] = {"loop": collectives(loop), "looks": collectives(looks)}
     found["split"] = str(state.plan[0].body.sharding.shard_shape(state.plan[0].body.shape)[1])
 jaxgadget.solve(small()[0], iterations=2, checkpoint=sys.argv[1])

@@ -15,7 +15,7 @@ from experiments.convergence import cases, methods
 from experiments.convergence import lanes as study
 from experiments.convergence.__main__ import STUDY
 from jaxgadget import BlueprintPrior, Resolving, UniformPrior, refine
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.util.precision import precision
 
 KUHN = cases.CASES["kuhn"]
@@ -143,10 +143,13 @@ def test_schedules():
 def test_rules():
     with precision(np.float64):
         total, regret, t = jnp.array([1.0, 0.5]), jnp.array([0.5, -2.0]), jnp.array(3.0)
-        plain, trusting = RULES["cfr+"], methods.Tried(name="x", plus=True, predictive=True, averaging=1.0)
+        plain, trusting = (
+            find_rule("cfr+"),
+            methods.Tried(name="x", plus=True, predictive=True, averaging=1.0),
+        )
         for rule in (plain, trusting):
             np.testing.assert_array_equal(rule.accumulate(total, regret, rule.kept(t)), [1.5, 0.0])
-        np.testing.assert_array_equal(trusting.basis(total, regret), RULES["pcfr+"].basis(total, regret))
+        np.testing.assert_array_equal(trusting.basis(total, regret), find_rule("pcfr+").basis(total, regret))
         np.testing.assert_allclose(methods.CAUTIOUS.basis(total, regret), [1 + 0.5 / 3, 0.5 - 2 / 3])
         decayed = methods.Tried(name="x", plus=True, decay=2.0)
         np.testing.assert_allclose(decayed.accumulate(total, regret, decayed.kept(t)), [1.5 * 0.75**2, 0.0])
