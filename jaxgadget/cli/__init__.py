@@ -244,20 +244,20 @@ def refine(
     how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     if player is options.PlayerName.BOTH:
-        both = refine_both(*asked, checkpoint=checkpoint, **how)
-        results, policy = list(both.players), both.policy
+        both_refined = refine_both(*asked, checkpoint=checkpoint, **how)
+        results, policy = list(both_refined.players), both_refined.policy
     else:
-        both = None
+        both_refined = None
         results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
         policy = results[0].policy
     if save is not None:
         policy.save(save)
-    _finish_refine(results, both, spent, json=json, plot=plot, save=save, rows=rows)
+    _finish_refine(results, both_refined, spent, json=json, plot=plot, save=save, rows=rows)
 
 
 def _finish_refine(
     results: Sequence[Refinement],
-    both: BothRefined | None,
+    both_refined: BothRefined | None,
     spent: Mapping[str, float],
     *,
     json: str | None,
@@ -271,11 +271,11 @@ def _finish_refine(
     tree, (low, high) = results[0].forest.tree, results[0].game_value
     if plot is not None:
         title = f"{tree.game.name}, {tables.count_subgames(results[0])} below {results[0].forest.cut.name}"
-        table = results[0].table if both is None else both.table
+        table = results[0].table if both_refined is None else both_refined.table
         plots.draw_picture(table, plot, title=title, resolution=(high - low) / 2)
     if json is not None:
         seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
-        write_json(json, tables.refinement_record(results[0], seconds, both))
+        write_json(json, tables.refinement_record(results[0], seconds, both_refined))
     if json == STANDARD_OUTPUT:
         warn(tables.constant_note(tree))
         return
@@ -285,9 +285,9 @@ def _finish_refine(
             name: value + (spent[name] if number == 0 else 0) for name, value in result.seconds.items()
         }
         notes = tables.refinement_notes(result, seconds)
-        show(tables.refinement_table(result, every_row=rows), notes if both else [*notes, *last])
-    if both is not None:
-        show(tables.both_table(both), last)
+        show(tables.refinement_table(result, every_row=rows), notes if both_refined else [*notes, *last])
+    if both_refined is not None:
+        show(tables.both_table(both_refined), last)
 
 
 app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))

@@ -29,7 +29,7 @@ from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Rounding, Treeplex, build_treeplex
+from jaxgadget.tree.sequence import HostTreeplex, Rounding, build_treeplex
 
 BoundRule = Literal["sum", "max"]
 """How the losses of all games bound the rise of exploitability: they add up, or the largest counts."""
@@ -110,7 +110,7 @@ class Entry(Protocol):
     """
 
     @property
-    def treeplex(self) -> Treeplex:
+    def treeplex(self) -> HostTreeplex:
         """See above."""
         ...
 

@@ -35,7 +35,7 @@ class TrunkRanges:
       mass: `[I, L]` `N(I)`, the resolving player's and chance's reach of each infoset.
     """
 
-    treeplex: sequence.Treeplex
+    treeplex: sequence.HostTreeplex
     on_device: Treeplex
     link: IntArray
     ancestors: csr_array

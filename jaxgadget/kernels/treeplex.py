@@ -149,7 +149,7 @@ class Treeplex:
         return found
 
 
-def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding = exact_size) -> Treeplex:
+def to_device(treeplex: sequence.HostTreeplex, dtype: DTypeLike, rounding: Rounding = exact_size) -> Treeplex:
     """Copies a treeplex to the device, with weights of the given dtype."""
     parents: list[jax.Array] = []
     below: list[Sums] = []
@@ -170,7 +170,7 @@ def to_device(treeplex: sequence.Treeplex, dtype: DTypeLike, rounding: Rounding 
     )
 
 
-def to_host(treeplex: Treeplex) -> sequence.Treeplex:
+def to_host(treeplex: Treeplex) -> sequence.HostTreeplex:
     """The same decisions in NumPy; an infoset is named by its position, padding by -1."""
     real = np.asarray(treeplex.real)
     parents, firsts, widths = ([np.zeros(0, np.int64)] for _ in range(3))
@@ -180,7 +180,7 @@ def to_host(treeplex: Treeplex) -> sequence.Treeplex:
         above = treeplex.num_roots + level.actions.start
         firsts.append(above + np.arange(len(parent)))
         widths.append(level.widths)
-    return sequence.Treeplex(
+    return sequence.HostTreeplex(
         num_roots=treeplex.num_roots,
         levels=treeplex.runs,
         parent=np.where(real, np.concatenate(parents), 0),

@@ -44,8 +44,8 @@ class Run(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Treeplex:
-    """One player's decisions below its roots.
+class HostTreeplex:
+    """One player's decisions below its roots, on the host.
 
     Sequences are numbered roots first, then level by level, slot by slot, infoset by infoset.
     The shape (`num_roots`, `levels`) is static; everything else is data.
@@ -117,13 +117,13 @@ class Treeplex:
 
     def level_slices(self) -> list[tuple[slice, slice]]:
         """The infosets and the sequences of every level, top-down."""
-        found: list[tuple[slice, slice]] = []
+        slices: list[tuple[slice, slice]] = []
         infoset, sequence = 0, self.num_roots
         for runs in self.levels:
             infosets, actions = level_infosets(runs), sum(slot_counts(runs))
-            found.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
+            slices.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
             infoset, sequence = infoset + infosets, sequence + actions
-        return found
+        return slices
 
     def root_of(self) -> IntArray:
         """`[num_sequences]` the root above each sequence."""
@@ -154,7 +154,7 @@ def build_treeplex(
     parent_slot: IntArray,
     infoset: IntArray,
     rounding: Rounding = exact_size,
-) -> tuple[Treeplex, IntArray]:
+) -> tuple[HostTreeplex, IntArray]:
     """Lays infosets out in levels and runs.
 
     Args:
@@ -195,7 +195,7 @@ def build_treeplex(
     )
     padded_parent, padded_infoset = np.zeros(next_infoset, np.int64), np.full(next_infoset, -1, np.int64)
     padded_parent[position], padded_infoset[position] = parent, infoset
-    treeplex = Treeplex(
+    treeplex = HostTreeplex(
         num_roots=padded_roots,
         levels=tuple(levels),
         parent=padded_parent,
@@ -264,7 +264,7 @@ class Treeplexes:
     """
 
     tree: HistoryTree
-    treeplex: tuple[Treeplex, Treeplex]
+    treeplex: tuple[HostTreeplex, HostTreeplex]
 
     def action_sequences(self, player: int) -> IntArray:
         """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding.
@@ -437,7 +437,7 @@ def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
     return Treeplexes(tree=layout.cover.tree, treeplex=(first, second))
 
 
-def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> Treeplex:
+def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> HostTreeplex:
     """One player's infosets, then its choices at the frontier; each once for each root of its infostate."""
     tree, roots = layout.cover.tree, layout.roots[player]
     infosets = tree.infosets[player]

@@ -25,7 +25,7 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.tree.sequence import Treeplex, build_treeplex
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
 from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 
@@ -35,7 +35,7 @@ STAKES = (1.0, 2.0, 0.5)
 PASS, BET = 0, 1
 
 
-def decisions(above: Array) -> tuple[Treeplex, Array]:
+def decisions(above: Array) -> tuple[HostTreeplex, Array]:
     """For every card two decisions with two actions, and `[4, cards]` their sequences.
 
     Args:

@@ -32,7 +32,7 @@ from jaxgadget.kernels.side_by_side import SeparatePayoffs, side_by_side
 from jaxgadget.opponents.responses import restricted_nash_response
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
-from jaxgadget.tree.sequence import Treeplex, build_treeplex, sequence_form
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex, sequence_form
 from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 from tests.reference.random_games import SHAPES, RandomGame
@@ -60,7 +60,7 @@ def test_values_need_a_strategy() -> None:
 # What sequences of the body earn by themselves
 
 
-def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[Treeplex, Array]:
+def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[HostTreeplex, Array]:
     """An entry with a decision above every root, and `[R]` its sequence that leads to each root."""
     count = len(subgame)
     entry, position = build_treeplex(
@@ -103,7 +103,7 @@ def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, choo
     return with_regret_tolerance(problem)
 
 
-def frozen_rows(treeplex: Treeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def frozen_rows(treeplex: HostTreeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """A random strategy below some roots, 0 elsewhere: `[Q, lanes]`, and as a plan `[S, lanes]`."""
     strategy = np.zeros((treeplex.num_sequences - treeplex.num_roots, LANES))
     plan = np.zeros((treeplex.num_sequences, LANES))

@@ -35,7 +35,7 @@ from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.solving import Profile, find_ranges, prepare_lookahead, root_reach
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
-from jaxgadget.solving.devices import HOME, Place
+from jaxgadget.solving.devices import HOME, Placement
 from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
 from tests.reference import efg
@@ -328,23 +328,23 @@ class Accelerator:
 
 def test_the_room_is_that_of_the_devices_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of the default one; a line of searches asks for its parts, too."""
-    accelerator: Any = Place((Accelerator(),))
+    accelerator: Any = Placement((Accelerator(),))
     assert lookahead.most_payoffs(accelerator) == 300_000 // lookahead.CELL_BYTES
     assert lookahead.most_payoffs(accelerator, 10_000) == 10_000 // lookahead.CELL_BYTES
-    tree, asked = game("kuhn_poker"), list[Place]()
+    tree, asked = game("kuhn_poker"), list[Placement]()
 
-    def noted(place: Place) -> int:
-        asked.append(place)
+    def noted(placement: Placement) -> int:
+        asked.append(placement)
         return 10**9
 
     monkeypatch.setattr(lookahead, "find_memory", noted)
-    monkeypatch.setattr("jaxgadget.solving.options.find_place", lambda devices: Place(tuple(devices)))
+    monkeypatch.setattr("jaxgadget.solving.options.find_placement", lambda devices: Placement(tuple(devices)))
     blueprint, devices = Policy.uniform(tree), jax.local_devices()[:1]
     how: dict[str, Any] = {"values": ExactValues(blueprint), "iterations": 1, "devices": devices}
     search(tree, "depth:0", blueprint, Unsafe(), **how)
-    assert asked == [Place(tuple(devices))] != [HOME]
+    assert asked == [Placement(tuple(devices))] != [HOME]
     nested_search(tree, blueprint, Unsafe(), value=(-1, 1), **how)
-    assert len(asked) > 3 and set(asked) == {Place(tuple(devices))}
+    assert len(asked) > 3 and set(asked) == {Placement(tuple(devices))}
 
 
 def test_a_limit_through_an_infoset_is_refused() -> None:

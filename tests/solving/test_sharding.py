@@ -19,7 +19,7 @@ from jaxgadget import BlueprintPrior, MaxMargin, NoPrior
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels import cfr
 from jaxgadget.kernels.regret import find_rule
-from jaxgadget.solving.devices import find_place
+from jaxgadget.solving.devices import find_placement
 from jaxgadget.solving.driver import solve
 from jaxgadget.solving.options import make_options
 from jaxgadget.util.precision import precision
@@ -55,7 +55,7 @@ for iterations in range(1, 6):
     found["differences"].append(largest(one, several))
     found["compiled"] = len(compiled)
 found["plan"] = [several.plans[0].lanes, several.plans[0].chunk, several.plans[0].devices]
-third = find_place(eight[3:4]).by_lane(np.ones((2, 3)))
+third = find_placement(eight[3:4]).by_lane(np.ones((2, 3)))
 found["third"] = third.committed and third.devices() == {eight[3]}
 one, several, _ = both(iterations=500)
 for several in (several, solved(asked=asked, iterations=500, dtype="float32")):
