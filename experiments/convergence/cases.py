@@ -22,7 +22,6 @@ from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.refining.prepare import Prepared, prepare
-from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.solving.driver import cast_arrays
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
@@ -164,7 +163,7 @@ class Games:
         """What stays the blueprint."""
         with precision(np.float64):
             rows = self.prepared.rows(self.player)
-            return jax.device_put(kept_rows(self.games, rows, np.arange(self.games.num_lanes)))
+            return jax.device_put(self.games.kept(rows, np.arange(self.games.num_lanes)))
 
     @property
     def lanes(self) -> list[tuple[str, float, str]]:

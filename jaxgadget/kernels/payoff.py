@@ -28,7 +28,7 @@ from jaxgadget.kernels.rows import (
     list_cells,
     take_rows,
 )
-from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size
+from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size, slots_in_groups
 
 PayoffForm = Literal["auto", "rows", "blocks"]
 
@@ -305,8 +305,8 @@ def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding:
     used_rows, used_columns = np.unique(row), np.unique(column)
     blocks, row_block = np.unique(label[used_rows], return_inverse=True)
     column_block = np.searchsorted(blocks, label[used_columns + shape[0]])
-    row_slot, height = _slots(row_block, len(blocks))
-    column_slot, width = _slots(column_block, len(blocks))
+    row_slot, height = slots_in_groups(row_block, len(blocks))
+    column_slot, width = slots_in_groups(column_block, len(blocks))
     at_row, at_column = np.zeros(shape[0], np.int64), np.zeros(shape[1], np.int64)
     at_row[used_rows], at_column[used_columns] = row_slot, column_slot
     entry_block = row_block[np.searchsorted(used_rows, row)]
@@ -336,12 +336,3 @@ def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding:
     empty[used_rows] = False
     position[empty] = total
     return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jax.device_put(position))
-
-
-def _slots(block: IntArray, num_blocks: int) -> tuple[IntArray, IntArray]:
-    """Position of each member within its block, and every block's size."""
-    size = np.bincount(block, minlength=num_blocks)
-    order = np.argsort(block, kind="stable")
-    slot = np.empty(len(block), np.int64)
-    slot[order] = np.arange(len(block)) - np.repeat(np.cumsum(size) - size, size)
-    return slot, size

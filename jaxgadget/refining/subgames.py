@@ -22,7 +22,6 @@ from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import Prepared, prepare
@@ -59,9 +58,9 @@ class GadgetTask:
     options: SolveOptions
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class GadgetSolutions:
-    """All gadgets of a task, solved. Lanes run over gadgets, then blueprints; S subgames.
+    """All gadgets of a task, as far as they are solved. Lanes run over gadgets, then blueprints; S subgames.
 
     Attributes:
       strategy: `[actions of the tree, lanes]` of the resolving player, 0 outside the subgames.
@@ -194,7 +193,7 @@ def _solve_by_cfr(
     with progress_bar("refining", options.iterations * total, progress) as report:
         for subgames in parts:
             with watch.phase("build"):
-                planned = whole if whole is not None else _plan(task, subgames, is_split=len(parts) > 1)
+                planned = whole if whole is not None else _build_part(task, subgames, is_split=len(parts) > 1)
             for part in planned:
                 before = solved * options.iterations
                 _solve_part(task, part, solutions, watch, lambda done, before=before: report(before + done))
@@ -212,7 +211,7 @@ def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Part] | None]:
     if kept is not None:
         return kept, None
     try:
-        return [subgames], _plan(task, subgames, is_split=False)
+        return [subgames], _build_part(task, subgames, is_split=False)
     except DoesNotFit:
         parts = _halves(task, subgames)
     if folder is not None:
@@ -223,19 +222,19 @@ def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Part] | None]:
 def _halves(task: GadgetTask, subgames: IntArray) -> list[IntArray]:
     """Subgames that do not fit, in parts that do; gadgets that look at the trunk look at all subgames."""
     if len(subgames) == 1 or any("trunk" in gadget.needs for gadget in task.gadgets):
-        _plan(task, subgames, is_split=True)  # raises, and says what is missing
+        _build_part(task, subgames, is_split=True)  # raises, and says what is missing
     middle = len(subgames) // 2
     parts: list[IntArray] = []
     for half in (subgames[:middle], subgames[middle:]):
         try:
-            _plan(task, half, is_split=True)
+            _build_part(task, half, is_split=True)
             parts.append(half)
         except DoesNotFit:
             parts += _halves(task, half)
     return parts
 
 
-def _plan(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Part]:
+def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Part]:
     """Puts some subgames on the device and splits the lanes of every group of gadgets.
 
     Args:
@@ -285,7 +284,7 @@ def _solve_part(
             save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
 
         def finish(ended: Finished) -> _GadgetSolution:
-            kept = ended.placement.by_lane(kept_rows(games, rows, ended.lanes))
+            kept = ended.placement.by_lane(games.kept(rows, ended.lanes))
             return _conclude(ended.exact(), ended.state.strategy_sum, kept, player=task.player)
 
         solved = solve(games.batch, options, finish, plan=plan, report=report)
@@ -294,16 +293,6 @@ def _solve_part(
     by_lane = np.repeat(np.array(epsilon, np.float64), task.blueprint.num_lanes)
     where = (part.games, part.subgames, part.numbers)
     _keep(task, where, solutions, solved.outcome, solved.iterations, by_lane)
-
-
-def kept_rows(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
-    """The blueprint's rows, and where a solution takes their place: in subgames that have a decision."""
-    forest, player = games.structure.forest, games.player
-    treeplex, roots = forest.form.treeplex[player], forest.roots[player]
-    subgame = np.append(roots.subgame, np.zeros(treeplex.num_roots - len(roots), np.int64))
-    of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
-    solved = games.has_decision(lanes)[of_action]
-    return Kept(on_host(rows[:, games.blueprint[lanes]]), on_host(solved))
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
@@ -357,7 +346,7 @@ def _solve_exactly(
                     time_limit=task.options.time_limit,
                     report=lambda: report(next(done)),
                 )
-                kept = kept_rows(own, rows, np.arange(own.num_lanes))
+                kept = own.kept(rows, np.arange(own.num_lanes))
                 solution = _certify(own.batch.problem(), programs.played, kept, player=player)
             epsilon = programs.epsilon
             if epsilon is None:

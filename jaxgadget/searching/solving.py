@@ -23,7 +23,6 @@ from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.solving.driver import Finished, Report, solve
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
@@ -204,7 +203,7 @@ def solve_lookahead(
         games = build_games(structure, ranges, [gadgets[lane] for lane in lanes], pairs=pairs)
 
         def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
-            kept = kept_rows(games, rows[player], ended.lanes)
+            kept = games.kept(rows[player], ended.lanes)
             others = rows[1 - player][:, games.blueprint[ended.lanes]]
             theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
             pair = ended.placement.by_lane((kept, theirs) if player == 0 else (theirs, kept))

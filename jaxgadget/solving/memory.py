@@ -324,7 +324,7 @@ class Needs(NamedTuple):
 def plan_lanes(
     lanes: int, needs: Needs, placement: Placement, memory_limit: int | None, chunk: int | None
 ) -> Plan:
-    """Splits so many lanes into chunks; see `plan_solve`."""
+    """Splits so many lanes into chunks; see `plan_batch`."""
     _, size, loop, shared = needs
     available = find_memory(placement, shared) if memory_limit is None else memory_limit
     devices, cores = len(placement.devices), find_workers(placement)
@@ -415,7 +415,7 @@ def plan_ranges(forest: Forest, placement: Placement, memory_limit: int | None =
     Args:
       forest: the subgames, of which nothing is on the device yet.
       placement: the devices.
-      memory_limit: see `plan_solve`.
+      memory_limit: see `plan_batch`.
 
     Raises:
       DoesNotFit: if there is not enough memory for one.

@@ -134,6 +134,15 @@ class HostTreeplex:
         return root
 
 
+def slots_in_groups(group: IntArray, num_groups: int) -> tuple[IntArray, IntArray]:
+    """`[n]` which of its group's members each one is, in order, and `[num_groups]` how many each group has."""
+    size = np.bincount(group, minlength=num_groups)
+    order = np.argsort(group, kind="stable")
+    slot = np.empty(len(group), np.int64)
+    slot[order] = np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)
+    return slot, size
+
+
 def level_infosets(runs: tuple[Run, ...]) -> int:
     """Infosets of a level, padding included."""
     return sum(run.num_infosets for run in runs)

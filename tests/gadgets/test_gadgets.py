@@ -41,7 +41,6 @@ from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Parts, Side, Terms, follow, payoff_reach
 from jaxgadget.kernels.regret import find_rule
-from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.util.precision import precision
 from jaxgadget.util.registry import find
 from tests.kernels import grove, twins
@@ -341,7 +340,7 @@ certify = jax.jit(certify_average)
 def solved(kind: str, player: int) -> tuple[Solution, ...]:
     """CFR+ on all lanes, after each number of `ITERATIONS`."""
     games, problem = built(kind, player).games, built(kind, player).problem
-    kept = kept_rows(games, grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
+    kept = games.kept(grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
     pair: tuple[Kept | None, Kept | None] = (kept, None) if player == 0 else (None, kept)
     solutions: list[Solution] = []
     with precision(np.float64):
