@@ -135,7 +135,7 @@ class HostTreeplex:
 
 
 def slots_in_groups(group: IntArray, num_groups: int) -> tuple[IntArray, IntArray]:
-    """`[n]` which of its group's members each one is, in order, and `[num_groups]` how many each group has."""
+    """`[n]` which member of its group each one is, in order, and `[num_groups]` how many there are."""
     size = np.bincount(group, minlength=num_groups)
     order = np.argsort(group, kind="stable")
     slot = np.empty(len(group), np.int64)
