@@ -38,7 +38,7 @@ UNOPTIMISED = {
     "test_certificates",
     "test_by_hand",
     "test_cfr_d",
-    "test_chunks",
+    "test_driver",
     "test_cli_search",
     "test_convergence_study",
     "test_decomposition",

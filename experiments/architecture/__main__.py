@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import collections
 import contextlib
+import importlib
 import io
 import pathlib
 import sys
@@ -77,6 +78,10 @@ def executed_files(files: set[str]) -> Iterator[None]:
 
 def files_of_command(arguments: Sequence[str]) -> list[str]:
     """The files that a command of jaxgadget goes through once everything is imported."""
+    for path in sources():  # what an import runs is on nobody's way
+        if not path.endswith("__main__.py"):
+            module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+            importlib.import_module("jaxgadget" if module == "__init__" else f"jaxgadget.{module}")
     from jaxgadget.cli import main
 
     files: set[str] = set()

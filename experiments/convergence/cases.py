@@ -7,20 +7,25 @@ import functools
 from collections.abc import Sequence
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget import HistoryTree, Policy, cut, enumerate_game, exploitability, game_value, load, refine
-from jaxgadget.gadgets.gadget import GADGETS, Gadget
+from jaxgadget.gadgets.entry import BoundRule
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels.certificate import Kept
+from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.refining.prepare import Prepared, prepare
-from jaxgadget.solving.forest import GadgetGames, build_games
-from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.solving.driver import cast_arrays
+from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
+from jaxgadget.util.registry import find
 
 BLUEPRINTS = ("uniform", "geometric:2.0", "geometric:0.5", "cfr:10", "cfr:100", "dirichlet:0", "dirichlet:1")
 EPSILONS = (1e-3, 2e-2)
@@ -63,24 +68,25 @@ class ScaledPrior(BlueprintPrior):
 
     scale: str = "largest"
 
-    def follow(self, ranges: Ranges) -> jax.Array:
+    def follow(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
         return _scaled(ranges, self.scale, self.clip, 0.5)
 
-    def weight(self, ranges: Ranges) -> jax.Array:
+    def weight(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
         return _scaled(ranges, self.scale, self.clip, 1.0)
 
 
-def _scaled(ranges: Ranges, scale: str, clip: float, otherwise: float) -> jax.Array:
+def _scaled(ranges: Ranges, scale: str, clip: float, otherwise: float) -> FloatArray:
     reach = ranges.opponent**2 if scale == "squared" else ranges.opponent
     if scale == "largest":
-        most = jax.ops.segment_max(reach, ranges.subgame, num_segments=ranges.num_subgames)
-        whole = ranges.spread(jnp.maximum(most, 0))
+        whole = np.zeros((ranges.num_subgames, ranges.num_lanes))
+        np.maximum.at(whole, ranges.subgame, reach)
     else:
-        whole = ranges.spread(ranges.per_subgame(reach))
-    share = reach / jnp.where(whole > 0, whole, 1)
-    return jnp.where(whole > 0, jnp.maximum(share, clip), otherwise)
+        whole = ranges.per_subgame(reach)
+    whole = whole[ranges.subgame]
+    share = reach / np.where(whole > 0, whole, 1)
+    return np.where(whole > 0, np.maximum(share, clip), otherwise)
 
 
 FAMILIES = {
@@ -115,7 +121,7 @@ def load_value(case: Case) -> tuple[float, float]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Games:
-    """One kind of gadget game of a case, all lanes, in float64.
+    """One kind of gadget game of a case, all lanes.
 
     Lanes run over priors, then ε, then blueprints.
 
@@ -123,28 +129,41 @@ class Games:
       case: the game.
       player: who re-solves.
       kind: of gadget.
-      forest: the subgames.
-      prepared: what the blueprints bring.
+      prepared: the subgames, and what the blueprints bring.
       gadgets: one for every prior and ε.
       names: `prior, ε` of every gadget.
       games: what is solved.
-      count: games, padding not included.
     """
 
     case: Case
     player: int
     kind: str
-    forest: Forest
     prepared: Prepared
     gadgets: tuple[Gadget, ...]
     names: tuple[tuple[str, float], ...]
     games: GadgetGames
-    count: int
 
     @property
-    def rule(self) -> str | None:
+    def count(self) -> int:
+        """Games, padding not included."""
+        return self.games.batch.num_games
+
+    @property
+    def rule(self) -> BoundRule | None:
         """How the certificate adds games up: `sum` for resolving, `max` for max-margin."""
-        return self.gadgets[0].bound
+        return self.games.entry.bound_rule(0)
+
+    @functools.cached_property
+    def problem(self) -> Problem:
+        """The games, in float64."""
+        return problem_of(self.games, "float64")
+
+    @functools.cached_property
+    def kept(self) -> Kept:
+        """What stays the blueprint."""
+        with precision(np.float64):
+            rows = self.prepared.rows(self.player)
+            return jax.device_put(self.games.kept(rows, np.arange(self.games.num_lanes)))
 
     @property
     def lanes(self) -> list[tuple[str, float, str]]:
@@ -160,20 +179,22 @@ class Games:
         """The same games with every ε multiplied, up to a half, and raised to at least `least`."""
         raised = [max(g.epsilon, min(factor * g.epsilon, 0.5), least) for g in self.gadgets]
         gadgets = [dataclasses.replace(g, epsilon=e) for g, e in zip(self.gadgets, raised, strict=True)]
-        return _build(self.forest, self.prepared, gadgets)[0]
+        return _build(self.prepared, gadgets)
 
     def blueprint(self, player: int) -> jax.Array:
         """A player's blueprints below the cut, repeated for every gadget."""
-        return jnp.tile(self.prepared.strategy[player].body, (1, len(self.gadgets)))
+        with precision(np.float64):
+            return jax.device_put(np.tile(self.prepared.rows(player), (1, len(self.gadgets))))
 
     def exploitability(self, strategy: FloatArray) -> FloatArray:
         """`[lanes]` of the refined policies in the full game, from strategies `[Q, lanes]` below the cut."""
         tree, player, value = load_tree(self.case), self.player, load_value(self.case)
         before = Policy.stack([load_blueprints(self.case)] * len(self.gadgets))
-        rows, sequence = before.probabilities[player].copy(), self.forest.form.action_sequences(player)
+        forest, rows = self.prepared.forest, before.probabilities[player].copy()
+        sequence = forest.form.action_sequences(player)
         rows[sequence[sequence >= 0] - 1] = strategy[: len(sequence)][sequence >= 0]
         infosets, other = tree.infosets[player], before.probabilities[1 - player]
-        inside = np.isin(infosets.infoset[1:], self.forest.infosets(player))
+        inside = np.isin(infosets.infoset[1:], forest.infosets(player))
         rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
         pair = (rows, other) if player == 0 else (other, rows)
         return exploitability(Policy(tree, pair, before.labels), player, value=value)
@@ -182,18 +203,23 @@ class Games:
 @functools.lru_cache(maxsize=1)
 def build(case: Case, player: int, kind: str, family: str) -> Games:
     """Puts one kind of gadget game of a case on the device."""
-    named = {(name, e): GADGETS[kind](prior, e) for name, prior in FAMILIES[family].items() for e in EPSILONS}
+    make = find(GADGETS, kind, "gadget")
+    named = {(name, e): make(prior, e) for name, prior in FAMILIES[family].items() for e in EPSILONS}
     tree, gadgets = load_tree(case), tuple(named.values())
     forest = build_forest(tree, cut(tree, case.cut))
     prepared = prepare(forest, player, load_blueprints(case), gadgets)
-    games, count = _build(forest, prepared, gadgets)
-    return Games(case, player, kind, forest, prepared, gadgets, tuple(named), games, count)
+    return Games(case, player, kind, prepared, gadgets, tuple(named), _build(prepared, gadgets))
 
 
-def _build(forest: Forest, prepared: Prepared, gadgets: Sequence[Gadget]) -> tuple[GadgetGames, int]:
-    with precision(np.float64):
-        games, layout = build_games(forest, prepared.structure, prepared.ranges, gadgets, np.float64, None)
-    return games, layout.num_games
+def _build(prepared: Prepared, gadgets: Sequence[Gadget]) -> GadgetGames:
+    return build_games(prepared.structure, prepared.ranges, gadgets)
+
+
+def problem_of(games: GadgetGames, dtype: str) -> Problem:
+    """All lanes on the device."""
+    problem = cast_arrays(games.batch.problem(), dtype)
+    with precision(dtype):
+        return with_regret_tolerance(jax.device_put(problem))
 
 
 def solve_exactly(games: Games) -> tuple[FloatArray, FloatArray]:

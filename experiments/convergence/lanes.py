@@ -10,6 +10,7 @@ up as its certificate adds them: their sum for resolving, the largest for max-ma
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -19,15 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from experiments.convergence.cases import CASES, KINDS, Case, Games, build, solve_exactly
+from experiments.convergence.cases import CASES, KINDS, Case, Games, build, problem_of, solve_exactly
 from experiments.convergence.methods import METHODS, Method, as_numpy, begin, epsilon_at
 from experiments.convergence.picture import draw
 from experiments.convergence.summary import summarise
 from experiments.study import Settings
 from jaxgadget.games.game import FloatArray
+from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.solving.forest import cast, conclude, in_precision
 from jaxgadget.util.precision import precision
 
 __all__ = ["NAME", "compute", "draw", "summarise"]
@@ -105,12 +106,16 @@ class Look(NamedTuple):
 
 def look(games: Games, sums: tuple[Parts, Parts]) -> Look:
     """The certificate of an average, in float64."""
-    gadget = type(games.gadgets[0])
+    player, count = games.player, games.count
     with precision(np.float64):
-        blueprint = games.prepared.strategy[games.player].body
-        certificate = conclude(games.games, cast(sums, np.float64), blueprint, kind=gadget)
-    value, gap = (np.asarray(x)[: games.count] for x in (certificate.value, certificate.gap))
-    return Look(value, gap, np.asarray(certificate.strategy))
+        certificate = _certify(games.problem, sums, games.kept, player=player)
+    value, gap = np.asarray(certificate.guaranteed[player]), np.asarray(certificate.gap)
+    return Look(value[:count], gap[:count], np.asarray(certificate.strategy[player]))
+
+
+@functools.partial(jax.jit, static_argnames=("player",))
+def _certify(problem: Problem, sums: tuple[Parts, Parts], kept: Kept, *, player: int) -> Certificate:
+    return certify_average(problem, sums, (kept, None) if player == 0 else (None, kept))
 
 
 def better(first: Look, second: Look) -> Look:
@@ -126,11 +131,11 @@ def looks(games: Games, method: Method, horizon: int) -> Iterator[tuple[int, dic
     sums: dict[int, tuple[Parts, Parts]] = {}
     with precision(dtype):
         state = begin(games, method) if dtype == np.float64 else None
-    now, before, problem = (0.0, 1.0), 0, _cast(games.games.problem, method.dtype)
+    now, before, problem = (0.0, 1.0), 0, problem_of(games.games, method.dtype)
     for t in (t for t in LOOKS if t <= horizon):
         raised = epsilon_at(method, before)
         if raised != now:
-            problem, now = _cast(games.with_epsilon(*raised).problem, method.dtype), raised
+            problem, now = problem_of(games.with_epsilon(*raised), method.dtype), raised
             if method.restart and state is not None:
                 zero = jax.tree.map(jnp.zeros_like, state.strategy_sum)
                 state = dataclasses.replace(state, strategy_sum=zero)
@@ -146,13 +151,6 @@ def looks(games: Games, method: Method, horizon: int) -> Iterator[tuple[int, dic
             recent = sums[t] if half is None else jax.tree.map(np.subtract, sums[t], sums[half])
             seen["half"] = look(games, recent)
         yield t, seen
-
-
-def _cast(problem: Problem, dtype: str) -> Problem:
-    if dtype == "float64":
-        return problem
-    with precision(np.float64):
-        return in_precision(problem, np.dtype(dtype))
 
 
 def _last(problem: Problem, state: State, method: Method) -> tuple[Parts, Parts]:

@@ -14,7 +14,7 @@ import numpy as np
 from experiments.convergence.cases import EPSILONS, Games
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import Parts
-from jaxgadget.kernels.regret import RULES, RegretMatching, Rule
+from jaxgadget.kernels.regret import RegretMatching, Rule, find_rule
 from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
 
 Warmth = Literal["blueprint", "regrets", "strategy"]
@@ -83,7 +83,7 @@ def _plus(averaging: float, trust: float = 0.0, decay: float = 0.0, discount: fl
     )
 
 
-CFR_PLUS, PREDICTIVE, CAUTIOUS = RULES["cfr+"], RULES["pcfr+"], _plus(2.0, 1 / 3)
+CFR_PLUS, PREDICTIVE, CAUTIOUS = find_rule("cfr+"), find_rule("pcfr+"), _plus(2.0, 1 / 3)
 
 METHODS = {
     method.name: method
@@ -91,7 +91,7 @@ METHODS = {
         Method(name="CFR+ linear", rule=CFR_PLUS, everywhere=True),
         Method(name="PCFR+ quadratic", rule=PREDICTIVE, everywhere=True),
         Method(name="SAPCFR+ quadratic", rule=CAUTIOUS, everywhere=True),
-        Method(name="DCFR", rule=RULES["dcfr"], everywhere=True),
+        Method(name="DCFR", rule=find_rule("dcfr"), everywhere=True),
         Method(name="CFR+ quadratic", rule=_plus(2.0), everywhere=True),
         Method(name="PCFR+ linear", rule=_plus(1.0, 1.0), everywhere=True),
         Method(name="SAPCFR+ linear", rule=_plus(1.0, 1 / 3), everywhere=True),
@@ -133,7 +133,7 @@ def begin(games: Games, method: Method) -> State:
     `strategy`: regrets begin proportional to the blueprints' strategies, at every infoset as large as
     the sum of its regrets' sizes against the blueprint.
     """
-    problem = games.games.problem
+    problem = games.problem
     if method.warm is None:
         return start(problem, method.rule)
     bodies = [games.blueprint(player) for player in (0, 1)]
@@ -144,7 +144,7 @@ def begin(games: Games, method: Method) -> State:
     first = dataclasses.replace(played, iteration=jnp.int32(0), rule=nothing[0], strategy_sum=nothing[1])
     if method.warm == "blueprint":
         return first
-    rule = CFR_PLUS if method.warm == "regrets" else RULES["cfr"]
+    rule = CFR_PLUS if method.warm == "regrets" else find_rule("cfr")
     seen = run(problem, first, jnp.int32(1), rule=rule)
     if method.warm == "regrets":
         regret = jax.tree.map(lambda r: method.warmth * r, seen.rule)

@@ -27,8 +27,8 @@ from experiments.nested.common import (
 from experiments.study import Settings
 from jaxgadget import BlueprintPrior, Resolving
 from jaxgadget.learn.training import train_value
-from jaxgadget.searching.limited import search_settings
 from jaxgadget.searching.line import Line, decisions
+from jaxgadget.solving.options import make_options
 
 NAME = "throughput"
 LEVEL = {GOOFSPIEL: 2, LIARS_DICE_5: 1, "kuhn_poker": 0}
@@ -72,8 +72,8 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     levels, rows = decisions(tree, 0), list[dict[str, Any]]()
     for lanes in key["lane_counts"]:
         gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
-        how = search_settings("cfr+", (key["iterations"], None, 100), "float32", None, None)
-        line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], how, visits=False)
+        options = make_options(algorithm="cfr+", iterations=key["iterations"])
+        line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], options, visits=False)
         above = None
         for number in range(level):
             above = line.search(levels[number].cut(tree), above, lambda done: None)

@@ -16,12 +16,12 @@ from jaxgadget import enumerate_game, load
 from jaxgadget.bench.bench import DEFAULT_GAMES
 from jaxgadget.kernels.cfr import State, start, step
 from jaxgadget.kernels.problem import Problem, follow, values_up, whole_game
-from jaxgadget.kernels.regret import RULES, match
+from jaxgadget.kernels.regret import find_rule, match
 from jaxgadget.kernels.response import payoff_reaches
 from jaxgadget.tree.sequence import sequence_form
 
 NAME = "profile"
-RULE = RULES["cfr+"]
+RULE = find_rule("cfr+")
 
 Part = Callable[[Problem, State], Any]
 

@@ -10,8 +10,9 @@ from experiments.refinements.common import FEW_BLUEPRINTS, GRID, sweep_grid
 from experiments.study import Settings
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.registry import PRIORS, find
+from jaxgadget.gadgets.registry import PRIORS
 from jaxgadget.report.styles import STYLES
+from jaxgadget.util.registry import find
 
 NAME = "reach"
 PAIR = ["player", "blueprint"]

@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, ClassVar
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
@@ -19,6 +17,7 @@ from jaxgadget import BlueprintPrior, MaxMargin, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import PRIOR_CLIP
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.games.game import FloatArray
 
 NAME = "sensitivity"
 GAMES = {"leduc_poker": ("flop",), GOOFSPIEL: ("depth:1",)}
@@ -37,23 +36,21 @@ class LargestPrior(BlueprintPrior):
 
     name: ClassVar[str] = "blueprint ÷ largest"
 
-    def follow(self, ranges: Ranges) -> jax.Array:
+    def follow(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
         return _over_largest(ranges, self.clip, 0.5)
 
-    def weight(self, ranges: Ranges) -> jax.Array:
+    def weight(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""
         return _over_largest(ranges, self.clip, 1.0)
 
 
-@jax.jit
-def _over_largest(ranges: Ranges, clip: float, otherwise: float) -> jax.Array:
-    subgame = ranges.subgame
-    games = ranges.per_subgame(ranges.opponent)
-    largest = jnp.zeros_like(games).at[subgame].max(ranges.opponent, mode="drop")
-    largest = ranges.spread(largest)
-    share = ranges.opponent / jnp.where(largest > 0, largest, 1)
-    return jnp.where(largest > 0, jnp.maximum(share, clip), otherwise)
+def _over_largest(ranges: Ranges, clip: float, otherwise: float) -> FloatArray:
+    largest = np.zeros((ranges.num_subgames, ranges.num_lanes))
+    np.maximum.at(largest, ranges.subgame, ranges.opponent)
+    largest = largest[ranges.subgame]
+    share = ranges.opponent / np.where(largest > 0, largest, 1)
+    return np.where(largest > 0, np.maximum(share, clip), otherwise)
 
 
 def varied_gadgets(kind: type[Resolving] | type[MaxMargin]) -> list[Gadget]:

@@ -105,7 +105,7 @@ class Benchmark:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _Request:
+class _BenchOptions:
     """What to time, checked."""
 
     engines: tuple[str, ...]
@@ -152,7 +152,7 @@ def bench(
       ValueError: if an argument is out of range, or an engine that is named lacks a game or the algorithm.
       ImportError: if an engine that is named is not installed.
     """
-    request = _Request(
+    options = _BenchOptions(
         engines=_check_engines(engines, find_rule(algorithm)),
         named=engines is not None,
         lanes=_check_lanes(lanes),
@@ -168,11 +168,11 @@ def bench(
     with compiled_afresh():
         for game in chosen:
             tree = enumerate_game(game, max_histories=max_histories)
-            runners = _runners(tree, request, skipped, progress)
+            runners = _runners(tree, options, skipped, progress)
             with progress_bar(
-                f"timing {game.name}", len(runners) * (request.repeats + 1), progress
+                f"timing {game.name}", len(runners) * (options.repeats + 1), progress
             ) as report:
-                rows += _race(tree, runners, request, report)
+                rows += _race(tree, runners, options, report)
     return Benchmark(
         device=describe_device(), versions=find_versions(), rows=tuple(rows), skipped=tuple(skipped)
     )
@@ -212,23 +212,25 @@ def _check_seconds(seconds: object) -> float:
     return float(seconds)
 
 
-def _runners(tree: HistoryTree, request: _Request, skipped: list[str], progress: bool | None) -> list[Runner]:
+def _runners(
+    tree: HistoryTree, options: _BenchOptions, skipped: list[str], progress: bool | None
+) -> list[Runner]:
     """Builds a game in every engine; one that was not named may lack it."""
     name, runners = tree.game.name, list[Runner]()
-    peers = [engine for engine in request.engines if engine != OURS]
-    lanes = request.lanes if OURS in request.engines else ()
+    peers = [engine for engine in options.engines if engine != OURS]
+    lanes = options.lanes if OURS in options.engines else ()
     with progress_bar(f"building {name}", len(lanes) + len(peers), progress) as report:
         for count in lanes:
             report(len(runners))
             runners.append(
-                whole_game_runner(sequence_form(tree), lanes=count, dtype=request.dtype, rule=request.rule)
+                whole_game_runner(sequence_form(tree), lanes=count, dtype=options.dtype, rule=options.rule)
             )
         for number, engine in enumerate(peers):
             report(len(lanes) + number)
             try:
-                runners += build_peer(engine, name, request.rule.name)
+                runners += build_peer(engine, name, options.rule.name)
             except ValueError as error:
-                if request.named:
+                if options.named:
                     raise
                 skipped.append(f"{engine} is left out of {name}: {error}")
     return runners
@@ -293,22 +295,22 @@ def _solve_bytes(loop: jax.stages.Compiled, plan: Plan, states: Sequence[State])
 
 
 def _race(
-    tree: HistoryTree, runners: Sequence[Runner], request: _Request, report: Callable[[int], None]
+    tree: HistoryTree, runners: Sequence[Runner], options: _BenchOptions, report: Callable[[int], None]
 ) -> list[Row]:
     """Times all runners by turns; a row for the fastest of every engine and number of lanes."""
-    share = request.seconds / request.repeats
+    share = options.seconds / options.repeats
     counts: list[int] = []
     for number, runner in enumerate(runners):
-        counts.append(request.iterations or iterations_within(runner.advance, share))
+        counts.append(options.iterations or iterations_within(runner.advance, share))
         report(number + 1)
     best = [math.inf] * len(runners)
-    for turn in range(1, request.repeats + 1):
+    for turn in range(1, options.repeats + 1):
         for number, (runner, count) in enumerate(zip(runners, counts, strict=True)):
             best[number] = min(best[number], _seconds(runner.advance, count))
             report(turn * len(runners) + number + 1)
     fastest: dict[tuple[str, int], Row] = {}
     for runner, count, spent in zip(runners, counts, best, strict=True):
-        row = _row(tree, runner, request.rule.name, count, spent)
+        row = _row(tree, runner, options.rule.name, count, spent)
         known = fastest.setdefault((row.engine, row.lanes), row)
         if row.us_per_lane_iteration < known.us_per_lane_iteration:
             fastest[row.engine, row.lanes] = row

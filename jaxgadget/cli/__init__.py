@@ -147,7 +147,7 @@ def games() -> None:
 @_clear_errors()
 def solve(
     game: options.Game,
-    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 1000,
     dtype: options.Dtype = options.DtypeName.FLOAT64,
     target_gap: options.TargetGap = None,
@@ -166,7 +166,7 @@ def solve(
 
     solution = solve_game(
         tree,
-        algorithm=algorithm.value,
+        algorithm=str(algorithm),
         iterations=iterations,
         target_gap=target_gap,
         dtype=dtype.value,
@@ -200,7 +200,7 @@ def refine(
     alternative: options.Alternative = "best-response",
     gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
     scale_gifts: options.ScaleGifts = False,
-    algorithm: options.Algorithm = options.AlgorithmName.CFR_PLUS,
+    algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 2000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
     infostate: options.Infostate = None,
@@ -220,9 +220,10 @@ def refine(
     best response, so the game's value v* is bracketed too.
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import ALTERNATIVES, DEFAULT_GADGETS, PRIORS, find
+    from jaxgadget.gadgets.registry import ALTERNATIVES, DEFAULT_GADGETS, PRIORS
     from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
+    from jaxgadget.util.registry import find
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
     ways = {
@@ -239,24 +240,24 @@ def refine(
 
     with (watch := Stopwatch()).phase("build"):
         asked = (tree, subgames, make_blueprints(tree, specs), gadgets)
-    how: dict[str, Any] = {"algorithm": algorithm.value, "iterations": iterations, "dtype": dtype.value}
+    how: dict[str, Any] = {"algorithm": str(algorithm), "iterations": iterations, "dtype": dtype.value}
     how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     if player is options.PlayerName.BOTH:
-        both = refine_both(*asked, checkpoint=checkpoint, **how)
-        results, policy = list(both.players), both.policy
+        both_refined = refine_both(*asked, checkpoint=checkpoint, **how)
+        results, policy = list(both_refined.players), both_refined.policy
     else:
-        both = None
+        both_refined = None
         results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
         policy = results[0].policy
     if save is not None:
         policy.save(save)
-    _finish_refine(results, both, spent, json=json, plot=plot, save=save, rows=rows)
+    _finish_refine(results, both_refined, spent, json=json, plot=plot, save=save, rows=rows)
 
 
 def _finish_refine(
     results: Sequence[Refinement],
-    both: BothRefined | None,
+    both_refined: BothRefined | None,
     spent: Mapping[str, float],
     *,
     json: str | None,
@@ -270,11 +271,11 @@ def _finish_refine(
     tree, (low, high) = results[0].forest.tree, results[0].game_value
     if plot is not None:
         title = f"{tree.game.name}, {tables.count_subgames(results[0])} below {results[0].forest.cut.name}"
-        table = results[0].table if both is None else both.table
+        table = results[0].table if both_refined is None else both_refined.table
         plots.draw_picture(table, plot, title=title, resolution=(high - low) / 2)
     if json is not None:
         seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
-        write_json(json, tables.refinement_record(results[0], seconds, both))
+        write_json(json, tables.refinement_record(results[0], seconds, both_refined))
     if json == STANDARD_OUTPUT:
         warn(tables.constant_note(tree))
         return
@@ -284,9 +285,9 @@ def _finish_refine(
             name: value + (spent[name] if number == 0 else 0) for name, value in result.seconds.items()
         }
         notes = tables.refinement_notes(result, seconds)
-        show(tables.refinement_table(result, every_row=rows), notes if both else [*notes, *last])
-    if both is not None:
-        show(tables.both_table(both), last)
+        show(tables.refinement_table(result, every_row=rows), notes if both_refined else [*notes, *last])
+    if both_refined is not None:
+        show(tables.both_table(both_refined), last)
 
 
 app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))
@@ -301,7 +302,7 @@ def bench(
     game: options.BenchGames = None,
     lanes: options.Lanes = None,
     engine: options.Engines = None,
-    algorithm: options.BenchAlgorithm = options.AlgorithmName.CFR_PLUS,
+    algorithm: options.BenchAlgorithm = options.CFR_PLUS,
     dtype: options.BenchDtype = options.DtypeName.FLOAT32,
     iterations: options.BenchIterations = None,
     seconds: options.Seconds = DEFAULT_SECONDS,
@@ -323,7 +324,7 @@ def bench(
         game or DEFAULT_GAMES,
         engines=engine,
         lanes=lanes or DEFAULT_LANES,
-        algorithm=algorithm.value,
+        algorithm=str(algorithm),
         dtype=dtype.value,
         iterations=iterations,
         seconds=seconds,

@@ -8,27 +8,22 @@ from __future__ import annotations
 import enum
 import pathlib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
 from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.kernels.registry import RULES
+
+LP = "lp"
+"""Linear programs instead of regret matching."""
+
+CFR_PLUS: Any = "cfr+"
+"""What is solved with if nothing is said."""
 
 MOST_ITERATIONS = 2**31 - 1
 """As many as the loop's counter holds."""
-
-
-class AlgorithmName(enum.StrEnum):
-    """CFR's variants, and linear programs."""
-
-    CFR = "cfr"
-    CFR_PLUS = "cfr+"
-    LINEAR_CFR = "linear-cfr"
-    DCFR = "dcfr"
-    PCFR_PLUS = "pcfr+"
-    SAPCFR_PLUS = "sapcfr+"
-    LP = "lp"
 
 
 class DtypeName(enum.StrEnum):
@@ -60,8 +55,9 @@ def _either(names: Iterable[str]) -> str:
 
 
 if TYPE_CHECKING:  # a member of these is a string, and checkers cannot know which
-    GadgetName = PriorName = AlternativeName = EngineName = str
+    AlgorithmName = GadgetName = PriorName = AlternativeName = EngineName = str
 else:
+    AlgorithmName = enum.StrEnum("AlgorithmName", {name: name for name in (*RULES, LP)})
     GadgetName = enum.StrEnum("GadgetName", {name: name for name in GADGETS})
     PriorName = enum.StrEnum("PriorName", {name: name for name in PRIORS})
     AlternativeName = enum.StrEnum("AlternativeName", {name: name for name in ALTERNATIVES})
@@ -82,7 +78,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         metavar="NAME",
-        help=f"Which CFR, or exact linear programs: {_either(AlgorithmName)}.",
+        help=f"Which CFR, or exact linear programs: {_either((*RULES, LP))}.",
     ),
 ]
 Iterations = Annotated[
@@ -295,8 +291,7 @@ BenchAlgorithm = Annotated[
     typer.Option(
         "--algorithm",
         metavar="NAME",
-        help=f"Which CFR: {_either(name for name in AlgorithmName if name != AlgorithmName.LP)}; peers have "
-        "`cfr` and `cfr+`.",
+        help=f"Which CFR: {_either(RULES)}; peers have `cfr` and `cfr+`.",
     ),
 ]
 BenchDtype = Annotated[

@@ -103,7 +103,7 @@ def train_value(
     search with the network visits (resolving with blueprint prior, both players, so many ITERATIONS each).
     """
     check_outputs({"--json": json, "--plot": plot})
-    tree, profile = _prepare(game, [spec := _only(blueprint)], max_histories, several=False)
+    tree, profile = _prepare(game, [spec := _only(blueprint)], max_histories, allow_several=False)
     from jaxgadget.learn.training import train_value as train
     from jaxgadget.report import search as report
     from jaxgadget.searching.portfolio import make_portfolio
@@ -271,7 +271,7 @@ def match(
     check_outputs({"--json": json, "--plot": plot})
     gadgets = _gadgets(gadget, prior, [epsilon])
     spec = _only(blueprint)
-    tree, profile = _prepare(game, [spec], max_histories, several=False)
+    tree, profile = _prepare(game, [spec], max_histories, allow_several=False)
     from jaxgadget.play.match import play_matches
     from jaxgadget.report import search as report
 
@@ -347,7 +347,7 @@ def _only(blueprint: Sequence[str] | None) -> str:
 
 
 def _prepare(
-    game: str, specs: Sequence[str], max_histories: int, *, several: bool = True
+    game: str, specs: Sequence[str], max_histories: int, *, allow_several: bool = True
 ) -> tuple[HistoryTree, Policy]:
     """The game's histories and the blueprints, or the only one."""
     from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
@@ -355,7 +355,7 @@ def _prepare(
     parsed = [parse_blueprint(spec) for spec in specs]
     tree, _ = enumerate_named(game, max_histories)
     profiles = make_blueprints(tree, parsed)
-    if not several and profiles.num_lanes != 1:
+    if not allow_several and profiles.num_lanes != 1:
         raise ValueError(f"--blueprint {specs[0]!r} makes {profiles.num_lanes} blueprints; expected one")
     return tree, profiles
 

@@ -29,7 +29,7 @@ from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Rounding, Treeplex, build_treeplex
+from jaxgadget.tree.sequence import HostTreeplex, Rounding, build_treeplex, slots_in_groups
 
 BoundRule = Literal["sum", "max"]
 """How the losses of all games bound the rise of exploitability: they add up, or the largest counts."""
@@ -110,7 +110,7 @@ class Entry(Protocol):
     """
 
     @property
-    def treeplex(self) -> Treeplex:
+    def treeplex(self) -> HostTreeplex:
         """See above."""
         ...
 
@@ -182,7 +182,7 @@ class TwoLevelEntry:
         self.tables, self.game, self._subgame = tuple(tables), np.arange(num_subgames), subgame
         self._num_padded = forest.form.treeplex[1 - player].num_roots
         num_roots = len(subgame)
-        roots_of, slot = _slots(subgame, num_subgames)
+        slot, roots_of = slots_in_groups(subgame, num_subgames)
         self._pick_floor = (1 / roots_of)[subgame][:, None]
         picks = any(table.pick is not None for table in tables)
         leaves = any(table.leave is not None for table in tables)
@@ -260,12 +260,3 @@ class TwoLevelEntry:
             return np.full_like(gap, np.nan)
         traded = sum_rows(self._subgame, bound.weight * (values - bound.alternative), self.num_games)
         return np.maximum(gap + traded, 0) / (1 - bound.epsilon)
-
-
-def _slots(subgame: IntArray, num_subgames: int) -> tuple[IntArray, IntArray]:
-    """How many roots each subgame has, and `[R]` which of its subgame's each root is."""
-    size = np.bincount(subgame, minlength=num_subgames)
-    order = np.argsort(subgame, kind="stable")
-    slot = np.empty(len(subgame), np.int64)
-    slot[order] = np.arange(len(subgame)) - np.repeat(np.cumsum(size) - size, size)
-    return size, slot

@@ -15,6 +15,7 @@ from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure, forest_rounding, pad_rows
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.tree.trunk import Trunk
@@ -58,6 +59,20 @@ class GadgetGames:
         return self._by_gadget(
             lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints]
         )
+
+    def kept(self, rows: FloatArray, lanes: IntArray) -> Kept:
+        """The blueprint's rows, and where a solution takes their place: in subgames that have a decision.
+
+        Args:
+          rows: `[Q, blueprints]` of the resolving player's body.
+          lanes: which lanes.
+        """
+        forest, player = self.structure.forest, self.player
+        treeplex, roots = forest.form.treeplex[player], forest.roots[player]
+        subgame = pad_rows(roots.subgame, treeplex.num_roots, 0)
+        of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
+        solved = self.has_decision(lanes)[of_action]
+        return Kept(on_host(rows[:, self.blueprint[lanes]]), on_host(solved))
 
     def losses(self, gap: FloatArray, values: FloatArray) -> FloatArray:
         """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.

@@ -35,7 +35,7 @@ class TrunkRanges:
       mass: `[I, L]` `N(I)`, the resolving player's and chance's reach of each infoset.
     """
 
-    treeplex: sequence.Treeplex
+    treeplex: sequence.HostTreeplex
     on_device: Treeplex
     link: IntArray
     ancestors: csr_array
@@ -134,7 +134,8 @@ class Ranges:
 
     def share(self, x: FloatArray) -> FloatArray:
         """Weights ≥ 0 as a distribution over the roots of every subgame, 0 where all are: `[R, L]`."""
-        return x * inverse(self.per_subgame(x)[self.subgame])
+        total = self.per_subgame(x)[self.subgame]
+        return x / np.where(total > 0, total, 1)  # x × 1/x would not always be 1
 
     def lanes(self, lanes: IntArray) -> Ranges:
         """Those of some blueprints only."""

@@ -23,7 +23,7 @@ from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.kernels.treeplex import sweep_up, to_device
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Treeplex, exact_size
+from jaxgadget.tree.sequence import HostTreeplex, exact_size
 from jaxgadget.tree.trunk import Trunk, build_way
 from jaxgadget.util.precision import precision
 
@@ -79,7 +79,7 @@ class WayEntry:
         rounding = forest_rounding(forest) if game.max(initial=0) else exact_size
         way = build_way(trunk, other, game[forest.roots[other].subgame], rounding)
         self.tables, self.game = tuple(tables), game
-        self.treeplex: Treeplex = way.treeplex
+        self.treeplex: HostTreeplex = way.treeplex
         self.link, self.source, self.infoset = way.link, way.source, way.infoset
         self._num_padded = forest.form.treeplex[other].num_roots
 

@@ -1,14 +1,10 @@
 """What gadgets, priors and alternative values are called: tables of name → `module:object`.
 
-Nothing is imported before `find` resolves a name, so the command line knows all names without JAX. A new
-gadget is a module and a line here.
+Nothing is imported before `jaxgadget.util.registry.find` resolves a name, so the command line knows all
+names without JAX. A new gadget is a module and a line here.
 """
 
 from __future__ import annotations
-
-import importlib
-from collections.abc import Mapping
-from typing import Any
 
 GADGETS: dict[str, str] = {
     "unsafe": "jaxgadget.gadgets.two_level:Unsafe",
@@ -36,20 +32,3 @@ ALTERNATIVES: dict[str, str] = {
 
 DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
 """What is solved if nothing is asked for."""
-
-
-def find(table: Mapping[str, str], name: str, what: str) -> Any:
-    """The class that a name of a table stands for, imported when it is asked for.
-
-    Args:
-      table: name → `module:object`, such as `GADGETS`.
-      name: one of the table's.
-      what: the table's entries are, for the error: `gadget`.
-
-    Raises:
-      ValueError: if the name is not in the table.
-    """
-    if name not in table:
-        raise ValueError(f"{what} {name!r} is unknown; expected one of {', '.join(table)}")
-    module, _, member = table[name].partition(":")
-    return getattr(importlib.import_module(module), member)

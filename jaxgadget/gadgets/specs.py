@@ -9,7 +9,8 @@ from typing import Any
 
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
-from jaxgadget.gadgets.registry import GADGETS, PRIORS, find
+from jaxgadget.gadgets.registry import GADGETS, PRIORS
+from jaxgadget.util.registry import find
 
 
 def make_gadgets(

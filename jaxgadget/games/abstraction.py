@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, IntArray, Level, Move
+from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, IntArray, Move
 
 Merge: TypeAlias = Callable[[int, str], Hashable]
 """`merge(player, infostate)` returns a bucket: infostates of a player with equal ones become one."""
@@ -67,7 +67,7 @@ class Abstraction:
         """As in the game."""
         return self.game.num_actions
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the game's levels with merged infostates, when all of them are known."""
         histories = _join(list(self.game.levels(budget)))
         infostate = np.empty_like(histories.infostate, np.int64)
@@ -81,16 +81,16 @@ class Abstraction:
         self._known = _Known(histories.parent, histories.action, (merged[0], merged[1]))
         ends = np.cumsum([len(level.parent) for level in histories.levels]).tolist()
         for level, end in zip(histories.levels, ends, strict=True):
-            here = infostate[:, end - len(level.parent) : end]
-            yield dataclasses.replace(level, infostate=here, public=None)
+            level_infostate = infostate[:, end - len(level.parent) : end]
+            yield dataclasses.replace(level, infostate=level_infostate, public=None)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """The bucket: itself if it is a string, else as Python writes it."""
         known, h = self._known, 0
         for move in history:
             begin, end = (1 + np.searchsorted(known.parent[1:], [h, h + 1])).tolist()
-            found = [child for child in range(begin, end) if _move(known.action, child) == move]
-            h = found[0] if found else -1
+            children = [child for child in range(begin, end) if _move(known.action, child) == move]
+            h = children[0] if children else -1
             if h < 0:
                 break
         code = int(known.merged[player].code[h]) if h >= 0 else -1
@@ -193,7 +193,7 @@ class _Known(NamedTuple):
 class _Histories(NamedTuple):
     """All levels, and their fields joined along the histories; parents count from the first history."""
 
-    levels: list[Level]
+    levels: list[HistoryLevel]
     parent: IntArray
     actor: IntArray
     action: IntArray
@@ -201,14 +201,14 @@ class _Histories(NamedTuple):
 
     def path(self, history: int) -> list[int]:
         """The histories on the way to one, itself included and the first left out."""
-        found: list[int] = []
+        path: list[int] = []
         while history:
-            found.append(history)
+            path.append(history)
             history = int(self.parent[history])
-        return found[::-1]
+        return path[::-1]
 
 
-def _join(levels: list[Level]) -> _Histories:
+def _join(levels: list[HistoryLevel]) -> _Histories:
     sizes = [len(level.parent) for level in levels]
     before = np.repeat(np.cumsum([0, 0, *sizes[:-2]])[: len(sizes)], sizes)
     return _Histories(

@@ -42,7 +42,7 @@ class _Vertex:
     children: list[_Vertex] = dataclasses.field(default_factory=list["_Vertex"])
 
 
-class _Position(NamedTuple):
+class _VertexAndPast(NamedTuple):
     vertex: _Vertex
     past: tuple[tuple[int, int], tuple[int, int]]  # both players' last own (infostate, action)
 
@@ -94,7 +94,7 @@ class GambitGame(PerStateGame):
     def root(self) -> Node:
         """The first node of the file."""
         nothing = (-1, -1)
-        return self._arrive(_Position(self._tree, (nothing, nothing)))
+        return self._arrive(_VertexAndPast(self._tree, (nothing, nothing)))
 
     def branches(self, node: Node) -> list[Branch]:
         """Actions in ascending id, or chance outcomes in the file's order."""
@@ -106,7 +106,7 @@ class GambitGame(PerStateGame):
 
     def child(self, node: Node, branch: Branch) -> Node:
         """Follows an edge of the file's tree."""
-        position: _Position = node.state
+        position: _VertexAndPast = node.state
         infoset: _Infoset = node.state.vertex.infoset
         first, second, outcome = branch.action
         edge = outcome if outcome >= 0 else infoset.ids.index(max(first, second))
@@ -114,9 +114,9 @@ class GambitGame(PerStateGame):
             (node.infostate[0], first) if first >= 0 else position.past[0],
             (node.infostate[1], second) if second >= 0 else position.past[1],
         )
-        return self._arrive(_Position(position.vertex.children[edge], past))
+        return self._arrive(_VertexAndPast(position.vertex.children[edge], past))
 
-    def _arrive(self, position: _Position) -> Node:
+    def _arrive(self, position: _VertexAndPast) -> Node:
         infoset, total = position.vertex.infoset, position.vertex.total
         keys: list[Any] = [("after", position.past[0]), ("after", position.past[1])]
         actor = TERMINAL
@@ -311,9 +311,9 @@ class _Parser:
         return token
 
     def _expect(self, token: str, why: str) -> None:
-        found = self._take(why)
-        if found != token:
-            raise self._error(f"expected {token!r} ({why}), got {found!r}")
+        actual = self._take(why)
+        if actual != token:
+            raise self._error(f"expected {token!r} ({why}), got {actual!r}")
 
     def _string(self, what: str) -> str:
         token = self._take(what)
@@ -341,8 +341,8 @@ class _Parser:
     def _error(self, problem: str, back: int = 1) -> ValueError:
         """An error at the token before the next one (`back` 1) or at the next one."""
         at = min(max(self._next - back, 0), len(self._tokens) - 1)
-        place = self._tokens[at][1] if self._tokens else 0
-        line = self._text.count("\n", 0, place) + 1
+        offset = self._tokens[at][1] if self._tokens else 0
+        line = self._text.count("\n", 0, offset) + 1
         return ValueError(f"{self._path}, line {line}: {problem}; correct the file")
 
 

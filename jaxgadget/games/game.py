@@ -38,7 +38,7 @@ ACTOR_BIT = (PLAYER_0, PLAYER_1)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Level:
+class HistoryLevel:
     """All histories of one length. `n` histories on the last axis of every field.
 
     They are in the order of their parents, then of player 0's, player 1's and chance's moves.
@@ -112,7 +112,7 @@ class Game(Protocol):
         """Distinct player actions."""
         ...
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields levels 0, 1, … until every history of a level is terminal.
 
         Calls `budget.claim(n)` before it allocates a level of `n` histories. Who enumerates to a
@@ -263,10 +263,10 @@ def dense_ids(key: IntArray) -> tuple[IntArray, int]:
     if size.bit_length() + bits >= 64:
         values, inverse = np.unique(key, return_inverse=True)
         return inverse.astype(np.int64), len(values)
-    # Key and place in one integer: sorting these is faster than finding the order of the keys.
+    # Key and position in one integer: sorting these is faster than finding the order of the keys.
     packed = (key << bits) | np.arange(len(key))
     packed.sort()
-    place, values = packed & ((1 << bits) - 1), packed >> bits
+    position, values = packed & ((1 << bits) - 1), packed >> bits
     ids = np.empty(len(key), np.int64)
-    ids[place] = np.cumsum(np.append(False, values[1:] != values[:-1]))
-    return ids, int(ids[place[-1]]) + 1
+    ids[position] = np.cumsum(np.append(False, values[1:] != values[:-1]))
+    return ids, int(ids[position[-1]]) + 1

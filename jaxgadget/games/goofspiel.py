@@ -25,8 +25,8 @@ from jaxgadget.games.game import (
     BoolArray,
     Budget,
     CutRule,
+    HistoryLevel,
     IntArray,
-    Level,
     Move,
     Refiner,
 )
@@ -106,7 +106,7 @@ class Goofspiel:
         """Whether the trick after `turn` tricks is no decision, as everyone has one card left."""
         return turn > 0 and turn == self.turns - 1 == self.num_cards - 1
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields a level a trick and, in random order, one a point card."""
         table = _Table(self, budget)
         yield table.root()
@@ -136,8 +136,8 @@ class Goofspiel:
         result = f"Win sequence: {_spaced(winners)}\nPoints: {points[0]} {points[1]} \n"
         if not self.imp_info:
             return f"{sequence}{self._hand(0, bids)}{self._hand(1, bids)}{result}"
-        mine = f"P{player} action sequence: {_spaced([bid[player] for bid in bids])}\n"
-        return f"{self._hand(player, bids)}{mine}{sequence}{result}Terminal?: 0\n"
+        own_bids = f"P{player} action sequence: {_spaced([bid[player] for bid in bids])}\n"
+        return f"{self._hand(player, bids)}{own_bids}{sequence}{result}Terminal?: 0\n"
 
     def _hand(self, player: int, bids: Sequence[tuple[int, int]]) -> str:
         used = [bid[player] for bid in bids]
@@ -169,12 +169,12 @@ class _Table:
         self._refiners = (Refiner(), Refiner(), Refiner())  # of player 0, player 1 and the public
         self._num_histories = 1
 
-    def root(self) -> Level:
+    def root(self) -> HistoryLevel:
         """No move yet; in a fixed order the first point card lies there."""
         self._budget.claim(1)
         return self._level(np.zeros(1, np.int32), np.full((3, 1), -1, np.int16), None)
 
-    def deal(self) -> Level:
+    def deal(self) -> HistoryLevel:
         """Chance turns over a point card."""
         n, num_left = len(self._deck), int(np.count_nonzero(self._deck[0]))
         self._budget.claim(n * num_left)
@@ -185,7 +185,7 @@ class _Table:
         self._deck = _without(self._deck, parent, self._card)
         return self._level(parent, action, self._card, chance=1.0 / num_left)
 
-    def bid(self, turn: int) -> Level:
+    def bid(self, turn: int) -> HistoryLevel:
         """Both players bid, in every history, with every card they have."""
         game = self._game
         n, num_left = self._hands.shape[1], game.num_cards - turn
@@ -223,7 +223,7 @@ class _Table:
         *,
         chance: float = 1.0,
         is_last: bool = False,
-    ) -> Level:
+    ) -> HistoryLevel:
         """The level, given what everyone sees on arrival."""
         n, game = len(parent), self._game
         returns = np.zeros((2, n))
@@ -234,7 +234,7 @@ class _Table:
         else:
             actor = CHANCE if game.points_order == "random" and action[2, 0] < 0 else SIMULTANEOUS
         infostate = self._infostates(parent, action, seen)
-        return Level(
+        return HistoryLevel(
             parent=parent,
             actor=np.full(n, actor, np.uint8),
             action=action,

@@ -15,8 +15,8 @@ from jaxgadget.games.game import (
     Budget,
     CutRule,
     FloatArray,
+    HistoryLevel,
     IntArray,
-    Level,
     Move,
 )
 from jaxgadget.games.parameters import canonical_name, check_two_players
@@ -49,7 +49,7 @@ class KuhnPoker:
         """Pass and bet."""
         return 2
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the two deals, then the betting for all deals at once."""
         budget.claim(1)
         yield _dealing(np.zeros(1, np.int64), np.full(1, -1), np.zeros((2, 1), np.int64))
@@ -78,11 +78,11 @@ class KuhnPoker:
         return {}
 
 
-def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> Level:
+def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> HistoryLevel:
     n = len(parent)
     action = np.full((3, n), -1, np.int16)
     action[2] = card
-    return Level(
+    return HistoryLevel(
         parent=parent,
         actor=np.full(n, CHANCE, np.uint8),
         action=action,
@@ -93,7 +93,7 @@ def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> Level:
     )
 
 
-def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> Level:
+def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> HistoryLevel:
     """All histories with `length` moves: rows are deals × lines."""
     lines, num_deals = _LINES[length], deals.shape[1]
     line = np.tile(np.arange(len(lines)), num_deals)
@@ -111,7 +111,7 @@ def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> 
         action[(length - 1) % 2] = np.array([text[-1] == "b" for text in lines])[line]
     won = np.array([_SHOWDOWN.get(text, 0.0) for text in lines])[line] * ahead[deal]
     won += np.array([_FOLDED.get(text, 0.0) for text in lines])[line]
-    return Level(
+    return HistoryLevel(
         parent=parent,
         actor=np.array(actor, np.uint8)[line],
         action=action,

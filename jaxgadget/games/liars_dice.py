@@ -23,8 +23,8 @@ from jaxgadget.games.game import (
     TERMINAL,
     Budget,
     CutRule,
+    HistoryLevel,
     IntArray,
-    Level,
     Move,
     dense_ids,
 )
@@ -73,7 +73,7 @@ class LiarsDice:
         """Quantities times faces."""
         return 2 * self.numdice * self.dice_sides
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the rolls of the single dice, then the bidding for all rolls at once."""
         for dice in range(2 * self.numdice):
             budget.claim(self.dice_sides**dice)
@@ -94,7 +94,7 @@ class LiarsDice:
             bidding = bidding.next(count)
             yield rolls.cross(bidding)
 
-    def _rolling(self, dice: int) -> Level:
+    def _rolling(self, dice: int) -> HistoryLevel:
         """All histories in which `dice` dice were rolled and others will be."""
         n = self.dice_sides**dice
         row = np.arange(n, dtype=np.int32)
@@ -105,9 +105,9 @@ class LiarsDice:
         infostate = np.full((2, n), dice, np.int32)
         if dice >= self.numdice:
             hand, num_hands = self.hands()
-            mine = row // self.dice_sides ** (dice - self.numdice)
-            infostate[0] = 2 * self.numdice + (dice - self.numdice) * num_hands + hand[mine]
-        return Level(
+            roll = row // self.dice_sides ** (dice - self.numdice)
+            infostate[0] = 2 * self.numdice + (dice - self.numdice) * num_hands + hand[roll]
+        return HistoryLevel(
             parent=row // self.dice_sides,
             actor=np.full(n, CHANCE, np.uint8),
             action=action,
@@ -145,8 +145,8 @@ class LiarsDice:
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """OpenSpiel's string: the player's sorted dice, then what was bid."""
         moves = cast(Sequence[int], history)  # nothing is simultaneous here
-        mine = sorted(moves[player * self.numdice : (player + 1) * self.numdice])
-        hand = "".join([str(die + 1) for die in mine])
+        own_dice = sorted(moves[player * self.numdice : (player + 1) * self.numdice])
+        hand = "".join([str(die + 1) for die in own_dice])
         names = self._action_strings
         return " ".join([hand, *[names[move] for move in moves[2 * self.numdice :]]])
 
@@ -235,11 +235,11 @@ class _Rolls:
         matches = np.stack(
             [((dice == face) | (dice == wild)).sum(axis=0, dtype=np.int16) for face in range(wild + 1)]
         )
-        both = (matches[:, :, None] + matches[:, None, :]).reshape(wild + 1, -1)
-        holds = [np.where(both[face - 1] >= quantity, 1, -1) for quantity, face in self.game.bids]
+        total_matches = (matches[:, :, None] + matches[:, None, :]).reshape(wild + 1, -1)
+        holds = [np.where(total_matches[face - 1] >= quantity, 1, -1) for quantity, face in self.game.bids]
         return np.stack([*holds, np.zeros_like(holds[0])], axis=1).astype(np.int8)
 
-    def cross(self, bidding: _Bidding) -> Level:
+    def cross(self, bidding: _Bidding) -> HistoryLevel:
         """A level of the game: every roll with every bidding; rows are rolls × biddings."""
         game = self.game
         hand, num_hands = self._hand
@@ -259,7 +259,7 @@ class _Rolls:
         first_id = 2 * game.numdice
         state = np.arange(bidding.first_id, bidding.first_id + width, dtype=np.int32)
         infostate = hand[:, :, None] + (first_id + game.numdice * num_hands + state * num_hands)
-        return Level(
+        return HistoryLevel(
             parent=(row_above[:, None] + bidding.parent).reshape(-1),
             actor=np.tile(
                 np.where(called, TERMINAL, ACTOR_BIT[bidding.depth % 2]).astype(np.uint8), num_rolls

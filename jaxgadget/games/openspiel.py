@@ -22,7 +22,7 @@ from jaxgadget.games.per_state import Branch, Node, PerStateGame
 PREFIX = "openspiel:"
 
 
-class _Position(NamedTuple):
+class _StateAndPast(NamedTuple):
     state: Any
     past: tuple[tuple[int, int], tuple[int, int]]  # both players' last own (infostate, action)
 
@@ -62,18 +62,18 @@ class OpenSpielGame(PerStateGame):
         """OpenSpiel's information state string after the history."""
         state = self._game.new_initial_state()
         for length, move in enumerate(history):
-            both = move if isinstance(move, tuple) else None
-            actors = (0, 1) if both else (state.current_player(),)
-            moves = both or (move,)
-            if state.is_simultaneous_node() != bool(both) or any(
+            joint = move if isinstance(move, tuple) else None
+            actors = (0, 1) if joint else (state.current_player(),)
+            moves = joint or (move,)
+            if state.is_simultaneous_node() != bool(joint) or any(
                 action not in state.legal_actions(p) for p, action in zip(actors, moves, strict=True)
             ):
                 raise ValueError(
                     f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
                     f"move after {tuple(history[:length])!r}; take histories from the game's tree"
                 )
-            if both:
-                state.apply_actions(list(both))
+            if joint:
+                state.apply_actions(list(joint))
             else:
                 state.apply_action(move)
         return str(state.information_state_string(player))
@@ -85,11 +85,11 @@ class OpenSpielGame(PerStateGame):
     def root(self) -> Node:
         """OpenSpiel's initial state."""
         nothing = (-1, -1)
-        return self._arrive(_Position(self._game.new_initial_state(), (nothing, nothing)))
+        return self._arrive(_StateAndPast(self._game.new_initial_state(), (nothing, nothing)))
 
     def branches(self, node: Node) -> list[Branch]:
         """Legal actions, joint actions, or chance outcomes."""
-        position: _Position = node.state
+        position: _StateAndPast = node.state
         if node.actor == CHANCE:
             return [Branch((-1, -1, k), p) for k, p in sorted(position.state.chance_outcomes())]
         legal: list[list[int]] = [[-1], [-1]]
@@ -100,7 +100,7 @@ class OpenSpielGame(PerStateGame):
 
     def child(self, node: Node, branch: Branch) -> Node:
         """Applies a move to a copy of the state."""
-        position: _Position = node.state
+        position: _StateAndPast = node.state
         move = branch.move
         state = position.state.clone()
         if isinstance(move, tuple):
@@ -112,9 +112,9 @@ class OpenSpielGame(PerStateGame):
             (node.infostate[0], first) if first >= 0 else position.past[0],
             (node.infostate[1], second) if second >= 0 else position.past[1],
         )
-        return self._arrive(_Position(state, past))
+        return self._arrive(_StateAndPast(state, past))
 
-    def _arrive(self, position: _Position) -> Node:
+    def _arrive(self, position: _StateAndPast) -> Node:
         state = position.state
         if state.is_terminal():
             actor = TERMINAL
@@ -130,7 +130,7 @@ class OpenSpielGame(PerStateGame):
         first, second = state.returns()
         return Node(None, actor, infostate, (first, second))
 
-    def _infostate(self, position: _Position, player: int, actor: int) -> int:
+    def _infostate(self, position: _StateAndPast, player: int, actor: int) -> int:
         acts = bool(actor & ACTOR_BIT[player])
         try:
             text = str(position.state.information_state_string(player))

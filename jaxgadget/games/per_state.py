@@ -12,7 +12,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import TERMINAL, BoolArray, Budget, Level, Move
+from jaxgadget.games.game import TERMINAL, BoolArray, Budget, HistoryLevel, Move
 
 
 class Branch(NamedTuple):
@@ -29,7 +29,7 @@ class Branch(NamedTuple):
 
 
 class Node(NamedTuple):
-    """A history: what `game.Level` says of it (returns: the sum so far), and its state."""
+    """A history: what `game.HistoryLevel` says of it (returns: the sum so far), and its state."""
 
     state: Any
     actor: int
@@ -57,7 +57,7 @@ class PerStateGame(abc.ABC):
     def child(self, node: Node, branch: Branch) -> Node:
         """The history after a move."""
 
-    def levels(self, budget: Budget) -> Generator[Level, BoolArray | None, None]:
+    def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields the levels of `game.Game`, and expands what it is told to."""
         budget.claim(1)
         arrivals: Iterable[tuple[int, Branch, Node]] = [(0, Branch((-1, -1, -1)), self.root())]
@@ -87,20 +87,20 @@ class PerStateGame(abc.ABC):
         """The node after a history; ValueError if the game has no such history."""
         node = self.root()
         for length, move in enumerate(history):
-            found = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
-            if not found:
+            matches = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
+            if not matches:
                 raise ValueError(
                     f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
                     f"move after {tuple(history[:length])!r}; take histories from the game's tree"
                 )
-            node = self.child(node, found[0])
+            node = self.child(node, matches[0])
         return node
 
 
-def _level(integers: array.array[int], reals: array.array[float], says_public: bool) -> Level:
+def _level(integers: array.array[int], reals: array.array[float], says_public: bool) -> HistoryLevel:
     columns = np.ascontiguousarray(np.array(integers, np.int64).reshape(-1, 8).T)
     numbers = np.ascontiguousarray(np.array(reals, np.float64).reshape(-1, 3).T)
-    return Level(
+    return HistoryLevel(
         parent=columns[0],
         actor=columns[1].astype(np.uint8),
         action=columns[2:5],

@@ -58,15 +58,21 @@ class Batch:
             payoff_state=payoff_state,
         )
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers."""
+        return np.asarray(self.terms(np.zeros(1, np.int64))[0].scale).dtype
+
     def problem(self, lanes: IntArray | None = None) -> Problem:
         """Some lanes as one problem, all by default; what counts as no regret is 0."""
-        chosen = np.arange(self.num_lanes) if lanes is None else lanes
+        everything = np.arange(self.num_lanes)
+        chosen = everything if lanes is None else lanes
         terms = self.terms(chosen)
         dtype = np.asarray(terms[0].scale).dtype
         return Problem(
             order=self.order,
             sides=self.sides,
             terms=terms,
-            payoff=self.payoff.take_lanes(chosen),
+            payoff=self.payoff if np.array_equal(chosen, everything) else self.payoff.take_lanes(chosen),
             regret_tolerance=no_regret_tolerance(self.sides, len(chosen), dtype),
         )

@@ -28,7 +28,7 @@ from jaxgadget.kernels.rows import (
     list_cells,
     take_rows,
 )
-from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size
+from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size, slots_in_groups
 
 PayoffForm = Literal["auto", "rows", "blocks"]
 
@@ -226,14 +226,14 @@ def terminal_payoff(form: Treeplexes, dtype: DTypeLike) -> TerminalPayoff:
     """
     tree, size = form.tree, min(TERMINALS_AT_A_TIME, form.tree.num_terminals)
     shape = (-(-tree.num_terminals // size), size)
-    places = [np.maximum(form.from_tree(player), 0).astype(np.int32) for player in (0, 1)]
+    sequences = [np.maximum(form.from_tree(player), 0).astype(np.int32) for player in (0, 1)]
     sequence = np.zeros((2, *shape), np.int32)
     value = np.zeros(shape, dtype)
     for chunk in range(shape[0]):
-        here = tree.terminals[chunk * size : (chunk + 1) * size]
+        terminals = tree.terminals[chunk * size : (chunk + 1) * size]
         for player in (0, 1):
-            sequence[player, chunk, : len(here)] = places[player][tree.sequence[player, here]]
-        value[chunk, : len(here)] = tree.chance[here] * tree.payoff[here]
+            sequence[player, chunk, : len(terminals)] = sequences[player][tree.sequence[player, terminals]]
+        value[chunk, : len(terminals)] = tree.chance[terminals] * tree.payoff[terminals]
     return TerminalPayoff(
         sequence=(jax.device_put(sequence[0]), jax.device_put(sequence[1])), value=jax.device_put(value)
     )
@@ -305,12 +305,12 @@ def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding:
     used_rows, used_columns = np.unique(row), np.unique(column)
     blocks, row_block = np.unique(label[used_rows], return_inverse=True)
     column_block = np.searchsorted(blocks, label[used_columns + shape[0]])
-    row_slot, height = _slots(row_block, len(blocks))
-    column_slot, width = _slots(column_block, len(blocks))
+    row_slot, height = slots_in_groups(row_block, len(blocks))
+    column_slot, width = slots_in_groups(column_block, len(blocks))
     at_row, at_column = np.zeros(shape[0], np.int64), np.zeros(shape[1], np.int64)
     at_row[used_rows], at_column[used_columns] = row_slot, column_slot
     entry_block = row_block[np.searchsorted(used_rows, row)]
-    place = np.zeros(shape[0], np.int32)
+    position = np.zeros(shape[0], np.int32)
     matrices: list[jax.Array] = []
     columns: list[jax.Array] = []
     total = 0
@@ -320,26 +320,19 @@ def _build_blocks(entries: Entries, label: IntArray, dtype: DTypeLike, rounding:
         number[member] = np.arange(len(member))
         size = rounding(len(member))
         matrix = np.zeros((size, tall, wide, *entries.value.shape[1:]), dtype)
-        mine = number[entry_block] >= 0
-        matrix[number[entry_block[mine]], at_row[row[mine]], at_column[column[mine]]] = entries.value[mine]
+        in_blocks = number[entry_block] >= 0
+        matrix[number[entry_block[in_blocks]], at_row[row[in_blocks]], at_column[column[in_blocks]]] = (
+            entries.value[in_blocks]
+        )
         index = np.zeros((size, wide), np.int32)
         of_column = number[column_block] >= 0
         index[number[column_block[of_column]], column_slot[of_column]] = used_columns[of_column]
         of_row = number[row_block] >= 0
-        place[used_rows[of_row]] = total + number[row_block[of_row]] * tall + row_slot[of_row]
+        position[used_rows[of_row]] = total + number[row_block[of_row]] * tall + row_slot[of_row]
         total += size * tall
         matrices.append(jax.device_put(matrix))
         columns.append(jax.device_put(index))
     empty = np.ones(shape[0], np.bool_)
     empty[used_rows] = False
-    place[empty] = total
-    return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jax.device_put(place))
-
-
-def _slots(block: IntArray, num_blocks: int) -> tuple[IntArray, IntArray]:
-    """Position of each member within its block, and every block's size."""
-    size = np.bincount(block, minlength=num_blocks)
-    order = np.argsort(block, kind="stable")
-    slot = np.empty(len(block), np.int64)
-    slot[order] = np.arange(len(block)) - np.repeat(np.cumsum(size) - size, size)
-    return slot, size
+    position[empty] = total
+    return Blocks(matrix=tuple(matrices), column=tuple(columns), place=jax.device_put(position))

@@ -120,8 +120,8 @@ def check_precision(problem: Problem) -> None:
 
 
 def build_side(
-    body: sequence.Treeplex,
-    entry: sequence.Treeplex,
+    body: sequence.HostTreeplex,
+    entry: sequence.HostTreeplex,
     link: IntArray,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
@@ -144,7 +144,7 @@ def build_side(
 def attach(
     body: Treeplex,
     root_of: jax.Array,
-    entry: sequence.Treeplex,
+    entry: sequence.HostTreeplex,
     link: IntArray,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
@@ -162,10 +162,10 @@ def attach(
     )
 
 
-def fixed_entry(num_subgames: int) -> sequence.Treeplex:
+def fixed_entry(num_subgames: int) -> sequence.HostTreeplex:
     """The entry of a player without a choice above its roots: a root a subgame."""
     empty = np.zeros(0, np.int64)
-    return sequence.Treeplex(
+    return sequence.HostTreeplex(
         num_roots=num_subgames,
         levels=(),
         parent=empty,
@@ -277,8 +277,8 @@ def _least_scale(side: Side, terms: Terms) -> jax.Array:
     """
     subgame = take_rows(side.subgame_of, side.link)
     most = terms.scale * take_rows(_most_reach(side.entry, terms.entry), side.link)
-    some = jnp.where(most > 0, most, jnp.inf)
-    least = jax.ops.segment_min(some, subgame, num_segments=side.entry.num_roots)
+    positive = jnp.where(most > 0, most, jnp.inf)
+    least = jax.ops.segment_min(positive, subgame, num_segments=side.entry.num_roots)
     least = jnp.where(jnp.isfinite(least), least, 0)
     return take_rows(least, subgame)
 

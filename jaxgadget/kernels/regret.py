@@ -22,7 +22,9 @@ import jax
 import jax.numpy as jnp
 from jax.typing import DTypeLike
 
+from jaxgadget.kernels.registry import RULES
 from jaxgadget.kernels.treeplex import Level, Treeplex, expand_infosets, sum_actions
+from jaxgadget.util.registry import find
 
 ZERO_REGRET = 4.0
 """Positive regrets whose sum is below `ZERO_REGRET` × machine epsilon × the payoff range of
@@ -288,18 +290,12 @@ def _discount(exponent: float | jax.Array, t: jax.Array) -> jax.Array:
     return jnp.where(jnp.isinf(exponent), 1, power / (power + 1))
 
 
-RULES = {
-    rule.name: rule
-    for rule in (
-        RegretMatching(name="cfr"),
-        RegretMatching(name="cfr+", plus=True, averaging=1.0),
-        RegretMatching(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0),
-        RegretMatching(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0),
-        RegretMatching(name="pcfr+", plus=True, predictive=True, averaging=2.0),
-        RegretMatching(name="sapcfr+", plus=True, predictive=True, trust=1 / 3, averaging=2.0),
-    )
-}
-"""The rules by name."""
+CFR = RegretMatching(name="cfr")
+CFR_PLUS = RegretMatching(name="cfr+", plus=True, averaging=1.0)
+LINEAR_CFR = RegretMatching(name="linear-cfr", positive_discount=1.0, negative_discount=1.0, averaging=1.0)
+DCFR = RegretMatching(name="dcfr", positive_discount=1.5, negative_discount=0.0, averaging=2.0)
+PCFR_PLUS = RegretMatching(name="pcfr+", plus=True, predictive=True, averaging=2.0)
+SAPCFR_PLUS = RegretMatching(name="sapcfr+", plus=True, predictive=True, trust=1 / 3, averaging=2.0)
 
 
 def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str, ...] = ()) -> Rule:
@@ -308,4 +304,4 @@ def find_rule(algorithm: str | Rule, name: str = "algorithm", besides: tuple[str
         return algorithm
     if algorithm not in RULES:
         raise ValueError(f"{name}={algorithm!r} is unknown; expected one of {', '.join((*RULES, *besides))}")
-    return RULES[algorithm]
+    return find(RULES, algorithm, name)

@@ -17,7 +17,7 @@ from jaxgadget.kernels.problem import Parts, Problem, Side, Terms, build_side
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import take_rows
 from jaxgadget.kernels.treeplex import to_host
-from jaxgadget.tree.sequence import Treeplex, build_treeplex
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
 
 
 @jax.tree_util.register_dataclass
@@ -71,7 +71,7 @@ class Joined(NamedTuple):
       infosets: for every game `[its infosets]`, likewise.
     """
 
-    treeplex: Treeplex
+    treeplex: HostTreeplex
     sequences: list[IntArray]
     infosets: list[IntArray]
 
@@ -99,14 +99,14 @@ def side_by_side(problems: Sequence[Problem]) -> Problem:
     Raises:
       ValueError: if there are none, or they differ in one of these.
     """
-    kinds = {
+    signatures = {
         (problem.num_lanes, str(problem.dtype), problem.order, tuple(side.fixed for side in problem.sides))
         for problem in problems
     }
-    if len(kinds) != 1:
+    if len(signatures) != 1:
         raise ValueError(
             "problems have (lanes, precision, order, whether both players' entries are fixed) "
-            f"{sorted(kinds)}: expected problems alike in these"
+            f"{sorted(signatures)}: expected problems alike in these"
         )
     order, dtype = problems[0].order, problems[0].dtype
     sides: list[Side] = []
@@ -146,7 +146,7 @@ def side_by_side(problems: Sequence[Problem]) -> Problem:
     )
 
 
-def _join(treeplexes: Sequence[Treeplex]) -> Joined:
+def _join(treeplexes: Sequence[HostTreeplex]) -> Joined:
     infoset_begin = np.cumsum([0, *(treeplex.num_infosets for treeplex in treeplexes)])
     root_begin = np.cumsum([0, *(treeplex.num_roots for treeplex in treeplexes)])
     columns: list[tuple[IntArray, ...]] = [(np.zeros(0, np.int64),) * 4]
@@ -197,21 +197,23 @@ def _lay_out(rows: Sequence[IntArray], parts: Sequence[jax.Array]) -> jax.Array:
 
 
 def _join_terms(terms: Sequence[Terms], sides: Sequence[Side], entry: Joined, body: Joined) -> Terms:
-    def constant(one: Terms, side: Side) -> jax.Array:
-        nothing = jnp.zeros((side.body.num_sequences, one.scale.shape[-1]), one.scale.dtype)
-        return nothing if one.body_constant is None else one.body_constant
+    def constant(problem_terms: Terms, side: Side) -> jax.Array:
+        nothing = jnp.zeros(
+            (side.body.num_sequences, problem_terms.scale.shape[-1]), problem_terms.scale.dtype
+        )
+        return nothing if problem_terms.body_constant is None else problem_terms.body_constant
 
     lanes = terms[0].scale.shape[-1]
     body_constant = None
-    if any(one.body_constant is not None for one in terms):
-        constants = [constant(one, side) for one, side in zip(terms, sides, strict=True)]
+    if any(problem_terms.body_constant is not None for problem_terms in terms):
+        constants = [constant(problem_terms, side) for problem_terms, side in zip(terms, sides, strict=True)]
         body_constant = _lay_out(body.sequences, constants)
     return Terms(
-        scale=_lay_out(body.roots(), [one.scale for one in terms]),
-        constant=_lay_out(entry.sequences, [one.constant for one in terms]),
+        scale=_lay_out(body.roots(), [problem_terms.scale for problem_terms in terms]),
+        constant=_lay_out(entry.sequences, [problem_terms.constant for problem_terms in terms]),
         body_constant=body_constant,
-        entry=_join_bounds([one.entry for one in terms], entry, lanes),
-        body=_join_bounds([one.body for one in terms], body, lanes),
+        entry=_join_bounds([problem_terms.entry for problem_terms in terms], entry, lanes),
+        body=_join_bounds([problem_terms.body for problem_terms in terms], body, lanes),
     )
 
 
@@ -219,17 +221,19 @@ def _join_bounds(bounds: Sequence[Bounds], joined: Joined, lanes: int) -> Bounds
     """Bounds of all games; where a game has none, all is legal and there is no floor."""
     shapes = [(len(rows), lanes) for rows in joined.actions()]
     legal = floor = None
-    if any(one.legal is not None for one in bounds):
+    if any(problem_bounds.legal is not None for problem_bounds in bounds):
         parts = [
-            jnp.ones(shape, jnp.bool_) if one.legal is None else one.legal
-            for one, shape in zip(bounds, shapes, strict=True)
+            jnp.ones(shape, jnp.bool_) if problem_bounds.legal is None else problem_bounds.legal
+            for problem_bounds, shape in zip(bounds, shapes, strict=True)
         ]
         legal = _lay_out(joined.actions(), parts)
-    if any(one.floor is not None for one in bounds):
-        dtype = next(one.floor.dtype for one in bounds if one.floor is not None)
+    if any(problem_bounds.floor is not None for problem_bounds in bounds):
+        dtype = next(
+            problem_bounds.floor.dtype for problem_bounds in bounds if problem_bounds.floor is not None
+        )
         parts = [
-            jnp.zeros(shape, dtype) if one.floor is None else one.floor
-            for one, shape in zip(bounds, shapes, strict=True)
+            jnp.zeros(shape, dtype) if problem_bounds.floor is None else problem_bounds.floor
+            for problem_bounds, shape in zip(bounds, shapes, strict=True)
         ]
         floor = _lay_out(joined.actions(), parts)
     return Bounds(legal=legal, floor=floor)

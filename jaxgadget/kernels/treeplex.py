@@ -225,7 +225,7 @@ class _Links(NamedTuple):
 
 
 def to_device(
-    treeplex: sequence.Treeplex,
+    treeplex: sequence.HostTreeplex,
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
     platform: str | None = None,
@@ -284,7 +284,7 @@ def _stack(links: Sequence[_Links]) -> _Links:
     return jax.tree.map(lambda *leaves: jax.device_put(np.stack(list(map(np.asarray, leaves)))), *links)
 
 
-def to_host(treeplex: Treeplex) -> sequence.Treeplex:
+def to_host(treeplex: Treeplex) -> sequence.HostTreeplex:
     """The same decisions in NumPy; an infoset is named by its position, padding by -1."""
     real = np.asarray(treeplex.real)
     parents, firsts, widths = ([np.zeros(0, np.int64)] for _ in range(3))
@@ -299,7 +299,7 @@ def to_host(treeplex: Treeplex) -> sequence.Treeplex:
             above = next_sequence
             next_sequence += level.num_actions // level.repeats
         widths.append(level.widths)
-    return sequence.Treeplex(
+    return sequence.HostTreeplex(
         num_roots=treeplex.num_roots,
         levels=tuple(runs),
         parent=np.where(real, np.concatenate(parents), 0),

@@ -27,7 +27,7 @@ from jaxgadget.kernels.problem import (
     follow,
     payoff_reach,
 )
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import PCFR_PLUS
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
@@ -125,8 +125,8 @@ def evaluate_policy(policy: Policy) -> ProfileValues:
     values: list[FloatArray] = []
     with precision(np.float64):
         for lanes in _chunks(policy, problem.num_lanes):
-            found = _evaluate(problem, to_parts(form, lanes, np.float64))
-            values.append(np.concatenate([np.asarray(x) for x in (found.value, *found.guaranteed)]))
+            evaluation = _evaluate(problem, to_parts(form, lanes, np.float64))
+            values.append(np.concatenate([np.asarray(x) for x in (evaluation.value, *evaluation.guaranteed)]))
     value, first, second = np.concatenate(values, axis=1)[:, : policy.num_lanes]
     return ProfileValues(value, -np.stack([first, second]))
 
@@ -201,12 +201,14 @@ def best_response(policy: Policy, player: int) -> BestResponse:
     check_policy(policy)
     tree, form = policy.tree, whole_treeplexes(policy.tree)
     problem = _evaluation_problem(tree)
-    found: list[list[FloatArray]] = []
+    chunks: list[list[FloatArray]] = []
     with precision(np.float64):
         for lanes in _chunks(policy, problem.num_lanes):
             best = _best_values(problem, to_parts(form, lanes, np.float64), player)
-            found.append([np.asarray(part) for part in best])
-    value, q, v = (np.concatenate(parts, axis=1)[:, : policy.num_lanes] for parts in zip(*found, strict=True))
+            chunks.append([np.asarray(part) for part in best])
+    value, q, v = (
+        np.concatenate(parts, axis=1)[:, : policy.num_lanes] for parts in zip(*chunks, strict=True)
+    )
     infosets = tree.infosets[player]
     action_values = np.zeros((infosets.num_sequences - 1, policy.num_lanes))
     action_values[form.action_sequences(player) - 1] = q
@@ -255,7 +257,7 @@ def _bracket(
     tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
 ) -> tuple[float, float]:
     game = Batch.of(whole_problem(tree, 1, np.float64), "game value")
-    options = SolveOptions(rule=RULES["pcfr+"].general(), dtype=np.dtype(np.float64))
+    options = SolveOptions(rule=PCFR_PLUS.general(), dtype=np.dtype(np.float64))
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)

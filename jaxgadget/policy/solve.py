@@ -19,6 +19,7 @@ from jaxgadget.policy.evaluate import average_bodies, evaluate_policy, to_parts,
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
+from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Solved
 from jaxgadget.solving.driver import solve as solve_batch
 from jaxgadget.solving.options import LP, SolveOptions, check_iterations, make_options
@@ -120,6 +121,7 @@ def solve(
         dtype=dtype,
         checkpoint=checkpoint,
         time_limit=time_limit,
+        devices=HOME.devices,
     )
     if options.rule is None:
         with watch.phase("run"):

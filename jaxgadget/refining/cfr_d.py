@@ -27,6 +27,7 @@ from jaxgadget.policy.evaluate import check_player, normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
 from jaxgadget.solving.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
+from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import check_iterations, make_options
 from jaxgadget.tree.cut import CutSpec
@@ -132,7 +133,7 @@ class Decomposition:
         policy = self.trunk
         for resolver in (0, 1) if player is None else (player,):
             kept = ArrayValues(-self._opponent_values(resolver, infostate))
-            found = refine(
+            refinement = refine(
                 self.forest.tree,
                 self.forest.cut,
                 self.trunk,
@@ -145,8 +146,10 @@ class Decomposition:
                 value=self.forest.tree.payoff_bounds,  # exploitabilities are not asked for
                 progress=progress,
             )
-            inside = found.forest.infosets(resolver)
-            policy = policy.splice(resolver, inside, dataclasses.replace(found.policy, labels=policy.labels))
+            inside = refinement.forest.infosets(resolver)
+            policy = policy.splice(
+                resolver, inside, dataclasses.replace(refinement.policy, labels=policy.labels)
+            )
         return policy
 
     def _opponent_values(self, player: int, infostate: str | None) -> FloatArray:
@@ -193,7 +196,12 @@ def cfr_d(
     """
     below = find_rule(subgame_algorithm, "subgame_algorithm")
     options = make_options(
-        algorithm=algorithm, iterations=iterations, dtype=dtype, checkpoint=checkpoint, exact=False
+        algorithm=algorithm,
+        iterations=iterations,
+        dtype=dtype,
+        checkpoint=checkpoint,
+        devices=HOME.devices,
+        exact=False,
     )
     rule = options.rule
     assert rule is not None
@@ -208,13 +216,13 @@ def cfr_d(
         game = Batch.of(problem, "cfr-d", no_values(problem))
     with watch.phase("run"), progress_bar("CFR-D", iterations, progress) as report:
         solved = solve(game, options, _finish, report=report)
-    found: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved.outcome)
+    solution: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved.outcome)
     state = solved.state
     assert state is not None
     return Decomposition(
-        trunk=_policy(tree, trunk, found, tuple(f"cfr-d:{iterations}:{count}" for count in counts)),
-        values=(np.asarray(found.values[0]), np.asarray(found.values[1])),
-        best_response_values=np.stack([np.asarray(best) for best in found.best[::-1]]),
+        trunk=_policy(tree, trunk, solution, tuple(f"cfr-d:{iterations}:{count}" for count in counts)),
+        values=(np.asarray(solution.values[0]), np.asarray(solution.values[1])),
+        best_response_values=np.stack([np.asarray(best) for best in solution.best[::-1]]),
         forest=forest,
         iterations=int(state.iteration),
         subgame_iterations=counts,
@@ -231,19 +239,19 @@ def _finish(ended: Finished) -> TrunkSolution:
 
 
 def _counts(subgame_iterations: int | Sequence[int]) -> tuple[int, ...]:
-    several = subgame_iterations if isinstance(subgame_iterations, Sequence) else (subgame_iterations,)
-    if len(several) == 0 or isinstance(several, str):
+    counts = subgame_iterations if isinstance(subgame_iterations, Sequence) else (subgame_iterations,)
+    if len(counts) == 0 or isinstance(counts, str):
         raise ValueError(
             f"subgame_iterations={subgame_iterations!r}: expected a whole number >= 1, or several of them"
         )
-    return tuple(check_iterations(count, "subgame_iterations") for count in several)
+    return tuple(check_iterations(count, "subgame_iterations") for count in counts)
 
 
-def _policy(tree: HistoryTree, trunk: Trunk, found: TrunkSolution, labels: tuple[str, ...]) -> Policy:
+def _policy(tree: HistoryTree, trunk: Trunk, solution: TrunkSolution, labels: tuple[str, ...]) -> Policy:
     """The trunk's average strategies, uniform below the cut."""
     pair: list[FloatArray] = []
     for player, uniform in enumerate(Policy.uniform(tree).probabilities):
         rows = np.repeat(uniform, len(labels), axis=1)
-        rows[trunk.form.action_sequences(player) - 1] = found.strategy[player]
+        rows[trunk.form.action_sequences(player) - 1] = solution.strategy[player]
         pair.append(normalise_rows(rows, tree.infosets[player].infoset[1:]))
     return Policy(tree, (pair[0], pair[1]), labels)

@@ -41,8 +41,8 @@ EXACT_INFOSETS = 30_000
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
     """Unsafe, and resolving and max-margin without, with a uniform and with a blueprint prior."""
     priors = (NoPrior(), UniformPrior(), BlueprintPrior())
-    kinds = (Resolving, MaxMargin)
-    return (Unsafe(), *(kind(prior, epsilon) for kind in kinds for prior in priors))
+    gadget_classes = (Resolving, MaxMargin)
+    return (Unsafe(), *(gadget_class(prior, epsilon) for gadget_class in gadget_classes for prior in priors))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -318,7 +318,7 @@ class BothRefined:
     @property
     def message(self) -> str:
         """How far both solves got, in a sentence each."""
-        return "; ".join(f"player {one.player}: {one.message}" for one in self.players)
+        return "; ".join(f"player {refinement.player}: {refinement.message}" for refinement in self.players)
 
     @property
     def table(self) -> pd.DataFrame:

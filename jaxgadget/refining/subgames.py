@@ -22,7 +22,6 @@ from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import Prepared, prepare
@@ -59,9 +58,9 @@ class GadgetTask:
     options: SolveOptions
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class GadgetSolutions:
-    """All gadgets of a task, solved. Lanes run over gadgets, then blueprints; S subgames.
+    """All gadgets of a task, as far as they are solved. Lanes run over gadgets, then blueprints; S subgames.
 
     Attributes:
       strategy: `[actions of the tree, lanes]` of the resolving player, 0 outside the subgames.
@@ -148,7 +147,7 @@ class _Part(NamedTuple):
     folder: pathlib.Path | None
 
 
-class _Concluded(NamedTuple):
+class _GadgetSolution(NamedTuple):
     """What is kept of a solve, lanes last; see `Certificate`. Everything is the resolving player's."""
 
     strategy: Any
@@ -194,7 +193,7 @@ def _solve_by_cfr(
     with progress_bar("refining", options.iterations * total, progress) as report:
         for subgames in parts:
             with watch.phase("build"):
-                planned = whole if whole is not None else _plan(task, subgames, several=len(parts) > 1)
+                planned = whole if whole is not None else _build_part(task, subgames, is_split=len(parts) > 1)
             for part in planned:
                 before = solved * options.iterations
                 _solve_part(task, part, solutions, watch, lambda done, before=before: report(before + done))
@@ -212,7 +211,7 @@ def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Part] | None]:
     if kept is not None:
         return kept, None
     try:
-        return [subgames], _plan(task, subgames, several=False)
+        return [subgames], _build_part(task, subgames, is_split=False)
     except DoesNotFit:
         parts = _halves(task, subgames)
     if folder is not None:
@@ -223,32 +222,32 @@ def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Part] | None]:
 def _halves(task: GadgetTask, subgames: IntArray) -> list[IntArray]:
     """Subgames that do not fit, in parts that do; gadgets that look at the trunk look at all subgames."""
     if len(subgames) == 1 or any("trunk" in gadget.needs for gadget in task.gadgets):
-        _plan(task, subgames, several=True)  # raises, and says what is missing
+        _build_part(task, subgames, is_split=True)  # raises, and says what is missing
     middle = len(subgames) // 2
     parts: list[IntArray] = []
     for half in (subgames[:middle], subgames[middle:]):
         try:
-            _plan(task, half, several=True)
+            _build_part(task, half, is_split=True)
             parts.append(half)
         except DoesNotFit:
             parts += _halves(task, half)
     return parts
 
 
-def _plan(task: GadgetTask, subgames: IntArray, *, several: bool) -> list[_Part]:
+def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Part]:
     """Puts some subgames on the device and splits the lanes of every group of gadgets.
 
     Args:
       task: all of it.
       subgames: which of them.
-      several: whether there are other parts, whose checkpoints lie beside these.
+      is_split: whether there are other parts, whose checkpoints lie beside these.
     """
     options, player = task.options, task.player
     folder = options.checkpoint
-    if folder is not None and several:
+    if folder is not None and is_split:
         folder /= f"subgames-{subgames[0]}-to-{subgames[-1]}"
     forest = take_part(task.forest, subgames)
-    at_once = min(plan_ranges(forest, options.place, options.memory_limit), options.chunk or MANY_LANES)
+    at_once = min(plan_ranges(forest, options.placement, options.memory_limit), options.chunk or MANY_LANES)
     prepared = prepare(
         forest,
         player,
@@ -265,7 +264,7 @@ def _plan(task: GadgetTask, subgames: IntArray, *, several: bool) -> list[_Part]
         batch = games.batch
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
         plan = plan_batch(
-            batch, options.dtype, options.place, memory_limit=options.memory_limit, chunk=settled
+            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=settled
         )
         parts.append(_Part(prepared, subgames, numbers, games, plan, folder))
     return parts
@@ -278,13 +277,15 @@ def _solve_part(
     games, options = part.games, dataclasses.replace(task.options, checkpoint=part.folder)
     rows = part.prepared.rows(task.player)
     with watch.phase("run"):
-        plan = checked_plan(games.batch, options, part.plan)
+        plan, folder = part.plan, part.folder
+        if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
+            plan = checked_plan(games.batch, options, plan)  # else it keeps the chunks that it began with
         if part.folder is not None:
             make_folder(part.folder)
             save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
 
-        def finish(ended: Finished) -> _Concluded:
-            kept = ended.place.by_lane(kept_rows(games, rows, ended.lanes))
+        def finish(ended: Finished) -> _GadgetSolution:
+            kept = ended.placement.by_lane(games.kept(rows, ended.lanes))
             return _conclude(ended.exact(), ended.state.strategy_sum, kept, player=task.player)
 
         solved = solve(games.batch, options, finish, plan=plan, report=report)
@@ -295,25 +296,17 @@ def _solve_part(
     _keep(task, where, solutions, solved.outcome, solved.iterations, by_lane)
 
 
-def kept_rows(games: GadgetGames, rows: FloatArray, lanes: IntArray) -> Kept:
-    """The blueprint's rows, and where a solution takes their place: in subgames that have a decision."""
-    forest, player = games.structure.forest, games.player
-    treeplex, roots = forest.form.treeplex[player], forest.roots[player]
-    subgame = np.append(roots.subgame, np.zeros(treeplex.num_roots - len(roots), np.int64))
-    of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
-    solved = games.has_decision(lanes)[of_action]
-    return Kept(on_host(rows[:, games.blueprint[lanes]]), on_host(solved))
-
-
 @functools.partial(compile_quickly, static_argnames=("player",))
-def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, *, player: int) -> _Concluded:
+def _conclude(
+    problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, *, player: int
+) -> _GadgetSolution:
     """The resolving player's averages, completed by the blueprint, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     return _of_player(certify_average(problem, exact, _pair(kept, player)), player)
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
-def _certify(problem: Problem, played: tuple[Parts, Parts], kept: Kept, *, player: int) -> _Concluded:
+def _certify(problem: Problem, played: tuple[Parts, Parts], kept: Kept, *, player: int) -> _GadgetSolution:
     """The certificate of strategies that come from linear programs."""
     return _of_player(certify(problem, played, _pair(kept, player)), player)
 
@@ -322,8 +315,8 @@ def _pair(kept: Kept, player: int) -> tuple[Kept | None, Kept | None]:
     return (kept, None) if player == 0 else (None, kept)
 
 
-def _of_player(certificate: Certificate, player: int) -> _Concluded:
-    return _Concluded(
+def _of_player(certificate: Certificate, player: int) -> _GadgetSolution:
+    return _GadgetSolution(
         certificate.strategy[player],
         certificate.guaranteed[player],
         certificate.gap,
@@ -354,13 +347,13 @@ def _solve_exactly(
                     time_limit=task.options.time_limit,
                     report=lambda: report(next(done)),
                 )
-                kept = kept_rows(own, rows, np.arange(own.num_lanes))
-                concluded = _certify(own.batch.problem(), programs.played, kept, player=player)
+                kept = own.kept(rows, np.arange(own.num_lanes))
+                solution = _certify(own.batch.problem(), programs.played, kept, player=player)
             epsilon = programs.epsilon
             if epsilon is None:
                 epsilon = np.full(own.num_lanes, gadget.epsilon, np.float64)
             iterations = np.asarray(programs.iterations, np.int64)
-            outcome = jax.tree.map(np.asarray, concluded)
+            outcome = jax.tree.map(np.asarray, solution)
             _keep(task, (own, subgames, [number]), solutions, outcome, iterations, epsilon)
 
 
@@ -375,7 +368,7 @@ def _keep(
     task: GadgetTask,
     where: tuple[GadgetGames, IntArray, list[int]],
     solutions: GadgetSolutions,
-    concluded: _Concluded,
+    solution: _GadgetSolution,
     iterations: npt.NDArray[np.int64],
     epsilon: FloatArray,
 ) -> None:
@@ -385,26 +378,26 @@ def _keep(
       task: all of it.
       where: games, numbers of their subgames in the whole forest, and numbers of their gadgets.
       solutions: of the task.
-      concluded: what came out.
+      solution: what came out.
       iterations: `[lanes]` done.
       epsilon: `[lanes]`.
     """
     games, subgames, numbers = where
     count, entry, num_games = task.blueprint.num_lanes, games.entry, games.batch.num_games
-    value, gap = concluded.value[:num_games], concluded.gap[:num_games]
+    value, gap = solution.value[:num_games], solution.gap[:num_games]
     check_finite(games.gadgets, task.blueprint, subgames, value, gap, task.options.dtype)
     lanes = np.concatenate([number * count + np.arange(count) for number in numbers])
     sequence = games.structure.forest.form.action_sequences(task.player)
     real = sequence >= 0
-    solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = concluded.strategy[real]
+    solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = solution.strategy[real]
     solved = np.ix_(subgames[:num_games], lanes)
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
-    solutions.losses[solved] = games.losses(gap, concluded.below[: len(games.ranges.subgame)])
+    solutions.losses[solved] = games.losses(gap, solution.below[: len(games.ranges.subgame)])
     has_decision = games.has_decision(np.arange(games.num_lanes))
     solutions.has_decision[np.ix_(subgames, lanes)] = has_decision
-    for place, number in enumerate(numbers):
-        solutions.bound_rules[number] = entry.bound_rule(place)
+    for position, number in enumerate(numbers):
+        solutions.bound_rules[number] = entry.bound_rule(position)
     solutions.epsilon[lanes] = epsilon
     solutions.iterations[lanes] = np.maximum(solutions.iterations[lanes], iterations)
 

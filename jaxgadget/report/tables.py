@@ -64,7 +64,7 @@ def solution_record(solution: Solution, seconds: Mapping[str, float] | None = No
 def refinement_record(
     refinement: Refinement,
     seconds: Mapping[str, float] | None = None,
-    both: BothRefined | None = None,
+    both_refined: BothRefined | None = None,
 ) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
 
@@ -74,10 +74,10 @@ def refinement_record(
     Args:
       refinement: refined blueprints.
       seconds: in place of the refinement's own, if more was done than to refine.
-      both: both players', of which `refinement` is one; its rows are written then.
+      both_refined: both players', of which `refinement` is one; its rows are written then.
     """
     forest = refinement.forest
-    table = by_blueprint(refinement, None if both is None else both.table)
+    table = by_blueprint(refinement, None if both_refined is None else both_refined.table)
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
@@ -262,9 +262,9 @@ def refinement_table(refinement: Refinement, *, every_row: bool = False) -> Tabl
     return summary_table(table, noise=NOISE * refinement.forest.tree.payoff_range)
 
 
-def both_table(both: BothRefined) -> Table:
+def both_table(both_refined: BothRefined) -> Table:
     """NashConv of both players' refined halves together, a line for every gadget, prior and epsilon."""
-    table = both.table
+    table = both_refined.table
     smallest = table.groupby(["gadget", "prior"])["epsilon"].transform("min")
     table["epsilon"] = table["epsilon"].where(~table["auto"], smallest)  # of both players
     table = named(table.query("player == 0"))

@@ -90,8 +90,8 @@ class Search:
     def policy(self) -> Policy:
         """The blueprints with the player's strategies between roots and limit, a lane each."""
         count, player = self.blueprint.num_lanes, self.player
-        found = [self.profiles[b].policy.lane(g) for g in range(len(self.gadgets)) for b in range(count)]
-        searched = Policy.stack(found)
+        policies = [self.profiles[b].policy.lane(g) for g in range(len(self.gadgets)) for b in range(count)]
+        searched = Policy.stack(policies)
         kept = Policy.stack([self.blueprint] * len(self.gadgets)).probabilities
         rows = [searched.probabilities[p] if p == player else kept[p] for p in (0, 1)]
         return Policy(self.blueprint.tree, (rows[0], rows[1]), searched.labels)
@@ -186,7 +186,7 @@ def search(
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
     leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries
-    check_room(leaves, num_entries, tree.game.name)
+    check_room(leaves, num_entries, tree.game.name, options.placement)
     look = build_forest(tree, spot, limit=leaves, num_choices=num_entries)
     with progress_bar("search", len(leaf) * iterations, progress) as report:
         return _solve(look, profiles, asked, leaf, player, options, report)
@@ -202,38 +202,38 @@ def _solve(
     report: Report,
 ) -> Search:
     """One blueprint after the other, all gadgets side by side; `report` hears of all iterations."""
-    distinct = {id(one): one for one in values}
+    distinct = {id(function): function for function in values}
     known = {
-        key: leaf_values(one, look.tree, look.leaves.histories, options.dtype)
-        for key, one in distinct.items()
+        key: leaf_values(function, look.tree, look.leaves.histories, options.dtype)
+        for key, function in distinct.items()
     }
-    plans, found = list[Profile](), list[Searched]()
-    for number, one in enumerate(values):
-        mine = spread(profiles.lane(number), gadgets)
-        structure = prepare_lookahead(look, known[id(one)], player, options.place.platform)
-        before = Profile.of_blueprint(look, mine)
-        ranges = find_ranges(structure, before, root_reach(look, mine))
+    plans, results = list[Profile](), list[Searched]()
+    for number, function in enumerate(values):
+        blueprint = spread(profiles.lane(number), gadgets)
+        structure = prepare_lookahead(look, known[id(function)], player, options.place.platform)
+        before = Profile.of_blueprint(look, blueprint)
+        ranges = find_ranges(structure, before, root_reach(look, blueprint))
 
         def told(done: int, number: int = number) -> None:
             report(number * options.iterations + done)
 
-        found.append(solve_lookahead(structure, ranges, before, gadgets, options, told))
-        plans.append(before.with_bodies(look, found[-1].strategy))
+        results.append(solve_lookahead(structure, ranges, before, gadgets, options, told))
+        plans.append(before.with_bodies(look, results[-1].strategy))
 
     def by_gadget(arrays: Sequence[Any]) -> Any:
         return np.stack(arrays, axis=-1).reshape(len(arrays[0]), -1)
 
     return Search(
         lookahead=look,
-        values=tuple(known[id(one)] for one in values),
+        values=tuple(known[id(function)] for function in values),
         player=player,
         blueprint=profiles,
         gadgets=gadgets,
         profiles=tuple(plans),
-        gadget_value=by_gadget([one.value for one in found]),
-        gap=by_gadget([one.gap for one in found]),
-        has_decision=by_gadget([one.has_decision for one in found]),
-        iterations=np.stack([one.iterations for one in found], axis=-1).reshape(-1),
+        gadget_value=by_gadget([result.value for result in results]),
+        gap=by_gadget([result.gap for result in results]),
+        has_decision=by_gadget([result.has_decision for result in results]),
+        iterations=np.stack([result.iterations for result in results], axis=-1).reshape(-1),
     )
 
 
@@ -252,21 +252,21 @@ def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> lis
     """
     if isinstance(values, str):
         raise ValueError(f"values={values!r}: expected a value function, such as ExactValues(portfolio)")
-    several = list(values) if isinstance(values, Sequence) else [values] * count
-    if len(several) != count:
+    functions = list(values) if isinstance(values, Sequence) else [values] * count
+    if len(functions) != count:
         raise ValueError(
-            f"values: {len(several)} value functions for {count} blueprints; expected one, or one for each"
+            f"values: {len(functions)} value functions for {count} blueprints; expected one, or one for each"
         )
-    for one in several:
-        if isinstance(one, type) or not callable(one) or not hasattr(one, "num_entries"):
+    for function in functions:
+        if isinstance(function, type) or not callable(function) or not hasattr(function, "num_entries"):
             raise ValueError(
-                f"values={one!r}: expected a value function, such as ExactValues(portfolio), or "
+                f"values={function!r}: expected a value function, such as ExactValues(portfolio), or "
                 "OwnValues(function, num_entries) for a plain function"
             )
-        check_whole_number("values.num_entries", one.num_entries, 1)
-    if len({one.num_entries for one in several}) > 1:
+        check_whole_number("values.num_entries", function.num_entries, 1)
+    if len({function.num_entries for function in functions}) > 1:
         raise ValueError("values: value functions of different numbers of entries; expected one K for all")
-    return several
+    return functions
 
 
 def values_for(values: ValueFunction | Sequence[ValueFunction], profiles: Policy) -> list[ValueFunction]:
@@ -278,16 +278,16 @@ def values_for(values: ValueFunction | Sequence[ValueFunction], profiles: Policy
     Warns:
       UserWarning: if a network (`NetworkValues.blueprint`) was trained for another blueprint.
     """
-    several = one_each(values, profiles.num_lanes)
-    for lane, one in enumerate(several):
-        known = getattr(one, "blueprint", None)
+    functions = one_each(values, profiles.num_lanes)
+    for lane, function in enumerate(functions):
+        known = getattr(function, "blueprint", None)
         if isinstance(known, str) and known != blueprint_digest(profiles.lane(lane)):
             warnings.warn(
-                f"{one!r} was trained for another blueprint than {profiles.labels[lane]!r}: entry 0 is not "
-                "the blueprint, which alternative values take for granted",
+                f"{function!r} was trained for another blueprint than {profiles.labels[lane]!r}: entry 0 is "
+                "not the blueprint, which alternative values take for granted",
                 stacklevel=3,
             )
-    return several
+    return functions
 
 
 def check_depth(depth: object) -> int:

@@ -52,7 +52,7 @@ OWN_DECISION = "own decision"
 """What cuts at a player's decisions are called."""
 
 
-class Decisions(NamedTuple):
+class DecisionRoots(NamedTuple):
     """Where a player decides for the n-th time: H histories in S subgames.
 
     Attributes:
@@ -74,18 +74,18 @@ class Decisions(NamedTuple):
         return kept_subgames(tree, OWN_DECISION, roots)
 
 
-def decisions(tree: HistoryTree, player: int) -> list[Decisions]:
+def decisions(tree: HistoryTree, player: int) -> list[DecisionRoots]:
     """A player's first, second, … decisions on every line of play.
 
     Raises:
       ValueError: if an infoset of the opponent lies on both sides of one.
     """
     acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
-    found: list[Decisions] = []
+    levels: list[DecisionRoots] = []
     for level in range(int(number.max(initial=-1)) + 1):
         roots = acts[number == level]
-        found.append(Decisions(roots, cut_at(tree, OWN_DECISION, roots).subgame))
-    return found
+        levels.append(DecisionRoots(roots, cut_at(tree, OWN_DECISION, roots).subgame))
+    return levels
 
 
 def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
@@ -137,9 +137,9 @@ class AtLimit:
 
     def joined(self, leaves: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """These leaves and others, ascending, with their values."""
-        both = np.concatenate([self.leaves, leaves])
-        order = np.argsort(both, kind="stable")
-        return both[order], np.concatenate([self.values, values])[order]
+        joined_leaves = np.concatenate([self.leaves, leaves])
+        order = np.argsort(joined_leaves, kind="stable")
+        return joined_leaves[order], np.concatenate([self.values, values])[order]
 
 
 class Line:
@@ -176,7 +176,7 @@ class Line:
         self.visits: list[Visits] | None = [] if visits else None
         self._payoffs = 0  # searched since programs were dropped
 
-    def run(self, levels: Sequence[Decisions], report: Report) -> None:
+    def run(self, levels: Sequence[DecisionRoots], report: Report) -> None:
         """Searches at all decisions, part by part, and below a part before the next one.
 
         Args:
@@ -192,24 +192,24 @@ class Line:
             nonlocal done
             for part in self.parts(levels[number], subgames, first=number == 0):
                 where = levels[number].cut(self.tree, part)
-                found = self.search(where, above, functools.partial(told, len(part)))
+                at_limit = self.search(where, above, functools.partial(told, len(part)))
                 done += len(part) * self.options.iterations
                 below = subgames[:0]
                 if number + 1 < len(levels):
                     below = self._below(levels[number + 1], where)
                 del where  # as long as the tree; what is searched below must not wait for it
                 if len(below):
-                    descend(number + 1, below, found)
+                    descend(number + 1, below, at_limit)
 
         if levels:
             descend(0, np.arange(levels[0].num_subgames), None)
         self.seconds = time.perf_counter() - begin
 
-    def _below(self, level: Decisions, where: Cut) -> IntArray:
+    def _below(self, level: DecisionRoots, where: Cut) -> IntArray:
         """The subgames of the next decisions that lie below some of this one's."""
         inside = where.root[level.roots] >= 0
-        found = np.unique(level.subgame[inside])
-        across = found[np.isin(found, level.subgame[~inside])]
+        subgames = np.unique(level.subgame[inside])
+        across = subgames[np.isin(subgames, level.subgame[~inside])]
         if len(across):
             root = int(level.roots[level.subgame == across[0]][0])
             raise ValueError(
@@ -217,9 +217,9 @@ class Line:
                 f"the decision before, which do not fit together ({self._most_payoffs()} payoffs); "
                 "expected a larger memory_limit"
             )
-        return found
+        return subgames
 
-    def parts(self, level: Decisions, subgames: IntArray, *, first: bool) -> list[IntArray]:
+    def parts(self, level: DecisionRoots, subgames: IntArray, *, first: bool) -> list[IntArray]:
         """Subgames that are searched together: as many as fit, and under the same gadgets.
 
         Args:
@@ -233,18 +233,18 @@ class Line:
             acted[:] = False
             np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
         size, most = self._count_payoffs(where).tolist(), self._most_payoffs()
-        found: list[IntArray] = []
+        parts: list[IntArray] = []
         for group in (np.nonzero(~acted)[0].tolist(), np.nonzero(acted)[0].tolist()):
             part, total = list[int](), 0
             for subgame in group:
                 if part and total + size[subgame] > most:
-                    found.append(subgames[part])
+                    parts.append(subgames[part])
                     part, total = [], 0
                 part.append(subgame)
                 total += size[subgame]
             if part:
-                found.append(subgames[part])
-        return found
+                parts.append(subgames[part])
+        return parts
 
     def _count_payoffs(self, where: Cut) -> IntArray:
         """`[S]` payoffs of the subgames' lookaheads."""
@@ -265,7 +265,7 @@ class Line:
             self._payoffs = 0
 
     def _most_payoffs(self) -> int:
-        return max(1, min(PART_CELLS, most_payoffs(self.options.memory_limit)))
+        return max(1, min(PART_CELLS, most_payoffs(self.options.placement, self.options.memory_limit)))
 
     def search(
         self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
@@ -279,7 +279,7 @@ class Line:
           beside: what other searches of this level found; the result is theirs too.
         """
         leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
-        check_room(leaves, self.values.num_entries, self.tree.game.name)
+        check_room(leaves, self.values.num_entries, self.tree.game.name, self.options.placement)
         look = build_forest(self.tree, where, limit=leaves, num_choices=self.values.num_entries)
         values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)

@@ -11,7 +11,7 @@ import sys
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS, BoolArray, IntArray
-from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.devices import Placement
 from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.history import HistoryTree
@@ -24,16 +24,16 @@ CHUNK = 1 << 22
 """Histories that are looked at at once: a temporary as long as a large tree is hundreds of megabytes."""
 
 
-def most_payoffs(memory_limit: int | None) -> int:
+def most_payoffs(placement: Placement, memory_limit: int | None = None) -> int:
     """How many payoffs, K² a leaf and one a terminal, fit in so many bytes; by default in what there is."""
-    available = find_memory(HOME) if memory_limit is None else memory_limit
+    available = find_memory(placement) if memory_limit is None else memory_limit
     return sys.maxsize if available is None else available // CELL_BYTES
 
 
-def check_room(leaves: IntArray, num_entries: int, game: str) -> None:
-    """ValueError if the values at the leaves take more memory than there is."""
+def check_room(leaves: IntArray, num_entries: int, game: str, placement: Placement) -> None:
+    """ValueError if the values at the leaves take more memory than there is on the devices."""
     payoffs = len(leaves) * num_entries**2
-    if payoffs > (most := most_payoffs(None)):
+    if payoffs > (most := most_payoffs(placement)):
         raise ValueError(
             f"num_entries={num_entries}: a lookahead of {game} has {payoffs} payoffs, which take "
             f"{megabytes(payoffs * CELL_BYTES)}, {megabytes(most * CELL_BYTES)} may be taken; expected fewer "

@@ -168,14 +168,16 @@ def nested_search(
     asked = list_gadgets(gadgets, exact=False)
     leaf, depth = values_for(values, profiles), check_depth(depth)
     levels = decisions(tree, player)
-    found: list[Line] = []
+    lines: list[Line] = []
     work = sum(level.num_subgames for level in levels) * iterations
     with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
-        for number, one in enumerate(leaf):
-            line = Line(tree, profiles.lane(number), asked, one, player, depth, options, visits=visits)
+        for number, value_function in enumerate(leaf):
+            line = Line(
+                tree, profiles.lane(number), asked, value_function, player, depth, options, visits=visits
+            )
             line.run(levels, lambda done, before=number * work: report(before + done))
-            found.append(line)
-    return _collect(found, profiles, game_value(tree, progress=progress) if value is None else value)
+            lines.append(line)
+    return _collect(lines, profiles, game_value(tree, progress=progress) if value is None else value)
 
 
 def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]) -> Nested:

@@ -105,12 +105,12 @@ def make_portfolio(
             "blueprint.lane(0)"
         )
     size = check_whole_number("size", size, 1)
-    kinds, seed = _parse(entries), check_whole_number("seed", seed, 0)
-    shares = [_shares(blueprint.tree, player, kinds, size - 1) for player in (0, 1)]
+    entry_kinds, seed = _parse(entries), check_whole_number("seed", seed, 0)
+    shares = [_shares(blueprint.tree, player, entry_kinds, size - 1) for player in (0, 1)]
     made: tuple[list[Entry], list[Entry]] = ([], [])
     for player in (0, 1):
         made[player].append((f"blueprint {blueprint.labels[0]}", blueprint.probabilities[player][:, 0]))
-    for kind, *counts in zip(kinds, *shares, strict=True):
+    for kind, *counts in zip(entry_kinds, *shares, strict=True):
         new = _make(blueprint, kind, (counts[0], counts[1]), made, seed, progress)
         for player in (0, 1):
             made[player].extend(new[player])
@@ -147,7 +147,7 @@ def _parse(entries: object) -> list[_Kind]:
     """Entry specs taken apart, all but `blueprint`, which comes first."""
     if isinstance(entries, str) or not isinstance(entries, Sequence):
         raise ValueError(f"entries={entries!r}: expected a list of {FORMS}")
-    kinds: list[_Kind] = []
+    entry_kinds: list[_Kind] = []
     for text in entries:
         name, colon, rest = text.partition(":") if isinstance(text, str) else ("", "", "")
         if name not in NUMBERS:
@@ -161,13 +161,13 @@ def _parse(entries: object) -> list[_Kind]:
         usual = NUMBERS[name]
         if colon and usual is None:
             raise ValueError(f"entries: {text!r} takes no number; expected {name!r}")
-        kinds.append(_Kind(name, _number(text, rest) if colon else usual or 0.0))
-    repeated = next((kind.name for i, kind in enumerate(kinds) if kind in kinds[:i]), None)
+        entry_kinds.append(_Kind(name, _number(text, rest) if colon else usual or 0.0))
+    repeated = next((kind.name for i, kind in enumerate(entry_kinds) if kind in entry_kinds[:i]), None)
     if repeated is not None:
         raise ValueError(f"entries={entries!r}: {repeated!r} stands there twice; expected it once")
-    if not kinds or kinds[0].name != "blueprint":
+    if not entry_kinds or entry_kinds[0].name != "blueprint":
         raise ValueError(f"entries={entries!r}: expected 'blueprint' first")
-    return kinds[1:]
+    return entry_kinds[1:]
 
 
 def _number(text: str, rest: str) -> float:
@@ -185,16 +185,16 @@ def _number(text: str, rest: str) -> float:
     return value
 
 
-def _shares(tree: HistoryTree, player: int, kinds: Sequence[_Kind], wanted: int) -> list[int]:
+def _shares(tree: HistoryTree, player: int, entry_kinds: Sequence[_Kind], wanted: int) -> list[int]:
     """How many entries of each kind a player gets: one each in turn, while it has more to give."""
-    most = [_most_entries(tree, player, kind) for kind in kinds]
-    shares = [0] * len(kinds)
+    most = [_most_entries(tree, player, kind) for kind in entry_kinds]
+    shares = [0] * len(entry_kinds)
     while sum(shares) < wanted:
-        giving = [number for number in range(len(kinds)) if shares[number] < most[number]]
+        giving = [number for number in range(len(entry_kinds)) if shares[number] < most[number]]
         if not giving:
             raise ValueError(
-                f"size={wanted + 1}: entries {[kind.name for kind in kinds]} and the blueprint make only "
-                f"{sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
+                f"size={wanted + 1}: entries {[kind.name for kind in entry_kinds]} and the blueprint make "
+                f"only {sum(shares) + 1} for player {player} of {tree.game.name}; add 'draws' or "
                 "'best-responses', or lower the size"
             )
         for number in giving[: wanted - sum(shares)]:

@@ -144,11 +144,11 @@ def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunct
     Raises:
       ValueError: if it is no function, or gives something else than both players' values.
     """
-    found = values(limit)
-    if not callable(found):
-        raise ValueError(f"values={values!r} gave {found!r}: expected a function of both players' ranges")
-    check_unary(f"what values={values!r} gave", found, "the pair of ranges")
-    function = Partial(found) if all_leaves([found]) else found
+    returned = values(limit)
+    if not callable(returned):
+        raise ValueError(f"values={values!r} gave {returned!r}: expected a function of both players' ranges")
+    check_unary(f"what values={values!r} gave", returned, "the pair of ranges")
+    function = Partial(returned) if all_leaves([returned]) else returned
     first, second = (jax.ShapeDtypeStruct((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
     answer: Any = jax.eval_shape(function, (first, second))
     parts = list(answer) if isinstance(answer, tuple | list) else [answer]
@@ -226,11 +226,11 @@ def ranged_payoff(look: Forest, limit: Limit, function: RangeFunction, weighting
     sequence: list[jax.Array] = []
     linked: list[Sums] = []
     for player in (0, 1):
-        place = np.empty(len(limit.roots[player]), np.int64)
-        place[limit.row[player]] = look.leaves.sequence[player][:, 0]
+        leaf_sequence = np.empty(len(limit.roots[player]), np.int64)
+        leaf_sequence[limit.row[player]] = look.leaves.sequence[player][:, 0]
         total = look.form.treeplex[player].num_sequences
-        sequence.append(jax.device_put(place.astype(np.int32)))
-        linked.append(build_sums(place, np.ones(len(place), np.bool_), total, limit.dtype))
+        sequence.append(jax.device_put(leaf_sequence.astype(np.int32)))
+        linked.append(build_sums(leaf_sequence, np.ones(len(leaf_sequence), np.bool_), total, limit.dtype))
     return RangedPayoff(
         weighting=jax.tree.map(jnp.asarray, weighting),
         outside=build_payoff(look.terminals, limit.dtype),
@@ -273,14 +273,14 @@ class FixedValues:
         Raises:
           ValueError: for value functions of several entries, of another game, or that give no numbers.
         """
-        several = one_each(self.values, self.num_lanes)
-        if several[0].num_entries != 1:
+        functions = one_each(self.values, self.num_lanes)
+        if functions[0].num_entries != 1:
             raise ValueError(
-                f"values={several[0]!r} has {several[0].num_entries} entries: expected one, as in "
+                f"values={functions[0]!r} has {functions[0].num_entries} entries: expected one, as in "
                 "ExactValues(blueprint), since nobody chooses at the limit"
             )
-        found = [leaf_values(one, limit.tree, limit.cut.roots)[:, 0, 0] for one in several]
-        weight = found[0] if len(found) == 1 else np.stack(found, axis=1)
+        leaf_value = [leaf_values(function, limit.tree, limit.cut.roots)[:, 0, 0] for function in functions]
+        weight = leaf_value[0] if len(leaf_value) == 1 else np.stack(leaf_value, axis=1)
         return Partial(_multiplied, build_payoff(limit.matrix(weight), limit.dtype))
 
 

@@ -14,7 +14,7 @@ from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.limited import check_depth, values_for
-from jaxgadget.searching.line import AtLimit, Decisions, Line, decision_above, decisions, own_moves
+from jaxgadget.searching.line import AtLimit, DecisionRoots, Line, decision_above, decisions, own_moves
 from jaxgadget.searching.nested import ITERATIONS
 from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.options import make_options
@@ -28,13 +28,13 @@ class _Seat(NamedTuple):
       line: the search.
       levels: its decisions.
       searched: for each level `[S]` which subgames were.
-      found: for each level what their searches found.
+      at_limit: for each level what their searches found.
     """
 
     line: Line
-    levels: list[Decisions]
+    levels: list[DecisionRoots]
     searched: list[BoolArray]
-    found: list[AtLimit | None]
+    at_limit: list[AtLimit | None]
 
 
 class SearchPlayer:
@@ -130,9 +130,9 @@ def _search(seat: _Seat, level: int, histories: IntArray) -> None:
     if level > 0:
         roots = where.roots[np.isin(where.subgame, missing)]
         _search(seat, level - 1, np.unique(decision_above(line.tree, line.player, roots)))
-    above = seat.found[level - 1] if level > 0 else None
+    above = seat.at_limit[level - 1] if level > 0 else None
     for part in line.parts(where, missing, first=level == 0):
-        seat.found[level] = line.search(
-            where.cut(line.tree, part), above, lambda done: None, seat.found[level]
+        seat.at_limit[level] = line.search(
+            where.cut(line.tree, part), above, lambda done: None, seat.at_limit[level]
         )
     seat.searched[level][missing] = True

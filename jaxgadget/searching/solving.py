@@ -23,7 +23,6 @@ from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.subgames import kept_rows
 from jaxgadget.solving.driver import Finished, Report, solve
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
@@ -80,11 +79,11 @@ class Profile:
         choices: list[FloatArray] = []
         for player in (0, 1):
             fresh = np.setdiff1d(look.leaves.states[player], self.states[player])
-            both = np.concatenate([self.states[player], fresh])
+            all_states = np.concatenate([self.states[player], fresh])
             choice = np.zeros((len(fresh), look.leaves.num_choices, self.num_lanes))
             choice[:, 0] = 1
-            order = np.argsort(both)
-            states.append(both[order])
+            order = np.argsort(all_states)
+            states.append(all_states[order])
             choices.append(np.concatenate([self.choice[player], choice])[order])
         return Profile(self.policy, (states[0], states[1]), (choices[0], choices[1]))
 
@@ -101,12 +100,12 @@ class Profile:
             above = self.policy.probabilities[player]
             states, sequence = look.leaves.states[player], look.form.action_sequences(player)
             limit = np.empty((len(states) * look.leaves.num_choices, self.num_lanes))
-            both = np.concatenate([above, limit])
-            both[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
+            all_rows = np.concatenate([above, limit])
+            all_rows[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
             choice = self.choice[player].copy()
             number = np.searchsorted(self.states[player], states)
-            choice[number] = both[len(above) :].reshape(-1, look.leaves.num_choices, self.num_lanes)
-            rows.append(both[: len(above)])
+            choice[number] = all_rows[len(above) :].reshape(-1, look.leaves.num_choices, self.num_lanes)
+            rows.append(all_rows[: len(above)])
             choices.append(choice)
         policy = Policy(self.policy.tree, (rows[0], rows[1]), self.policy.labels)
         return Profile(policy, self.states, (choices[0], choices[1]))
@@ -207,10 +206,10 @@ def solve_lookahead(
         games = build_games(structure, ranges, [gadgets[lane] for lane in lanes], pairs=pairs)
 
         def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
-            kept = kept_rows(games, rows[player], ended.lanes)
+            kept = games.kept(rows[player], ended.lanes)
             others = rows[1 - player][:, games.blueprint[ended.lanes]]
             theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
-            pair = ended.place.by_lane((kept, theirs) if player == 0 else (theirs, kept))
+            pair = ended.placement.by_lane((kept, theirs) if player == 0 else (theirs, kept))
             return _conclude(ended.exact(), ended.state.strategy_sum, pair)
 
         solved = solve(games.batch, options, finish, report=report)

@@ -32,7 +32,9 @@ from jaxgadget.searching.ranged import (
     ranged_payoff,
 )
 from jaxgadget.solving.decomposition import RootSums
+from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.memory import one_chunk
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
@@ -121,30 +123,33 @@ def solve_trunk(
         crosses an infoset, or values of another shape or that are not finite.
     """
     check_tree(tree)
-    options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype, exact=False)
+    options = make_options(
+        algorithm=algorithm, iterations=iterations, dtype=dtype, devices=HOME.devices, exact=False
+    )
     rule = options.rule
     assert rule is not None
     num_lanes = _check_values(values)
     below = _spread(blueprint, tree, num_lanes)
     watch = Stopwatch()
     with watch.phase("build"), precision(options.dtype):
-        here = Limit.of(cut(tree, limit), options.dtype)
-        look = _above(here.cut)
-        problem = _problem(look, here, values, rule, num_lanes)
-        game = Batch.of(problem, "trunk", no_sums(here, num_lanes))
+        at_limit = Limit.of(cut(tree, limit), options.dtype)
+        look = _above(at_limit.cut)
+        problem = _problem(look, at_limit, values, rule, num_lanes)
+        game = Batch.of(problem, "trunk", no_sums(at_limit, num_lanes))
     linear = bool(getattr(values, "linear", False))
 
-    def finish(ended: Finished) -> _Concluded:
+    def finish(ended: Finished) -> _LimitedTrunkSolution:
         with precision(options.dtype):
-            _check_finite(values, here, ended.state.payoff)
+            _check_finite(values, at_limit, ended.state.payoff)
             return _conclude(ended.problem, ended.state, linear=linear)
 
     with watch.phase("run"), progress_bar("trunk", iterations, progress) as report:
-        solved = solve(game, options, finish, report=report).outcome
+        plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
+        solved = solve(game, options, finish, plan=plan, report=report).outcome
         first, second = (np.asarray(part, np.float64) for part in solved.values)
     return LimitedTrunk(
-        limit=here,
-        policy=_policy(look, below, solved.strategy, f"{rule.name}:{iterations} to {here.cut.name}"),
+        limit=at_limit,
+        policy=_policy(look, below, solved.strategy, f"{rule.name}:{iterations} to {at_limit.cut.name}"),
         values=(first, second),
         best_response_values=np.stack([np.asarray(best, np.float64) for best in solved.best]),
         gap=np.asarray(solved.gap, np.float64),
@@ -208,7 +213,7 @@ def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:
             )
 
 
-class _Concluded(NamedTuple):
+class _LimitedTrunkSolution(NamedTuple):
     strategy: Pair
     values: Pair
     best: Pair
@@ -216,16 +221,16 @@ class _Concluded(NamedTuple):
 
 
 @functools.partial(jax.jit, static_argnames=("linear",))
-def _conclude(problem: Problem, state: State, *, linear: bool) -> _Concluded:
+def _conclude(problem: Problem, state: State, *, linear: bool) -> _LimitedTrunkSolution:
     """Both players' averages, and what best responses to them get."""
     payoff, strategy = problem.payoff, averages(problem, state.strategy_sum)
     assert isinstance(payoff, RangedPayoff)
     values = state.payoff.averages()
     held = dataclasses.replace(payoff, function=Partial(_held, values))
-    found = evaluate(dataclasses.replace(problem, payoff=held), strategy, state.payoff)
-    best = -found.guaranteed[0][0], -found.guaranteed[1][0]
+    evaluation = evaluate(dataclasses.replace(problem, payoff=held), strategy, state.payoff)
+    best = -evaluation.guaranteed[0][0], -evaluation.guaranteed[1][0]
     gap = evaluate(problem, strategy, state.payoff).gap[0] if linear else jnp.full_like(best[0], jnp.nan)
-    return _Concluded((strategy[0].body, strategy[1].body), values, best, gap)
+    return _LimitedTrunkSolution((strategy[0].body, strategy[1].body), values, best, gap)
 
 
 def _held(values: Pair, _: Pair) -> Pair:

@@ -100,12 +100,12 @@ def _read_chunks(folder: pathlib.Path) -> dict[str, dict[str, int]]:
     if not path.exists():
         return {}
     try:
-        found = json.loads(path.read_bytes())
-        if found["format"] != CHUNKS_FORMAT:
-            raise ValueError(found["format"])
+        saved = json.loads(path.read_bytes())
+        if saved["format"] != CHUNKS_FORMAT:
+            raise ValueError(saved["format"])
         return {
             str(kind): {"lanes": int(kept["lanes"]), "chunk": int(kept["chunk"])}
-            for kind, kept in found["kinds"].items()
+            for kind, kept in saved["kinds"].items()
         }
     except Exception as error:
         raise ValueError(

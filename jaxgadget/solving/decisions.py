@@ -16,7 +16,7 @@ from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Side, Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.treeplex import to_host
-from jaxgadget.tree.sequence import Treeplex
+from jaxgadget.tree.sequence import HostTreeplex
 
 REACH_TOLERANCE = 1e-9
 """A player whose plan × stake (`Decisions.stakes`) is not above this does not reach an infoset. It is what
@@ -61,7 +61,7 @@ class Decisions:
       floored: `[S]` whether an action was given a floor, be it 0.
     """
 
-    treeplex: Treeplex
+    treeplex: HostTreeplex
     num_entry: int
     position: IntArray
     root: IntArray
@@ -187,9 +187,9 @@ class Decisions:
         games, above = self.num_games, plan[self.treeplex.parent]
         free = plan[games:] - self.floor[games:] * above[self.infoset]
         free = np.where(self.legal[games:] & (free > ROUNDING), free, 0.0)
-        some = self.sum_actions(free) > 0
-        rows = self._with_floor(np.where(some[self.infoset], free, self.legal[games:]))
-        return rows, (above * stakes > REACH_TOLERANCE) & some & self.real
+        has_mass = self.sum_actions(free) > 0
+        rows = self._with_floor(np.where(has_mass[self.infoset], free, self.legal[games:]))
+        return rows, (above * stakes > REACH_TOLERANCE) & has_mass & self.real
 
     def best_response(self, values: FloatArray) -> FloatArray:
         """`[G]` the most that the bounds allow.
@@ -301,7 +301,7 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
     shift = num_entry - body.num_roots
     below_root = body.parent < body.num_roots
     body_parent = np.where(below_root, link[np.where(below_root, body.parent, 0)], body.parent + shift)
-    treeplex = Treeplex(
+    treeplex = HostTreeplex(
         num_roots=games,
         levels=(*entry.levels, *body.levels),
         parent=np.concatenate([entry.parent, body_parent]),
@@ -349,7 +349,7 @@ def _lane(values: Any, lane: int) -> FloatArray:
     return np.asarray(values, np.float64)[:, lane]
 
 
-def _bounds(bounds: Bounds, treeplex: Treeplex, lane: int) -> tuple[BoolArray, FloatArray, BoolArray]:
+def _bounds(bounds: Bounds, treeplex: HostTreeplex, lane: int) -> tuple[BoolArray, FloatArray, BoolArray]:
     """Legal actions, floors, and which actions have one, `[Q]` each."""
     count = treeplex.num_sequences - treeplex.num_roots
     legal = np.ones(count, np.bool_) if bounds.legal is None else _lane(bounds.legal, lane) > 0

@@ -27,7 +27,7 @@ Device: TypeAlias = Any
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class Placement:
     """The devices of a solve.
 
     Attributes:
@@ -71,12 +71,12 @@ def _by_lane(x: Any) -> PartitionSpec:
     return PartitionSpec(*[None] * (np.ndim(x) - 1), AXIS) if np.ndim(x) else PartitionSpec()
 
 
-HOME = Place()
+HOME = Placement()
 """The default device."""
 
 
-def find_place(devices: Sequence[Device] | None = None) -> Place:
-    """The place that somebody asked for.
+def find_placement(devices: Sequence[Device] | None = None) -> Placement:
+    """The placement that somebody asked for.
 
     Args:
       devices: by default all local devices of the default backend.
@@ -86,14 +86,14 @@ def find_place(devices: Sequence[Device] | None = None) -> Place:
     """
     if devices is None:
         devices = jax.local_devices()
-    several: tuple[Device, ...] = tuple(devices) if hasattr(devices, "__iter__") else ()
-    if not several or not all(isinstance(device, jax.Device) for device in several):
+    asked: tuple[Device, ...] = tuple(devices) if hasattr(devices, "__iter__") else ()
+    if not asked or not all(isinstance(device, jax.Device) for device in asked):
         raise ValueError(f"devices={devices!r}: expected some of jax.local_devices()")
-    if len(set(several)) < len(several) or len({device.platform for device in several}) > 1:
+    if len(set(asked)) < len(asked) or len({device.platform for device in asked}) > 1:
         raise ValueError(f"devices={devices!r}: expected different devices of one kind")
-    if any(device.process_index != jax.process_index() for device in several):
+    if any(device.process_index != jax.process_index() for device in asked):
         raise ValueError(
             f"devices={devices!r}: expected some of jax.local_devices(); lanes share nothing, "
             "so every process solves its own blueprints"
         )
-    return HOME if several == HOME.devices else Place(several)
+    return HOME if asked == HOME.devices else Placement(asked)

@@ -29,7 +29,7 @@ from jaxgadget.kernels.cfr import State, largest_gap, run, run_to_gap, start
 from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.solving.checkpoint import fingerprint, load_checkpoint, save_checkpoint
-from jaxgadget.solving.devices import Place
+from jaxgadget.solving.devices import Placement
 from jaxgadget.solving.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.util.compilation import compile_quickly
@@ -66,14 +66,14 @@ class Finished:
       problem: its games, in the precision of the solve.
       state: where the loop ended.
       lanes: `[chunk]` their numbers; the last chunk is filled up with copies of the last lane.
-      place: the devices.
+      placement: the devices.
       exact: makes its games in float64.
     """
 
     problem: Problem
     state: State
     lanes: IntArray
-    place: Place
+    placement: Placement
     exact: Callable[[], Problem]
 
 
@@ -124,14 +124,16 @@ def solve(
         raise ValueError("algorithm='lp': this runs regret matching; expected 'cfr+', for example")
     if plan is None:
         limits = {"memory_limit": options.memory_limit, "chunk": options.chunk}
-        plan = checked_plan(batch, options, plan_batch(batch, options.dtype, options.place, **limits))
+        plan = checked_plan(batch, options, plan_batch(batch, options.dtype, options.placement, **limits))
     if state is not None and plan.num_chunks > 1:
         raise ValueError(f"state: {plan.num_chunks} chunks of lanes cannot go on from it; expected one")
     structure = (batch.sides, batch.payoff)
     with precision(np.float64):
-        exact = options.place.everywhere(structure)
+        exact = options.placement.everywhere(structure)
     with precision(options.dtype):
-        shared = options.place.everywhere(cast_arrays(structure, options.dtype))
+        # Where games are in the solve's precision, what is in another is so on purpose: a network's weights.
+        same = batch.dtype == options.dtype
+        shared = options.placement.everywhere(structure if same else cast_arrays(structure, options.dtype))
     done = np.zeros(plan.num_chunks, np.int64)
     building, stop = threading.Lock(), threading.Event()
 
@@ -147,7 +149,7 @@ def solve(
             problem = dataclasses.replace(batch, sides=sides, payoff=payoff).problem(lanes)
             by_lane = cast_arrays((problem.terms, problem.regret_tolerance), dtype)
             with precision(dtype):
-                terms, tolerance = options.place.by_lane(by_lane)
+                terms, tolerance = options.placement.by_lane(by_lane)
             return dataclasses.replace(problem, terms=terms, regret_tolerance=tolerance)
 
         with building:  # so that what two chunks need is compiled once
@@ -165,7 +167,7 @@ def solve(
                 tell()
         with building, precision(np.float64):
             ended = Finished(
-                loop.problem, loop.state, lanes, options.place, lambda: problem_of(exact, np.float64)
+                loop.problem, loop.state, lanes, options.placement, lambda: problem_of(exact, np.float64)
             )
             return jax.tree.map(np.asarray, finish(ended)), loop.state
 
@@ -213,7 +215,8 @@ def cast_arrays(tree: Any, dtype: DTypeLike) -> Any:
 
     def cast(x: Any) -> Any:
         same = not np.issubdtype(x.dtype, np.floating) or x.dtype == dtype
-        return x if same else np.asarray(x).astype(dtype)
+        with np.errstate(over="ignore"):  # what overflows shows in the certificate
+            return x if same else np.asarray(x).astype(dtype)
 
     return jax.tree.map(cast, tree)
 
@@ -253,7 +256,7 @@ class _Loop:
         self._rule, self._options, self._checkpoint = rule, options, checkpoint
         with precision(options.dtype):
             payoff_state = begun.payoff if isinstance(begun, State) else begun
-            tolerance, first = options.place.by_lane(_begin(problem, rule, payoff_state))
+            tolerance, first = options.placement.by_lane(_begin(problem, rule, payoff_state))
             self.problem = dataclasses.replace(problem, regret_tolerance=tolerance)
             self.state: State = begun if isinstance(begun, State) else first
             self._key = "" if checkpoint is None else self._find(checkpoint, first)
@@ -274,7 +277,7 @@ class _Loop:
         key = fingerprint(self.problem, self._rule)
         saved = load_checkpoint(checkpoint, key, first)
         if saved is not None:
-            self.state = self._options.place.by_lane(saved)
+            self.state = self._options.placement.by_lane(saved)
         if self.iteration > self._options.iterations:
             raise ValueError(
                 f"iterations={self._options.iterations}: checkpoint {os.fspath(checkpoint)!r} has "
@@ -309,12 +312,12 @@ class _Loop:
         with precision(options.dtype):
             if options.target_gap is None:
                 state = run(self.problem, self.state, last, rule=self._rule)
-                self.state = jax.block_until_ready(options.place.by_lane(state))
+                self.state = jax.block_until_ready(options.placement.by_lane(state))
                 return
             goal = np.asarray(options.target_gap, options.dtype)
             how = {"rule": self._rule, "check_every": options.check_every}
             state, gap = run_to_gap(self.problem, self.state, last, goal, **how)
-            self.state = options.place.by_lane(state)
+            self.state = options.placement.by_lane(state)
             if self.iteration > before:
                 self._gap = float(gap)
 

@@ -74,7 +74,7 @@ class Basis:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Outcome:
+class ProgramSolution:
     """An optimal solution.
 
     Attributes:
@@ -98,7 +98,7 @@ def run(
     *,
     time_limit: float | None = None,
     basis: Basis | None = None,
-) -> Outcome:
+) -> ProgramSolution:
     """Solves a model by the simplex method.
 
     Args:
@@ -122,12 +122,12 @@ def run(
         status = solver.modelStatusToString(solver.getModelStatus())
     if status != "Optimal":
         raise ProgramError(f"{what} has no solution: HiGHS says {status!r}{_advice(status)}")
-    return _outcome(solver)
+    return _solution(solver)
 
 
 def stays_optimal(
     model: Model, what: str, basis: Basis, *, time_limit: float | None = None
-) -> Outcome | None:
+) -> ProgramSolution | None:
     """The basic solution of a model if a basis is optimal for it as it is, else None.
 
     The simplex method, started there, must be done after 0 iterations: the basis is feasible
@@ -140,7 +140,7 @@ def stays_optimal(
     solver.run()
     status = solver.modelStatusToString(solver.getModelStatus())
     if status == "Optimal":
-        return _outcome(solver)
+        return _solution(solver)
     if status in ("Iteration limit reached", "Infeasible", "Unbounded", "Unknown"):
         return None
     raise ProgramError(f"{what}: HiGHS says {status!r} of a basis at hand{_advice(status)}")
@@ -198,15 +198,15 @@ def _set_basis(solver: Any, basis: Basis, what: str) -> None:
         raise ProgramError(f"{what} does not take the basis: it is of a program of another shape")
 
 
-def _outcome(solver: Any) -> Outcome:
-    found, info, basis = solver.getSolution(), solver.getInfo(), solver.getBasis()
+def _solution(solver: Any) -> ProgramSolution:
+    solution, info, basis = solver.getSolution(), solver.getInfo(), solver.getBasis()
     columns, rows = (
         np.fromiter((int(status) for status in part), np.int64)
         for part in (basis.col_status, basis.row_status)
     )
-    return Outcome(
-        x=np.asarray(found.col_value, np.float64),
-        dual=np.asarray(found.row_dual, np.float64),
+    return ProgramSolution(
+        x=np.asarray(solution.col_value, np.float64),
+        dual=np.asarray(solution.row_dual, np.float64),
         cost=float(info.objective_function_value),
         basis=Basis(columns, rows),
         iterations=int(info.simplex_iteration_count),

@@ -18,7 +18,7 @@ import numpy as np
 from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.solving.decisions import Rows
-from jaxgadget.solving.highs import TOLERANCE, Model, Outcome, ProgramError, run, stays_optimal
+from jaxgadget.solving.highs import TOLERANCE, Model, ProgramError, ProgramSolution, run, stays_optimal
 from jaxgadget.solving.program import Goal, Plans, Program, build_program, lane_games
 
 __all__ = [
@@ -97,12 +97,12 @@ def solve_program(
       ValueError: if arrays or numbers are not as expected, or the payoff has no matrix.
     """
     program, time_left = build_program(problem, lane, goal, name), _countdown(time_limit)
-    outcomes = {
+    solutions = {
         number: run(program.part(number), program.part_name(number), time_limit=time_left())
         for number in program.parts()
     }
-    plans = program.plans(outcomes)
-    iterations = sum(outcome.iterations for outcome in outcomes.values())
+    plans = program.plans(solutions)
+    iterations = sum(solution.iterations for solution in solutions.values())
     return _conclude(program, plans, (plans.opponent,), fallback, iterations)
 
 
@@ -160,15 +160,15 @@ def refined(
         return build_program(problem_of(epsilon), lane, goal, name)
 
     exact = program_of(0.0)
-    accepted: dict[int, Outcome] = {}
-    trembling: dict[int, Outcome] = {}
-    epsilons, weight = np.full(len(exact.live), np.nan), exact.weight.copy()
+    accepted: dict[int, ProgramSolution] = {}
+    trembling: dict[int, ProgramSolution] = {}
+    epsilons, weight = np.full(len(exact.nonempty), np.nan), exact.weight.copy()
     for game in exact.parts():
         epsilon, basis, limit = start, None, None
         while True:
             what = f"{exact.part_name(game)} with ε = {epsilon:.0e}"
-            outcome = run(program_of(epsilon).part(game), what, time_limit=time_left(), basis=basis)
-            limit = _limit(exact.part(game), what, outcome, time_left)
+            solution = run(program_of(epsilon).part(game), what, time_limit=time_left(), basis=basis)
+            limit = _limit(exact.part(game), what, solution, time_left)
             if limit is not None:
                 break
             if epsilon * shrink < least:
@@ -176,32 +176,32 @@ def refined(
                     f"{exact.part_name(game)}: no optimal basis stays optimal at ε = 0, down to ε = "
                     f"{epsilon:.0e}; use a fixed ε, or a prior without tiny probabilities"
                 )
-            epsilon, basis = epsilon * shrink, outcome.basis
-        trembling[game], accepted[game] = outcome, limit
+            epsilon, basis = epsilon * shrink, solution.basis
+        trembling[game], accepted[game] = solution, limit
         epsilons[game], weight[game] = epsilon, program_of(epsilon).weight[game]
     plans = exact.plans(accepted)
     opponents = (plans.opponent, exact.plans(trembling, weight).opponent)
-    iterations = sum(outcome.iterations for outcome in accepted.values())
+    iterations = sum(solution.iterations for solution in accepted.values())
     optimum = _conclude(exact, plans, opponents, fallback, iterations)
     return dataclasses.replace(optimum, epsilon=epsilons)
 
 
 def _limit(
-    exact: Model, what: str, outcome: Outcome, time_left: Callable[[], float | None]
-) -> Outcome | None:
+    exact: Model, what: str, solution: ProgramSolution, time_left: Callable[[], float | None]
+) -> ProgramSolution | None:
     """The solution at ε = 0 of a perturbed program's basis, if it is optimal there too, else None."""
-    limit = stays_optimal(exact, what, outcome.basis, time_limit=time_left())
+    limit = stays_optimal(exact, what, solution.basis, time_limit=time_left())
     if limit is not None:
         return limit
-    rows = exact.matrix @ outcome.x
+    rows = exact.matrix @ solution.x
     violation = np.maximum(exact.row_lower - rows, rows - exact.row_upper).max(initial=0.0)
     if violation > 10 * TOLERANCE:
         return None
-    best = run(exact, what, time_limit=time_left(), basis=outcome.basis)
-    cost = float(exact.cost @ outcome.x)
+    best = run(exact, what, time_limit=time_left(), basis=solution.basis)
+    cost = float(exact.cost @ solution.x)
     if cost > best.cost + VALUE_TOLERANCE * max(1.0, abs(best.cost)):
         return None
-    return dataclasses.replace(best, x=outcome.x, cost=cost)
+    return dataclasses.replace(best, x=solution.x, cost=cost)
 
 
 def _countdown(limit: float | None) -> Callable[[], float | None]:
@@ -244,7 +244,7 @@ def _conclude(
     value, gap = _check(program, plans, maximiser.plan(rows), opponent.plan(opponent_rows) * weight)
     strategy = (maximiser.split(rows), opponent.split(opponent_rows))
     return Optimum(
-        value=np.where(program.live, value, 0.0),
+        value=np.where(program.nonempty, value, 0.0),
         gap=np.maximum(gap, 0.0),
         strategy=strategy if player == 0 else (strategy[1], strategy[0]),
         iterations=iterations,

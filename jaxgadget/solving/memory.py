@@ -17,8 +17,9 @@ from jax.typing import DTypeLike
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.payoff import payoff_bytes
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.solving.devices import HOME, Place
+from jaxgadget.solving.devices import HOME, Placement
 from jaxgadget.tree.forest import Forest
+from jaxgadget.util.precision import precision
 
 STATE_ARRAYS = 4.0
 """What a state holds, in arrays `[S_0 + S_1, lanes]`: strategies, plans, regrets and sums of plans."""
@@ -126,11 +127,11 @@ class Plan:
         return self.shared + self.workers * self.chunk_bytes
 
     def __repr__(self) -> str:
-        several = "" if self.workers == 1 else f", {self.workers} at a time"
+        at_once = "" if self.workers == 1 else f", {self.workers} at a time"
         spread = "" if self.devices == 1 else f" on each of {self.devices} devices"
         known = "" if self.available is None else f" of {megabytes(self.available)}"
         return (
-            f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{several}; "
+            f"<Plan: {self.lanes} lane(s) in {self.num_chunks} chunk(s) of {self.chunk}{at_once}; "
             f"{megabytes(self.bytes)}{known}{spread}>"
         )
 
@@ -143,38 +144,38 @@ def megabytes(count: int) -> str:
     return f"{count / unit:.3g} {name}"
 
 
-def find_memory(place: Place, ours: int = 0) -> int | None:
+def find_memory(placement: Placement, ours: int = 0) -> int | None:
     """Bytes that a solve may take on each device; None if nobody knows.
 
     Args:
-      place: the devices.
+      placement: the devices.
       ours: bytes of the solve that are on each of them already.
     """
-    stats = _memory_stats(place)
+    stats = _memory_stats(placement)
     if stats is not None:
         return int(DEVICE_SHARE * min(s["bytes_limit"] - s.get("bytes_in_use", 0) + ours for s in stats))
     try:
         physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not every system says
         return None
-    return int(HOST_SHARE * physical) // len(place.devices)
+    return int(HOST_SHARE * physical) // len(placement.devices)
 
 
-def whole_memory(place: Place) -> int | None:
+def whole_memory(placement: Placement) -> int | None:
     """The same on accelerators of which nothing is taken yet; None on a CPU, whose memory binds no chunk."""
-    stats = _memory_stats(place)
+    stats = _memory_stats(placement)
     return None if stats is None else int(DEVICE_SHARE * min(s["bytes_limit"] for s in stats))
 
 
-def _memory_stats(place: Place) -> list[dict[str, int]] | None:
+def _memory_stats(placement: Placement) -> list[dict[str, int]] | None:
     """What the devices say of their memory; None unless all do."""
-    found: list[dict[str, int]] = [device.memory_stats() or {} for device in place.devices]
-    return found if all("bytes_limit" in stats for stats in found) else None
+    all_stats: list[dict[str, int]] = [device.memory_stats() or {} for device in placement.devices]
+    return all_stats if all("bytes_limit" in stats for stats in all_stats) else None
 
 
-def find_workers(place: Place) -> int:
+def find_workers(placement: Placement) -> int:
     """Chunks to solve at the same time: one for every core that this process may use."""
-    if not place.on_cpu or len(place.devices) > 1:
+    if not placement.on_cpu or len(placement.devices) > 1:
         return 1
     try:
         return len(os.sched_getaffinity(0))
@@ -226,20 +227,24 @@ def problem_shape(batch: Batch, count: int, dtype: DTypeLike) -> Problem:
     def with_lanes(x: Any) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct((*x.shape[:-1], count), shape(x).dtype)
 
-    one = batch.problem(np.zeros(1, np.int64))
+    first_lane = batch.problem(np.zeros(1, np.int64))
+    payoff = batch.payoff
+    if payoff.take_lanes(np.zeros(1, np.int64)) is not payoff:  # it has numbers by lane
+        with precision(np.float64):
+            payoff = jax.eval_shape(lambda x: x.take_lanes(np.zeros(count, np.int64)), payoff)
     return Problem(
         order=batch.order,
         sides=jax.tree.map(shape, batch.sides),
-        terms=jax.tree.map(with_lanes, one.terms),
-        payoff=jax.tree.map(shape, one.payoff),
-        regret_tolerance=jax.tree.map(with_lanes, one.regret_tolerance),
+        terms=jax.tree.map(with_lanes, first_lane.terms),
+        payoff=jax.tree.map(shape, payoff),
+        regret_tolerance=jax.tree.map(with_lanes, first_lane.regret_tolerance),
     )
 
 
 def plan_batch(
     batch: Batch,
     dtype: DTypeLike,
-    place: Place = HOME,
+    placement: Placement = HOME,
     *,
     memory_limit: int | None = None,
     chunk: int | None = None,
@@ -249,7 +254,7 @@ def plan_batch(
     Args:
       batch: all lanes.
       dtype: of the solve.
-      place: the devices.
+      placement: the devices.
       memory_limit: bytes that the solve may take on each device; by default what there is.
       chunk: lanes of a chunk, if an earlier part of the solve has settled that.
 
@@ -261,7 +266,7 @@ def plan_batch(
     loop, size = batch_size(batch, dtype)
     shared = num_bytes((batch.sides, batch.payoff))
     what = f"{batch.name}: {{}} lane(s) of {batch.num_games} game(s)"
-    return plan_lanes(batch.num_lanes, Needs(what, size, loop.lane, shared), place, memory_limit, chunk)
+    return plan_lanes(batch.num_lanes, Needs(what, size, loop.lane, shared), placement, memory_limit, chunk)
 
 
 def plan_game(problem: Problem, lanes: int) -> Plan:
@@ -275,6 +280,11 @@ def plan_game(problem: Problem, lanes: int) -> Plan:
     return plan_lanes(lanes, Needs("the game: {} lane(s)", loop, loop.lane, 0), HOME, None, None)
 
 
+def one_chunk(lanes: int) -> Plan:
+    """All lanes at once on one device, where a payoff knows no lane by itself; nobody asks for memory."""
+    return Plan(lanes, lanes, workers=1, devices=1, size=Size(0, 0), shared=0, available=None)
+
+
 def fits_compiled(plan: Plan, loop: Any) -> Plan:
     """The plan, with a smaller chunk if the compiled loop takes more than the model says, and too much.
 
@@ -282,11 +292,11 @@ def fits_compiled(plan: Plan, loop: Any) -> Plan:
       plan: how lanes are split, on one device.
       loop: the loop, compiled for a chunk.
     """
-    found = loop.memory_analysis()
-    if found is None or plan.available is None:
+    analysis = loop.memory_analysis()
+    if analysis is None or plan.available is None:
         return plan
-    taken = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
-    more = taken - found.alias_size_in_bytes - plan.chunk_bytes
+    taken = analysis.argument_size_in_bytes + analysis.output_size_in_bytes + analysis.temp_size_in_bytes
+    more = taken - analysis.alias_size_in_bytes - plan.chunk_bytes
     room = plan.available - plan.bytes
     if more * plan.workers <= room:
         return plan
@@ -311,21 +321,23 @@ class Needs(NamedTuple):
     shared: int
 
 
-def plan_lanes(lanes: int, needs: Needs, place: Place, memory_limit: int | None, chunk: int | None) -> Plan:
-    """Splits so many lanes into chunks; see `plan_solve`."""
+def plan_lanes(
+    lanes: int, needs: Needs, placement: Placement, memory_limit: int | None, chunk: int | None
+) -> Plan:
+    """Splits so many lanes into chunks; see `plan_batch`."""
     _, size, loop, shared = needs
-    available = find_memory(place, shared) if memory_limit is None else memory_limit
-    devices, cores = len(place.devices), find_workers(place)
+    available = find_memory(placement, shared) if memory_limit is None else memory_limit
+    devices, cores = len(placement.devices), find_workers(placement)
     if chunk is not None and chunk % devices:
         raise ValueError(
             f"devices: {devices} of them cannot share chunks of {chunk} lanes, in which this solve began; "
             "use as many devices as then, or another checkpoint"
         )
     most = None
-    if place.on_cpu:
+    if placement.on_cpu:
         most = max(CACHE_BYTES // loop // LANE_STEP, 1) * LANE_STEP
-    overhead = CHUNK_LANES if place.on_cpu else LAUNCH_LANES
-    found: list[tuple[int, int, int]] = []
+    overhead = CHUNK_LANES if placement.on_cpu else LAUNCH_LANES
+    splits: list[tuple[int, int, int]] = []
     for workers in range(1, cores + 1):
         room = lanes
         if available is not None:
@@ -334,14 +346,14 @@ def plan_lanes(lanes: int, needs: Needs, place: Place, memory_limit: int | None,
         size_of = choose_chunk(lanes, limit, devices, workers, overhead) if chunk is None else chunk
         if devices <= limit and size_of <= devices * room:
             rounds = -(-lanes // (size_of * workers))
-            found.append((rounds * (size_of + overhead), workers, size_of))
-    if not found:
+            splits.append((rounds * (size_of + overhead), workers, size_of))
+    if not splits:
         least = 1 if chunk is None else -(-chunk // devices)
         raise (DoesNotFit if chunk is None else ValueError)(
             f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
             f"{megabytes(available or 0)} may be taken; {ADVICE}"
         )
-    _, workers, size_of = min(found)
+    _, workers, size_of = min(splits)
     plan = Plan(lanes, size_of, workers, devices, size, shared, available)
     return dataclasses.replace(plan, workers=min(workers, plan.num_chunks))
 
@@ -372,7 +384,7 @@ def choose_chunk(lanes: int, most: int, devices: int, workers: int, overhead: in
 
 
 def suggest_chunk(
-    forest: Forest, lanes: int, dtype: DTypeLike, place: Place = HOME, memory: int | None = None
+    forest: Forest, lanes: int, dtype: DTypeLike, placement: Placement = HOME, memory: int | None = None
 ) -> int:
     """Lanes to solve at once, from the forest's size alone: nothing is put on the device.
 
@@ -380,35 +392,35 @@ def suggest_chunk(
       forest: the subgames.
       lanes: how many there are.
       dtype: of the solve.
-      place: the devices.
+      placement: the devices.
       memory: bytes that the solve may take on each device, if that is settled.
 
     Returns:
       A multiple of the number of devices. If not even one lane fits, one a device: the solve then says so.
     """
-    devices, size = len(place.devices), np.dtype(dtype).itemsize
+    devices, size = len(placement.devices), np.dtype(dtype).itemsize
     sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
     most, overhead = -(-lanes // devices), LAUNCH_LANES
-    if place.on_cpu:
+    if placement.on_cpu:
         touched = SOLVE_ARRAYS * sequences * size
         most, overhead = max(int(CACHE_BYTES / touched) // LANE_STEP, 1) * LANE_STEP, CHUNK_LANES
     if memory is not None:
         most = min(most, int((memory / sequences - FOREST_BYTES) / (GAME_ARRAYS[size] * 8)))
-    return max(choose_chunk(lanes, most * devices, devices, find_workers(place), overhead), devices)
+    return max(choose_chunk(lanes, most * devices, devices, find_workers(placement), overhead), devices)
 
 
-def plan_ranges(forest: Forest, place: Place, memory_limit: int | None = None) -> int:
+def plan_ranges(forest: Forest, placement: Placement, memory_limit: int | None = None) -> int:
     """For how many blueprints at a time ranges can be computed.
 
     Args:
       forest: the subgames, of which nothing is on the device yet.
-      place: the devices.
-      memory_limit: see `plan_solve`.
+      placement: the devices.
+      memory_limit: see `plan_batch`.
 
     Raises:
       DoesNotFit: if there is not enough memory for one.
     """
-    available = find_memory(place) if memory_limit is None else memory_limit
+    available = find_memory(placement) if memory_limit is None else memory_limit
     sequences = sum(treeplex.num_sequences for treeplex in forest.form.treeplex)
     entries = STRUCTURE_BYTES * sequences + 4 * payoff_bytes(forest.form.payoff, np.float64)
     lane = round(RANGE_ARRAYS * 8 * sequences)

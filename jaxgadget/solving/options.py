@@ -12,7 +12,7 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.kernels.regret import Rule, find_rule
-from jaxgadget.solving.devices import HOME, Device, Place, find_place
+from jaxgadget.solving.devices import HOME, Device, Placement, find_placement
 
 LP = "lp"
 """The algorithm that is none of CFR's: exact linear programs."""
@@ -34,7 +34,7 @@ class SolveOptions:
       checkpoint: a file, or a folder where lanes may be split, to resume from and to save to.
       time_limit: of a linear program, in seconds.
       memory_limit: bytes that may be taken on each device; by default what there is.
-      place: the devices.
+      placement: the devices.
       chunk: lanes to solve at once, whatever the memory and cores; by default what suits them.
     """
 
@@ -46,7 +46,7 @@ class SolveOptions:
     checkpoint: pathlib.Path | None = None
     time_limit: float | None = None
     memory_limit: int | None = None
-    place: Place = HOME
+    placement: Placement = HOME
     chunk: int | None = None
 
     @property
@@ -107,7 +107,7 @@ def make_options(
         checkpoint=None if checkpoint is None else pathlib.Path(checkpoint),
         time_limit=check_time(time_limit),
         memory_limit=check_memory(memory_limit),
-        place=find_place(devices),
+        placement=find_placement(devices),
     )
 
 

@@ -29,7 +29,7 @@ from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.solving.decisions import ROUNDING, Decisions, join, sum_by
-from jaxgadget.solving.highs import Model, Outcome
+from jaxgadget.solving.highs import Model, ProgramSolution
 from jaxgadget.tree.sequence import Entries
 
 MOST_WEIGHT = 1e4
@@ -198,7 +198,7 @@ class Program:
       stakes: of the maximiser's and the opponent's infosets, see `Decisions.stakes`.
       unit: `[G]` what payoffs of each game were divided by, the same for all if joint.
       weight: `[G]` what each game's objective was multiplied by.
-      live: `[G]` whether a game has anything in it.
+      nonempty: `[G]` whether a game has anything in it.
       columns: of the model.
       rows: of the model.
       model: all parts; they are the games, or one for all if the goal is joint.
@@ -210,34 +210,34 @@ class Program:
     stakes: tuple[FloatArray, FloatArray]
     unit: FloatArray
     weight: FloatArray
-    live: BoolArray
+    nonempty: BoolArray
     columns: Axis
     rows: Axis
     model: Model
 
     def parts(self) -> list[int]:
         """What to solve: games with anything in them, or 0 for all games."""
-        return [0] if self.goal.joint else np.flatnonzero(self.live).tolist()
+        return [0] if self.goal.joint else np.flatnonzero(self.nonempty).tolist()
 
     def part_name(self, number: int) -> str:
         """For errors."""
         name = f"linear program {self.name!r}"
-        return name if self.goal.joint or len(self.live) == 1 else f"{name}, game {number}"
+        return name if self.goal.joint or len(self.nonempty) == 1 else f"{name}, game {number}"
 
     def part(self, number: int) -> Model:
         """One part's program."""
         return self.model.take(self.columns.part(number), self.rows.part(number))
 
-    def plans(self, outcomes: dict[int, Outcome], weight: FloatArray | None = None) -> Plans:
+    def plans(self, solutions: dict[int, ProgramSolution], weight: FloatArray | None = None) -> Plans:
         """What the solved parts say, without what is rounding.
 
         Args:
-          outcomes: of every part.
+          solutions: of every part.
           weight: `[G]` what their objectives were multiplied by, if not as here.
         """
         maximiser, opponent = self.games.maximiser, self.games.opponent
-        columns = self.columns.scatter({number: outcome.x for number, outcome in outcomes.items()})
-        duals = self.rows.scatter({number: -outcome.dual for number, outcome in outcomes.items()})
+        columns = self.columns.scatter({number: solution.x for number, solution in solutions.items()})
+        duals = self.rows.scatter({number: -solution.dual for number, solution in solutions.items()})
         weight = (self.weight if weight is None else weight)[opponent.game]
         plan, opponent_plan = columns[: len(maximiser.game)], duals[: len(opponent.game)] / weight
         return Plans(
@@ -273,9 +273,9 @@ def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program
     np.maximum.at(unit, maximiser.game[maximiser.position[row]], np.abs(value))
     for decisions in (maximiser, opponent):
         np.maximum.at(unit, decisions.game, np.abs(decisions.constants()))
-    live = unit > 0
+    nonempty = unit > 0
     for decisions in (maximiser, opponent):
-        live[decisions.infoset_game[decisions.real]] = True
+        nonempty[decisions.infoset_game[decisions.real]] = True
     unit = np.full(len(unit), unit.max()) if goal.joint else unit
     unit = np.where(unit > 0, unit, 1.0)
     weight = np.ones(len(unit)) if goal.joint else _weights(opponent)
@@ -291,7 +291,7 @@ def build_program(problem: Problem, lane: int, goal: Goal, name: str) -> Program
         ),
         unit=unit,
         weight=weight,
-        live=live,
+        nonempty=nonempty,
         columns=columns,
         rows=rows,
         model=model.take(columns.order, rows.order),

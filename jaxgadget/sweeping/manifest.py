@@ -195,14 +195,16 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
     blocks = -(-lanes // request.at_once)
     bounds = [lanes * k // blocks for k in range(blocks + 1)]
     groups = group_gadgets(request.gadgets)
+    if request.exact:  # one after the other in any case: less is lost
+        groups = [[number] for number in range(len(request.gadgets))]
     pieces: list[Piece] = []
     for iterations, options in request.options.items():
-        memory = options.memory_limit or whole_memory(options.place)
+        memory = options.memory_limit or whole_memory(options.placement)
         for player in request.players:
             for numbers in groups:
                 for begin, end in itertools.pairwise(bounds):
                     lanes = len(numbers) * (end - begin)
-                    chunk = suggest_chunk(forest, lanes, options.dtype, options.place, memory)
+                    chunk = suggest_chunk(forest, lanes, options.dtype, options.placement, memory)
                     work = lanes * max(iterations, 1) * len(forest.form.payoff.value)
                     made_of = (name, cut, player, iterations, tuple(numbers), (begin, end))
                     piece = Piece("", *made_of, chunk, work)
@@ -326,9 +328,9 @@ def _kind(spec: Any) -> str:
 def _specs(games: Any) -> list[Any]:
     if isinstance(games, Mapping):
         return list(games)
-    several: Any = games
+    given: Any = games
     alone = isinstance(games, str) or not isinstance(games, Sequence)
-    return [several] if alone else list(several)
+    return [given] if alone else list(given)
 
 
 def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[str, ...]]], frozenset[str]]:

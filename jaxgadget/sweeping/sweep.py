@@ -255,7 +255,7 @@ class Workshop:
             self.check(piece)
             setup, forest = self.setup(piece.game), self.forest(piece.game, piece.cut)
         options = self.request.options[piece.iterations]
-        memory = options.memory_limit or whole_memory(options.place)  # what is free must change nothing
+        memory = options.memory_limit or whole_memory(options.placement)  # what is free must change nothing
         options = dataclasses.replace(options, chunk=piece.chunk, memory_limit=memory)
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
         gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)

@@ -190,10 +190,10 @@ def check_children(
     wrong = decides & (children != expected)
     if wrong.any():
         h = int(np.argmax(wrong))
-        found = {p: np.nonzero(infoset[p] == infoset[p, h])[0] for p in (0, 1) if infoset[p, h] >= 0}
+        same = {p: np.nonzero(infoset[p] == infoset[p, h])[0] for p in (0, 1) if infoset[p, h] >= 0}
         # Where both act, the one with another history that offers another number of actions.
-        player = next((p for p, same in found.items() if (children[same] != children[h]).any()), min(found))
-        other = int(found[player][np.argmax(children[found[player]] != children[h])])
+        player = next((p for p, rows in same.items() if (children[rows] != children[h]).any()), min(same))
+        other = int(same[player][np.argmax(children[same[player]] != children[h])])
         raise ValueError(
             f"{game}: legal actions differ within an infoset of player {player}: history {describe(h)} has "
             f"{children[h]} of the {expected[h]} actions that its infoset has, unlike {describe(other)}; "

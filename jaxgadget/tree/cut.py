@@ -61,8 +61,8 @@ class Cut:
         Raises:
           ValueError: if the infoset is unknown, is of both players, or lies in no subgame.
         """
-        both = [p for p in (0, 1) if infostate in self.tree.infoset_names[p]]
-        numbers = [self._subgame_of(infostate, p) for p in both]
+        owners = [p for p in (0, 1) if infostate in self.tree.infoset_names[p]]
+        numbers = [self._subgame_of(infostate, p) for p in owners]
         if player is not None or len(set(numbers)) != 1:
             numbers = [self._subgame_of(infostate, player)]
         return kept_subgames(self.tree, self.name, self.roots[self.subgame == numbers[0]])
@@ -167,17 +167,17 @@ def _find_roots(tree: HistoryTree, spec: CutSpec) -> tuple[str, IntArray]:
     return name, _listed(tree, name, np.asarray(spec(tree)))
 
 
-def _listed(tree: HistoryTree, name: str, found: npt.NDArray[Any]) -> IntArray:
+def _listed(tree: HistoryTree, name: str, roots: npt.NDArray[Any]) -> IntArray:
     """What a predicate returned, booleans or histories, as ascending histories."""
-    if found.dtype == np.bool_:
-        if found.shape != (tree.num_histories,):
-            raise ValueError(f"cut {name!r} returned shape {found.shape}, expected ({tree.num_histories},)")
-        return np.nonzero(found)[0]
-    if found.ndim != 1 or (found.size and not np.issubdtype(found.dtype, np.integer)):
-        raise ValueError(f"cut {name!r} returned {found.dtype} {found.shape}; expected booleans or histories")
-    if found.size and not (0 <= found.min() and found.max() < tree.num_histories):
+    if roots.dtype == np.bool_:
+        if roots.shape != (tree.num_histories,):
+            raise ValueError(f"cut {name!r} returned shape {roots.shape}, expected ({tree.num_histories},)")
+        return np.nonzero(roots)[0]
+    if roots.ndim != 1 or (roots.size and not np.issubdtype(roots.dtype, np.integer)):
+        raise ValueError(f"cut {name!r} returned {roots.dtype} {roots.shape}; expected booleans or histories")
+    if roots.size and not (0 <= roots.min() and roots.max() < tree.num_histories):
         raise ValueError(f"cut {name!r} returned histories outside 0 … {tree.num_histories - 1}")
-    return np.unique(found.astype(np.int64))
+    return np.unique(roots.astype(np.int64))
 
 
 def _depth_roots(tree: HistoryTree, depth: int) -> IntArray:
@@ -251,8 +251,8 @@ def _is_below(cut: Cut, histories: IntArray, player: int) -> BoolArray:
 
 def _subgame_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
     root = cut.root[histories]
-    place = np.searchsorted(cut.roots, np.maximum(root, cut.roots[0]))
-    return np.where(root >= 0, cut.subgame[place], -1)
+    root_row = np.searchsorted(cut.roots, np.maximum(root, cut.roots[0]))
+    return np.where(root >= 0, cut.subgame[root_row], -1)
 
 
 def _state_above(cut: Cut, histories: IntArray, player: int) -> IntArray:

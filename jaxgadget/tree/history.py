@@ -24,8 +24,8 @@ from jaxgadget.games.game import (
     Budget,
     FloatArray,
     Game,
+    HistoryLevel,
     IntArray,
-    Level,
     Move,
 )
 from jaxgadget.tree import contract
@@ -43,7 +43,7 @@ class HistoryTree:
       game: the rules it came from.
       level_offset: `[num_levels + 1]` first history of each level.
       parent: `[n]` the parent history; the root is its own.
-      actor: `[n]` bits as in `games.game.Level`.
+      actor: `[n]` bits as in `games.game.HistoryLevel`.
       action: `[3, n]` what player 0, player 1 and chance did at the parent, -1 for nothing.
       num_moves: `[n]` moves of the players so far; a simultaneous move is one, chance none.
       chance: `[n]` chance's part of the history's reach.
@@ -165,20 +165,20 @@ class HistoryTree:
         if player not in (None, 0, 1):
             raise ValueError(f"player={player!r}: expected 0, 1 or None for whoever has the infoset")
         players = (0, 1) if player is None else (player,)
-        found = [(p, self._infoset_by_name[p][name]) for p in players if name in self._infoset_by_name[p]]
-        if len(found) == 1:
-            return found[0]
-        if found:
+        matches = [(p, self._infoset_by_name[p][name]) for p in players if name in self._infoset_by_name[p]]
+        if len(matches) == 1:
+            return matches[0]
+        if matches:
             raise ValueError(
                 f"infostate {name!r} is an infoset of both players of {self.game.name}; give the player "
                 "too, 0 or 1"
             )
         names = [n for p in players for n in self.infoset_names[p]]
-        some = [n for n in names if n.startswith(f"{name} | ")] or names
+        candidates = [n for n in names if n.startswith(f"{name} | ")] or names
         of = "" if player is None else f" of player {player}"
         raise ValueError(
             f"infostate {name!r} is no infoset{of} of {self.game.name}; expected one string of "
-            f"tree.infoset_names, such as {', '.join(map(repr, some[:3]))}"
+            f"tree.infoset_names, such as {', '.join(map(repr, candidates[:3]))}"
         )
 
 
@@ -262,23 +262,23 @@ def enumerate_game(
     )
 
 
-def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[Level], IntArray]:
+def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[HistoryLevel], IntArray]:
     """The levels of a game down to a limit, and the histories at it."""
     if depth is None:
         return list(game.levels(budget)), np.zeros(0, np.int64)
     _check_depth(depth)
-    levels: list[Level] = []
+    levels: list[HistoryLevel] = []
     leaf: list[BoolArray] = []
     # Of the rows of the level above as the game gave it, the root's parent at first.
-    expand, place, moves = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
+    expand, new_row, moves = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
     generated = iter(game.levels(budget))
     level = next(generated, None)
     while level is not None and (inside := expand[level.parent]).any():
         moves = moves[level.parent] + ((level.action[0] >= 0) | (level.action[1] >= 0))
         at_limit = inside & ((level.actor & SIMULTANEOUS) > 0) & (moves >= depth)
-        levels.append(level if inside.all() else _take(level, inside, place))
+        levels.append(level if inside.all() else _take(level, inside, new_row))
         leaf.append(at_limit[inside])
-        expand, place = inside & ~at_limit & (level.actor != TERMINAL), np.cumsum(inside) - 1
+        expand, new_row = inside & ~at_limit & (level.actor != TERMINAL), np.cumsum(inside) - 1
         level = _next_level(generated, expand) if expand.any() else None
     return levels, np.nonzero(np.concatenate(leaf))[0]
 
@@ -295,24 +295,24 @@ def _check_depth(depth: object) -> None:
         )
 
 
-def _next_level(generated: Iterator[Level], expand: BoolArray) -> Level | None:
+def _next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:
     try:
         return generated.send(expand) if _listens(generated) else next(generated)
     except StopIteration:
         return None
 
 
-def _listens(generated: object) -> TypeGuard[GeneratorType[Level, Any, Any]]:
+def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, Any]]:
     """Whether something can be sent: not to an iterator that is none, or that a generator yields from."""
     if not isinstance(generated, GeneratorType):
         return False
     return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
 
 
-def _take(level: Level, inside: BoolArray, place: IntArray) -> Level:
+def _take(level: HistoryLevel, inside: BoolArray, new_row: IntArray) -> HistoryLevel:
     """Some histories of a level, given the new rows of their parents."""
-    return Level(
-        parent=place[level.parent[inside]],
+    return HistoryLevel(
+        parent=new_row[level.parent[inside]],
         actor=level.actor[inside],
         action=level.action[:, inside],
         chance=level.chance[inside],
@@ -352,7 +352,7 @@ def _moves(parent: IntArray, action: IntArray, history: int) -> tuple[Move, ...]
     return tuple(reversed(done))
 
 
-def _join(levels: Sequence[Level], field: str) -> npt.NDArray[Any]:
+def _join(levels: Sequence[HistoryLevel], field: str) -> npt.NDArray[Any]:
     return np.concatenate([getattr(level, field) for level in levels], axis=-1)
 
 

@@ -69,7 +69,7 @@ def find_infosets(
       player: 0 or 1.
       offset: `[num_levels + 1]` first history of each level.
       parent: `[n]` the parent history.
-      actor: `[n]` bits as in `games.game.Level`.
+      actor: `[n]` bits as in `games.game.HistoryLevel`.
       action: `[n]` what the player did at the parent, -1 for nothing.
       infostate: `[n]` the player's infostate.
 
@@ -124,8 +124,8 @@ def _last_sequence(offset: IntArray, parent: IntArray, moved: IntArray, sequence
         num_moved = bounds[level + 1] - bounds[level]
         if num_moved < end - begin:
             above = last[parent[begin:end]]
-            here = last[begin:end]
-            last[begin:end] = np.where(here > 0, here, above) if num_moved else above
+            own = last[begin:end]
+            last[begin:end] = np.where(own > 0, own, above) if num_moved else above
     return last
 
 
@@ -134,8 +134,8 @@ def _depth(parent: IntArray) -> IntArray:
     above = np.append(parent, -1)  # what lies above -1
     depth = np.zeros(len(parent), np.int32)
     ancestor = parent
-    while (found := ancestor >= 0).any():
-        depth += found
+    while (has_ancestor := ancestor >= 0).any():
+        depth += has_ancestor
         ancestor = above[ancestor]
     return depth
 

@@ -44,8 +44,8 @@ class Run(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Treeplex:
-    """One player's decisions below its roots.
+class HostTreeplex:
+    """One player's decisions below its roots, on the host.
 
     Sequences are numbered roots first, then level by level, slot by slot, infoset by infoset.
     The shape (`num_roots`, `levels`) is static; everything else is data.
@@ -117,13 +117,13 @@ class Treeplex:
 
     def level_slices(self) -> list[tuple[slice, slice]]:
         """The infosets and the sequences of every level, top-down."""
-        found: list[tuple[slice, slice]] = []
+        slices: list[tuple[slice, slice]] = []
         infoset, sequence = 0, self.num_roots
         for runs in self.levels:
             infosets, actions = level_infosets(runs), sum(slot_counts(runs))
-            found.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
+            slices.append((slice(infoset, infoset + infosets), slice(sequence, sequence + actions)))
             infoset, sequence = infoset + infosets, sequence + actions
-        return found
+        return slices
 
     def root_of(self) -> IntArray:
         """`[num_sequences]` the root above each sequence."""
@@ -132,6 +132,15 @@ class Treeplex:
             infoset = self.sequence_infoset[actions.start - self.num_roots : actions.stop - self.num_roots]
             root[actions] = root[self.parent[infoset]]
         return root
+
+
+def slots_in_groups(group: IntArray, num_groups: int) -> tuple[IntArray, IntArray]:
+    """`[n]` which member of its group each one is, in order, and `[num_groups]` how many there are."""
+    size = np.bincount(group, minlength=num_groups)
+    order = np.argsort(group, kind="stable")
+    slot = np.empty(len(group), np.int64)
+    slot[order] = np.arange(len(group)) - np.repeat(np.cumsum(size) - size, size)
+    return slot, size
 
 
 def level_infosets(runs: tuple[Run, ...]) -> int:
@@ -154,7 +163,7 @@ def build_treeplex(
     parent_slot: IntArray,
     infoset: IntArray,
     rounding: Rounding = exact_size,
-) -> tuple[Treeplex, IntArray]:
+) -> tuple[HostTreeplex, IntArray]:
     """Lays infosets out in levels and runs.
 
     Args:
@@ -195,7 +204,7 @@ def build_treeplex(
     )
     padded_parent, padded_infoset = np.zeros(next_infoset, np.int64), np.full(next_infoset, -1, np.int64)
     padded_parent[position], padded_infoset[position] = parent, infoset
-    treeplex = Treeplex(
+    treeplex = HostTreeplex(
         num_roots=padded_roots,
         levels=tuple(levels),
         parent=padded_parent,
@@ -264,7 +273,7 @@ class Treeplexes:
     """
 
     tree: HistoryTree
-    treeplex: tuple[Treeplex, Treeplex]
+    treeplex: tuple[HostTreeplex, HostTreeplex]
 
     def action_sequences(self, player: int) -> IntArray:
         """`[num_sequences - num_roots]` the tree's sequence of every action, -1 for padding.
@@ -437,7 +446,7 @@ def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
     return Treeplexes(tree=layout.cover.tree, treeplex=(first, second))
 
 
-def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> Treeplex:
+def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> HostTreeplex:
     """One player's infosets, then its choices at the frontier; each once for each root of its infostate."""
     tree, roots = layout.cover.tree, layout.roots[player]
     infosets = tree.infosets[player]

@@ -44,32 +44,32 @@ def _find_places(whole: HistoryTree, tree: HistoryTree, what: str) -> IntArray:
         raise ValueError(
             f"{what} is for {whole.game.name!r}, not for {tree.game.name!r}: expected one for this game"
         )
-    place = np.zeros(tree.num_histories, whole.parent.dtype)
+    whole_history = np.zeros(tree.num_histories, whole.parent.dtype)
     for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
         above = tree.parent[begin:end]
         nth = np.arange(begin, end) - begin - np.searchsorted(above, above)
-        here = np.minimum(first_child(whole, place[above]) + nth, whole.num_histories - 1)
-        strange = whole.parent[here] != place[above]
-        _refuse_deeper(whole, tree, what, place[above[strange]])
-        strange |= (whole.action[:, here] != tree.action[:, begin:end]).any(axis=0)
+        counterpart = np.minimum(first_child(whole, whole_history[above]) + nth, whole.num_histories - 1)
+        strange = whole.parent[counterpart] != whole_history[above]
+        _refuse_deeper(whole, tree, what, whole_history[above[strange]])
+        strange |= (whole.action[:, counterpart] != tree.action[:, begin:end]).any(axis=0)
         _refuse(tree, what, "moves", strange, begin)
-        place[begin:end] = here
-    _compare(whole, tree, what, place)
-    return place
+        whole_history[begin:end] = counterpart
+    _compare(whole, tree, what, whole_history)
+    return whole_history
 
 
-def _compare(whole: HistoryTree, tree: HistoryTree, what: str, place: IntArray) -> None:
+def _compare(whole: HistoryTree, tree: HistoryTree, what: str, whole_history: IntArray) -> None:
     """ValueError unless the histories of a tree are like those at their places, which have the same moves."""
-    children = [np.bincount(one.parent[1:], minlength=one.num_histories) for one in (tree, whole)]
-    fewer = children[0] != children[1][place]
+    children = [np.bincount(t.parent[1:], minlength=t.num_histories) for t in (tree, whole)]
+    fewer = children[0] != children[1][whole_history]
     fewer[tree.leaves] = False
     _refuse(tree, what, "moves", fewer)
-    _refuse(tree, what, "actors", tree.actor != whole.actor[place])
-    _refuse(tree, what, "chance probabilities", tree.chance != whole.chance[place])
+    _refuse(tree, what, "actors", tree.actor != whole.actor[whole_history])
+    _refuse(tree, what, "chance probabilities", tree.chance != whole.chance[whole_history])
     rounding = CONSTANT_SUM_TOLERANCE * max(1.0, float(np.abs(whole.payoff).max()))
-    _refuse(tree, what, "payoffs", np.abs(tree.payoff - whole.payoff[place]) > rounding)
+    _refuse(tree, what, "payoffs", np.abs(tree.payoff - whole.payoff[whole_history]) > rounding)
     for player in (0, 1):
-        strange = _told_apart(tree.infostate[player], whole.infostate[player, place])
+        strange = _told_apart(tree.infostate[player], whole.infostate[player, whole_history])
         _refuse(tree, what, f"infostates of player {player}", strange)
 
 
@@ -78,10 +78,10 @@ def _told_apart(ids: IntArray, others: IntArray) -> BoolArray:
     strange = np.zeros(len(ids), np.bool_)
     if np.array_equal(ids, others):
         return strange
-    for one, other in ((ids, others), (others, ids)):
-        number, count = dense_ids(one)
+    for repeated, other in ((ids, others), (others, ids)):
+        number, count = dense_ids(repeated)
         first = np.empty(count, np.int64)
-        first[number[::-1]] = np.arange(len(one))[::-1]
+        first[number[::-1]] = np.arange(len(repeated))[::-1]
         strange |= other != other[first[number]]
     return strange
 

@@ -16,9 +16,9 @@ from jaxgadget.tree.cut import Cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.sequence import (
     Entries,
+    HostTreeplex,
     Rounding,
     SequenceForm,
-    Treeplex,
     build_treeplex,
     merge_entries,
 )
@@ -94,7 +94,7 @@ class Way:
       infoset: `[I]` position of the trunk's infoset that each one copies, -1 for padding.
     """
 
-    treeplex: Treeplex
+    treeplex: HostTreeplex
     link: IntArray
     source: IntArray
     infoset: IntArray
@@ -149,7 +149,7 @@ def build_way(trunk: Trunk, player: int, game: IntArray, rounding: Rounding) -> 
     return Way(treeplex=treeplex, link=ends, source=source, infoset=copied)
 
 
-def _up(treeplex: Treeplex, owner: IntArray, sequence: int) -> Iterator[int]:
+def _up(treeplex: HostTreeplex, owner: IntArray, sequence: int) -> Iterator[int]:
     """The infosets above a sequence, from below."""
     while sequence:
         infoset = int(owner[sequence])

@@ -18,9 +18,13 @@ from jaxgadget import HistoryTree, Policy, enumerate_game, load
 from jaxgadget.cli import app
 from jaxgadget.cli.options import MOST_ITERATIONS, AlgorithmName, GiftsName
 from jaxgadget.gadgets.alternative import GIFT_RULES
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS, find
-from jaxgadget.kernels.regret import RULES
-from jaxgadget.solving import drive
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.kernels import registry
+from jaxgadget.kernels.regret import find_rule
+from jaxgadget.solving import options as solve_options
+from jaxgadget.util.registry import find
+
+RULES = {name: find_rule(name) for name in registry.RULES}
 
 SOLVE_KEYS = [
     "game",
@@ -90,7 +94,7 @@ def kuhn() -> HistoryTree:
 def test_names_are_those_of_the_library():
     assert {str(name) for name in AlgorithmName} == {*RULES, "lp"}
     assert [str(name) for name in GiftsName] == list(GIFT_RULES)
-    assert MOST_ITERATIONS == drive.MOST_ITERATIONS
+    assert MOST_ITERATIONS == solve_options.MOST_ITERATIONS
     text = words(run("refine", "--help").stdout)
     for name in (*GADGETS, *PRIORS, *ALTERNATIVES, *GIFT_RULES):
         assert name in text

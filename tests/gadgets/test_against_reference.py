@@ -16,14 +16,16 @@ import numpy as np
 import pytest
 
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.kernels import cfr
+from jaxgadget.kernels import cfr, registry
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RULES, RegretMatching
+from jaxgadget.kernels.regret import RegretMatching, find_rule
 from jaxgadget.util.precision import precision
 from tests.kernels import grove, twins
 from tests.reference import cfr as reference
 from tests.reference import gadgets
 from tests.reference.efg import Strategy
+
+RULES = {name: find_rule(name) for name in registry.RULES}
 
 SEED = 20
 NUM_BLUEPRINTS = grove.NUM_BLUEPRINTS
@@ -77,7 +79,7 @@ def test_five_iterations_equal_those_on_the_explicit_tree(kind: str, player: int
     with precision(np.float64):
         if len(rules) > 1:
             problem = repeated(problem, len(rules))
-        rule = rule_by_lane(len(lanes)) if len(rules) > 1 else RULES["cfr+"]
+        rule = rule_by_lane(len(lanes)) if len(rules) > 1 else find_rule("cfr+")
         state = cfr.start(problem, rule)
         found: list[tuple[Any, Any]] = []
         for t in range(ITERATIONS):

@@ -35,14 +35,14 @@ from jaxgadget.gadgets.entry import EntryTables, Leave, TwoLevelEntry
 from jaxgadget.gadgets.gadget import AUTO, Gadget, Perturbed, TwoLevel
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.registry import GADGETS, find
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.kernels import response
 from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Parts, Side, Terms, follow, payoff_reach
-from jaxgadget.kernels.regret import RULES
-from jaxgadget.refining.subgames import kept_rows
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.util.precision import precision
+from jaxgadget.util.registry import find
 from tests.kernels import grove, twins
 from tests.reference import cuts, efg, gadgets, lp
 from tests.reference.efg import Array, Label
@@ -340,13 +340,13 @@ certify = jax.jit(certify_average)
 def solved(kind: str, player: int) -> tuple[Solution, ...]:
     """CFR+ on all lanes, after each number of `ITERATIONS`."""
     games, problem = built(kind, player).games, built(kind, player).problem
-    kept = kept_rows(games, grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
+    kept = games.kept(grove.prepared(SEED, player).rows(player), np.arange(games.num_lanes))
     pair: tuple[Kept | None, Kept | None] = (kept, None) if player == 0 else (None, kept)
     solutions: list[Solution] = []
     with precision(np.float64):
-        state = start(problem, RULES["cfr+"])
+        state = start(problem, find_rule("cfr+"))
         for iterations in ITERATIONS:
-            state = run(problem, state, np.int32(iterations), rule=RULES["cfr+"])
+            state = run(problem, state, np.int32(iterations), rule=find_rule("cfr+"))
             ended: Certificate = jax.tree.map(np.asarray, certify(problem, state.strategy_sum, pair))
             numbers = ended.strategy[player], ended.guaranteed[player], ended.gap, ended.below[player]
             solutions.append(Solution(*numbers))

@@ -8,8 +8,9 @@ import pytest
 import jaxgadget
 from jaxgadget.gadgets import registry
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS, find
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
 from jaxgadget.gadgets.specs import make_gadgets
+from jaxgadget.util.registry import find
 
 
 @pytest.mark.parametrize("table", [GADGETS, PRIORS, ALTERNATIVES])

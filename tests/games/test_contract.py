@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget, Level
+from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget, HistoryLevel
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.rules import LeducPoker
@@ -326,7 +326,7 @@ class Arrays:
         for rows in self._rows:
             budget.claim(len(rows))
             parent, actor, action, chance, returns, infostate, *public = zip(*rows, strict=True)
-            yield Level(
+            yield HistoryLevel(
                 parent=np.array(parent),
                 actor=np.array(actor, np.uint8),
                 action=np.array(action).T,

@@ -23,10 +23,10 @@ from jaxgadget.kernels.problem import (
     no_regret_tolerance,
     with_regret_tolerance,
 )
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.solving.drive import precision
-from jaxgadget.tree.sequence import Treeplex, build_treeplex
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
+from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 
 CARDS = np.arange(3)
@@ -35,7 +35,7 @@ STAKES = (1.0, 2.0, 0.5)
 PASS, BET = 0, 1
 
 
-def decisions(above: Array) -> tuple[Treeplex, Array]:
+def decisions(above: Array) -> tuple[HostTreeplex, Array]:
     """For every card two decisions with two actions, and `[4, cards]` their sequences.
 
     Args:
@@ -140,7 +140,7 @@ def kuhn(stakes: tuple[float, ...], alternatives: Array | None = None) -> Proble
 
 
 def solved(problem: Problem, iterations: int = 3000) -> tuple[Parts, Parts]:
-    rule = RULES["pcfr+"]
+    rule = find_rule("pcfr+")
     state = cfr.run(problem, cfr.start(problem, rule), jnp.asarray(iterations, jnp.int32), rule=rule)
     return cfr.average(problem, state)
 
@@ -181,7 +181,7 @@ def test_a_gadget_by_hand_keeps_the_value() -> None:
 def test_another_precision_than_the_problems_is_refused() -> None:
     """JAX would round silently."""
     with precision(np.float64):
-        problem, rule = kuhn(STAKES), RULES["cfr+"]
+        problem, rule = kuhn(STAKES), find_rule("cfr+")
         state = cfr.start(problem, rule)
     until = jnp.asarray(1, jnp.int32)
     for refused in (

@@ -26,13 +26,13 @@ from jaxgadget.kernels.problem import (
     whole_game,
     with_regret_tolerance,
 )
-from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds
+from jaxgadget.kernels.regret import ZERO_REGRET, Bounds, find_rule
 from jaxgadget.kernels.response import Evaluation, evaluate
 from jaxgadget.kernels.side_by_side import SeparatePayoffs, side_by_side
 from jaxgadget.opponents.responses import restricted_nash_response
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
-from jaxgadget.tree.sequence import Treeplex, build_treeplex, sequence_form
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex, sequence_form
 from jaxgadget.util.precision import precision
 from tests.reference.efg import Array
 from tests.reference.random_games import SHAPES, RandomGame
@@ -60,7 +60,7 @@ def test_values_need_a_strategy() -> None:
 # What sequences of the body earn by themselves
 
 
-def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[Treeplex, Array]:
+def follow_or_terminate(subgame: Array, num_subgames: int) -> tuple[HostTreeplex, Array]:
     """An entry with a decision above every root, and `[R]` its sequence that leads to each root."""
     count = len(subgame)
     entry, position = build_treeplex(
@@ -103,7 +103,7 @@ def gadget_game(forest: Forest, resolver: int, rng: np.random.Generator, *, choo
     return with_regret_tolerance(problem)
 
 
-def frozen_rows(treeplex: Treeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
+def frozen_rows(treeplex: HostTreeplex, frozen: Array, rng: np.random.Generator) -> tuple[Array, Array]:
     """A random strategy below some roots, 0 elsewhere: `[Q, lanes]`, and as a plan `[S, lanes]`."""
     strategy = np.zeros((treeplex.num_sequences - treeplex.num_roots, LANES))
     plan = np.zeros((treeplex.num_sequences, LANES))
@@ -162,10 +162,10 @@ def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
 
 def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
     """Both players' averages after each of five iterations of CFR+, and what they are worth."""
-    state = cfr.start(problem, RULES["cfr+"])
+    state = cfr.start(problem, find_rule("cfr+"))
     played: list[tuple[Any, Evaluation]] = []
     for t in range(5):
-        state = cfr.run(problem, state, jnp.asarray(t + 1, jnp.int32), rule=RULES["cfr+"])
+        state = cfr.run(problem, state, jnp.asarray(t + 1, jnp.int32), rule=find_rule("cfr+"))
         average = cfr.average(problem, state)
         played.append((average, evaluated(problem, average)))
     return jax.tree.map(np.asarray, played)
@@ -186,7 +186,10 @@ def test_an_opponent_who_follows_a_model_is_a_constant(seed: int, player: int, p
     with precision(np.float64):
         problem = against_model(tree, opponent, player, p)
         state = cfr.run(
-            problem, cfr.start(problem, RULES["pcfr+"]), jnp.asarray(1000, jnp.int32), rule=RULES["pcfr+"]
+            problem,
+            cfr.start(problem, find_rule("pcfr+")),
+            jnp.asarray(1000, jnp.int32),
+            rule=find_rule("pcfr+"),
         )
         found = jax.tree.map(np.asarray, evaluated(problem, cfr.average(problem, state)))
     low, high = found.guaranteed[player][0, 0], -found.guaranteed[1 - player][0, 0]
@@ -232,7 +235,7 @@ def test_constants_count_in_what_is_no_regret() -> None:
 @pytest.mark.parametrize("bounded", [False, True])
 def test_games_side_by_side_are_solved_as_each_by_itself(bounded: bool) -> None:
     rng = np.random.default_rng(0)
-    rule = RULES["dcfr"]
+    rule = find_rule("dcfr")
     with precision(np.float64):
         problems: list[Problem] = []
         for shape in ("betting", "bids", "uneven"):

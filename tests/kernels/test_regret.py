@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget.kernels import cfr
-from jaxgadget.kernels.regret import RULES, ZERO_REGRET, Bounds, RegretMatching, find_rule, match
+from jaxgadget.kernels import cfr, registry
+from jaxgadget.kernels.problem import with_regret_tolerance
+from jaxgadget.kernels.regret import ZERO_REGRET, Bounds, RegretMatching, find_rule, match
 from jaxgadget.kernels.treeplex import Level, Treeplex, expand_infosets, sum_actions, to_device
 from jaxgadget.policy.evaluate import to_policy, whole_problem
 from jaxgadget.tree.history import HistoryTree
@@ -22,6 +23,8 @@ from jaxgadget.util.precision import precision
 from tests.reference import cfr as reference
 from tests.reference import efg
 from tests.reference.efg import Array
+
+RULES = {name: find_rule(name) for name in registry.RULES}
 
 REFERENCE_RULES = dict(zip(RULES, reference.RULES, strict=True))
 SIZES = np.array([2, 3, 1, 4, 2, 3, 3, 2, 2, 2, 2, 2, 2, 2])
@@ -54,7 +57,7 @@ def test_rules_by_hand() -> None:
 
 def test_rules_are_found_by_name() -> None:
     half = RegretMatching(name="half", plus=True, averaging=0.5)
-    assert find_rule("dcfr") is RULES["dcfr"] and find_rule(half) is half
+    assert find_rule("dcfr") is find_rule("dcfr") and find_rule(half) is half
     with pytest.raises(ValueError, match="algorithm='cfr-' is unknown; expected one of cfr, cfr"):
         find_rule("cfr-")
 
@@ -82,9 +85,9 @@ def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: flo
     problem = whole_problem(tree, 1, np.float64)
     iterates = reference.run(game.root, REFERENCE_RULES[name], 10, threshold=1e-14)
     with precision(np.float64):
-        state = cfr.start(problem, RULES[name])
+        state = cfr.start(problem, find_rule(name))
         for theirs in iterates:
-            state = cfr.run(problem, state, jnp.asarray(theirs.iteration, jnp.int32), rule=RULES[name])
+            state = cfr.run(problem, state, jnp.asarray(theirs.iteration, jnp.int32), rule=find_rule(name))
             if theirs.iteration not in (1, 2, 3, 4, 5, 10):
                 continue
             for parts, expected in (
@@ -95,7 +98,7 @@ def test_every_rule_solves_kuhn_and_equals_its_reference(name: str, at_most: flo
                 for player in (0, 1):
                     rows = efg.to_sequences(tree, expected, player)[1:]
                     np.testing.assert_allclose(policy.probabilities[player][:, 0], rows, rtol=0, atol=1e-12)
-        state = cfr.run(problem, state, jnp.asarray(150, jnp.int32), rule=RULES[name])
+        state = cfr.run(problem, state, jnp.asarray(150, jnp.int32), rule=find_rule(name))
         parts = cfr.average(problem, state)
     policy = to_policy(tree, sequence_form(tree), (parts[0].body, parts[1].body), ("",))
     strategy = {
@@ -223,7 +226,7 @@ def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
 @jax.jit
 def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
     """What CFR's first iteration adds to regrets of 0."""
-    return RULES["cfr"].learn(treeplex, bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
+    return find_rule("cfr").learn(treeplex, bounds, jnp.zeros_like(q), (q, value), jnp.ones(()))[0]
 
 
 def test_regrets_are_those_of_the_corners() -> None:
@@ -343,7 +346,8 @@ def test_regrets_at_the_ends_of_float32_are_matched(total: float) -> None:
 def test_the_threshold_is_a_multiple_of_machine_epsilon_and_the_payoff_range(dtype: type) -> None:
     """Player 1 facing a bet in Kuhn: each of two deals has probability 1/6 and at most 2 at stake."""
     tree, _ = kuhn()
-    problem = whole_problem(tree, 1, dtype)
+    with precision(dtype):
+        problem = with_regret_tolerance(whole_problem(tree, 1, dtype))
     zero = np.asarray(problem.regret_tolerance[1].body)[:, 0]
     form = sequence_form(tree)
     names = [tree.infoset_names[1][j] for j in form.treeplex[1].infoset.tolist()]

@@ -36,8 +36,8 @@ def rarely_passing(off: float) -> Policy:
 def thresholds(off: float) -> FloatArray:
     """What counts as no regret at the resolving player's decisions, for max-margin."""
     forest = build_forest(game("kuhn_poker"), "depth:2")
-    games, _ = grove.games(prepare(forest, 0, rarely_passing(off)), [MaxMargin(NoPrior())])
-    return np.asarray(games.problem.regret_tolerance[0].body)
+    games = grove.games(prepare(forest, 0, rarely_passing(off)), [MaxMargin(NoPrior())])
+    return np.asarray(grove.problem_of(games).regret_tolerance[0].body)
 
 
 def test_a_rare_root_does_not_switch_regret_matching_off() -> None:

@@ -48,7 +48,7 @@ class Decisions:
     slot: Array
 
     @functools.cached_property
-    def treeplex(self) -> dict[Rounding, tuple[sequence.Treeplex, Array]]:
+    def treeplex(self) -> dict[Rounding, tuple[sequence.HostTreeplex, Array]]:
         return {
             rounding: build_treeplex(
                 num_roots=NUM_ROOTS,

@@ -18,10 +18,11 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.real_way import WayEntry
-from jaxgadget.gadgets.registry import GADGETS, find
+from jaxgadget.gadgets.registry import GADGETS
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.refining.prepare import Prepared
-from jaxgadget.tree.sequence import Treeplex
+from jaxgadget.tree.sequence import HostTreeplex
+from jaxgadget.util.registry import find
 from tests.kernels import grove
 from tests.reference import gadgets
 from tests.reference.efg import Array, Label
@@ -132,7 +133,7 @@ def _by_root(built_for: Prepared, values: Array) -> Mapping[Label, float]:
 def _by_infoset(built_for: Prepared, values: Array) -> Mapping[Label, Array]:
     assert built_for.trunk is not None
     other = 1 - built_for.player
-    treeplex: Treeplex = built_for.trunk.form.treeplex[other]
+    treeplex: HostTreeplex = built_for.trunk.form.treeplex[other]
     return {
         (other, infoset): values[treeplex.rows(number)]
         for number, infoset in enumerate(treeplex.infoset.tolist())

@@ -1,4 +1,4 @@
-"""Deep games: levels of one shape swept together, against backward induction and one level after the other."""
+"""Deep games: levels of one shape swept together, against backward induction and level by level."""
 
 from __future__ import annotations
 

@@ -8,10 +8,13 @@ import numpy as np
 import pytest
 
 from jaxgadget import Policy, cfr_checkpoints, evaluate_policy, load, nash_conv, solve
-from jaxgadget.kernels.regret import RULES, RegretMatching
+from jaxgadget.kernels import registry
+from jaxgadget.kernels.regret import RegretMatching, find_rule
 from jaxgadget.tree.history import enumerate_game
 from jaxgadget.util import progress
 from tests.reference import cfr, efg
+
+RULES = {name: find_rule(name) for name in registry.RULES}
 
 KUHN_VALUE = -1 / 18
 

@@ -22,8 +22,8 @@ from jaxgadget.games.game import (
     TERMINAL,
     Budget,
     CutRule,
+    HistoryLevel,
     IntArray,
-    Level,
     Move,
 )
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -32,7 +32,7 @@ from tests.reference.efg import Array, Label
 
 History: TypeAlias = tuple[Move, ...]
 Turn: TypeAlias = tuple[int, tuple[Move, ...]]
-"""Who acts (as in `Level.actor`) and the moves to choose from, ascending."""
+"""Who acts (as in `HistoryLevel.actor`) and the moves to choose from, ascending."""
 
 END: Turn = (TERMINAL, ())
 NUM_ACTIONS = 4
@@ -273,12 +273,12 @@ class RandomGame:
             self.histories.append(below)
         self.histories.pop()
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         ids: dict[Hashable, int] = {}
         row: dict[History, int] = {(): 0}
         for histories in self.histories:
             budget.claim(len(histories))
-            level = Level(
+            level = HistoryLevel(
                 parent=np.array([row[h[:-1]] for h in histories], np.int32),
                 actor=np.array([self.shape.turn(h)[0] for h in histories], np.uint8),
                 action=self._actions(histories),

@@ -28,12 +28,13 @@ from jaxgadget import (
     UniformPrior,
     Unsafe,
 )
-from jaxgadget.gadgets.alternative import gifts
+from jaxgadget.gadgets.alternative import find_gifts
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.refining.prepare import Prepared, prepare
-from jaxgadget.solving import forest as on_device
 from jaxgadget.solving.lp import Goal, solve_program
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import build_forest
@@ -88,9 +89,8 @@ class Face:
 
     @staticmethod
     def of(blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> Face:
-        here, games = built(blueprint, where, gadget, player)
-        sequences = here.forest.form.action_sequences(player)
-        return Face(blueprint.tree, player, games.problem, sequences)
+        prepared, problem = built(blueprint, where, gadget, player)
+        return Face(blueprint.tree, player, problem, prepared.forest.form.action_sequences(player))
 
     def range(self, what: str, action: str) -> tuple[float, float]:
         """The least and the largest probability of an action (played at once below the root)."""
@@ -108,38 +108,32 @@ class Face:
         return extremes[0], extremes[1]
 
 
-def built(
-    blueprint: Policy, where: CutSpec, gadget: Gadget, player: int
-) -> tuple[Prepared, on_device.GadgetGames]:
+def built(blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> tuple[Prepared, Problem]:
     """A blueprint on a forest, and its gadget games."""
     forest = build_forest(blueprint.tree, where, padded=False)
-    here = prepare(forest, player, blueprint, [gadget])
+    prepared = prepare(forest, player, blueprint, [gadget])
+    games = build_games(prepared.structure, prepared.ranges, [gadget], prepared.trunk)
     with precision(np.float64):
-        games, _ = on_device.build_games(
-            forest, here.structure, here.ranges, [gadget], np.float64, here.trunk
-        )
-    return here, games
+        return prepared, jax.device_put(games.batch.problem())
 
 
 def normalised(blueprint: Policy, where: str, player: int) -> list[float]:
     """`V̄(s) / N(s)` of the opponent's root infostates."""
-    here, _ = built(blueprint, where, Resolving(NoPrior()), player)
-    count = len(here.forest.roots[1 - player])
-    return (np.asarray(here.ranges.cbv) / np.asarray(here.ranges.mass))[:count, 0].tolist()
+    prepared, _ = built(blueprint, where, Resolving(NoPrior()), player)
+    return (prepared.ranges.cbv / prepared.ranges.mass)[:, 0].tolist()
 
 
 def value_in(given: Policy, blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> float:
     """What a given strategy is worth in the gadget of a blueprint, summed over subgames."""
-    here, games = built(blueprint, where, gadget, player)
+    prepared, problem = built(blueprint, where, gadget, player)
     with precision(np.float64):
-        sequence = here.forest.form.action_sequences(player)
+        sequence = prepared.forest.form.action_sequences(player)
         rows = given.probabilities[player][sequence - 1]
-        entry = games.problem.sides[1 - player].entry
-        other = Parts(jax.device_put(np.asarray(entry.share)[:, None]), here.strategy[1 - player].body)
-        mine = Parts(jax.device_put(np.zeros((0, 1))), jax.device_put(rows))
-        played = (mine, other) if player == 0 else (other, mine)
-        found = on_device.certify(games, played, here.strategy[player].body, kind=type(gadget))
-    return float(np.asarray(found.value).sum())
+        entry = problem.sides[1 - player].entry
+        theirs = Parts(entry.share[:, None], jax.device_put(prepared.rows(1 - player)))
+        ours = Parts(jax.device_put(np.zeros((0, 1))), jax.device_put(rows))
+        guaranteed = evaluate(problem, (ours, theirs) if player == 0 else (theirs, ours)).guaranteed
+    return float(np.asarray(guaranteed[player]).sum())
 
 
 def exploited(given: Policy, player: int) -> float:
@@ -315,9 +309,8 @@ def gifts_of(gadget: ReachResolving, where: Any) -> dict[str, float]:
     """Sum of gifts of each of player 0's root infostates, by the coin."""
     blueprint = coin_toss("coin_toss_two_subgames")
     forest = build_forest(blueprint.tree, where, padded=False)
-    here = prepare(forest, 1, blueprint, [gadget])
-    with precision(np.float64):
-        found = np.asarray(gifts(here.ranges, here.ranges.cbv, gadget.gifts, gadget.scaled))[:, 0]
+    ranges = prepare(forest, 1, blueprint, [gadget]).ranges
+    found = find_gifts(ranges, ranges.cbv, gadget.gifts, scaled=gadget.scaled)[:, 0]
     tree = blueprint.tree
     found_by_coin: dict[str, float] = {}
     for row, infostate in enumerate(forest.roots[0].infostate.tolist()):
@@ -392,8 +385,8 @@ def test_the_best_continuations_values_give_its_exploitability() -> None:
     """Resolving with the values of the least exploitable strategy gets to its exploitability."""
     name = "three_state_figure11"
     blueprint, best = in_states(name, 0.0, 0.25), in_states(name, 1.0, 0.25)
-    here, _ = built(best, "subgame", Resolving(NoPrior()), 0)
-    values = ArrayValues(np.asarray(here.ranges.cbv)[: len(here.forest.roots[1])])
+    prepared, _ = built(best, "subgame", Resolving(NoPrior()), 0)
+    values = ArrayValues(prepared.ranges.cbv)
     asked = [Resolving(NoPrior(), alternative=values)]
     result = jaxgadget.refine(loaded(name), "subgame", blueprint, asked, algorithm="lp", value=(5 / 6, 5 / 6))
     assert result.refined_exploitability == pytest.approx([0.0], abs=1e-8)

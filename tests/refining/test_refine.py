@@ -181,7 +181,7 @@ NUMBERS = (
     "exploitability_bound",
     "gadget_value",
     "gap",
-    "live",
+    "has_decision",
 )
 
 
@@ -210,7 +210,7 @@ def test_a_lane_equals_its_solo_run(player: int, gadget: int, lane: int) -> None
 
 
 def test_padding_changes_nothing() -> None:
-    """In unsafe games; in the others, `test_chunks.py` shows it for chunks."""
+    """In unsafe games; in the others, `test_driver.py` shows it for chunks."""
     tree, _ = small()
     sizes = [build_forest(tree, CUT, padded=padded).form.treeplex[0].levels for padded in (True, False)]
     assert sizes[0] != sizes[1]
@@ -254,7 +254,7 @@ def test_a_single_subgame_is_solved_as_in_the_forest() -> None:
         np.testing.assert_array_equal(found[~rows], before[~rows])
         np.testing.assert_allclose(found[rows], expected[rows], rtol=0, atol=EQUAL)
         assert np.abs(found[rows] - before[rows]).max() > 0.01
-        for number_of in ("gadget_value", "gap", "live"):
+        for number_of in ("gadget_value", "gap", "has_decision"):
             one, several = getattr(alone, number_of)[0], getattr(forest, number_of)[number, 3:]
             np.testing.assert_allclose(one, several, rtol=0, atol=EQUAL, err_msg=number_of)
         assert (alone.refined_exploitability <= alone.exploitability_bound + 1e-9).all()

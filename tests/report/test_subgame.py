@@ -265,7 +265,7 @@ def test_no_text_lies_on_another(draw):
 
 def test_a_subgame_that_kept_the_blueprint_is_said():
     refinement = refined(1)
-    idle = dataclasses.replace(refinement, live=np.zeros_like(refinement.has_decision))
+    idle = dataclasses.replace(refinement, has_decision=np.zeros_like(refinement.has_decision))
     assert "nothing to solve" in strategy_picture(idle, 0, LANE, new_axes()).get_title()
     assert "nothing to solve" not in strategy_picture(refinement, 0, LANE, new_axes()).get_title()
 

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -32,8 +33,9 @@ from jaxgadget.searching import lookahead
 from jaxgadget.searching.limited import Search, search, values_for
 from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
-from jaxgadget.searching.solving import Profile, find_ranges, prepare, root_reach
+from jaxgadget.searching.solving import Profile, find_ranges, prepare_lookahead, root_reach
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
+from jaxgadget.solving.devices import HOME, Placement
 from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
 from tests.reference import efg
@@ -159,7 +161,7 @@ def test_a_tree_to_the_limit_will_do(name: str, where: str, depth: int) -> None:
     values = ExactValues(Policy.stack([blueprint, draws(tree, 1, 2)]))
     how: dict[str, Any] = {"values": values, "depth": depth, "iterations": 20, "dtype": "float64"}
     whole, short = (search(t, where, blueprint, Resolving(), **how) for t in (tree, above))
-    for what in ("gadget_value", "gap", "live"):
+    for what in ("gadget_value", "gap", "has_decision"):
         np.testing.assert_array_equal(getattr(short, what), getattr(whole, what))
     assert short.gap.max() > 0
     for mine, theirs in zip(short.policy.probabilities, whole.policy.on(above).probabilities, strict=True):
@@ -223,7 +225,7 @@ def test_beyond_the_end_it_is_the_ordinary_subgame(
     found = search(tree, where, blueprint, gadgets, values=ExactValues(blueprint), depth=99, **how)
     assert len(found.lookahead.leaves) == 0
     whole = refine(tree, where, blueprint, gadgets, value=(0.0, 0.0), **how)
-    for what in ("gadget_value", "gap", "live"):
+    for what in ("gadget_value", "gap", "has_decision"):
         np.testing.assert_array_equal(getattr(found, what), getattr(whole, what))
     rows = found.policy.probabilities[player], whole.policy.probabilities[player]
     np.testing.assert_allclose(*rows, rtol=0, atol=4 * np.finfo(np.float64).eps)
@@ -240,7 +242,7 @@ def test_alternative_values_are_best_responses_down_to_the_limit() -> None:
     look = build_forest(tree, where, limit=leaves, num_choices=3)
     table = values(tree, leaves)
     profile = Profile.of_blueprint(look, blueprint)
-    ranges = find_ranges(prepare(look, table, 0), profile, root_reach(look, blueprint))
+    ranges = find_ranges(prepare_lookahead(look, table, 0), profile, root_reach(look, blueprint))
     row = {int(h): i for i, h in enumerate(leaves)}
     children = {h: np.nonzero(tree.parent == h)[0][int(h == 0) :].tolist() for h in where.roots.tolist()}
     reach = blueprint.reach(0)
@@ -315,6 +317,34 @@ def test_payoffs_that_do_not_fit_are_refused_before_they_are_asked_for(
         ValueError, match=r"num_entries=1000: .* 1e\+03 kB may be taken; expected fewer entries"
     ):
         nested_search(tree, Policy.uniform(tree), Unsafe(), values=values, iterations=2)
+
+
+class Accelerator:
+    platform = "gpu"
+
+    def memory_stats(self) -> dict[str, int]:
+        return {"bytes_limit": 1_000_000, "bytes_in_use": 600_000}
+
+
+def test_the_room_is_that_of_the_devices_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not of the default one; a line of searches asks for its parts, too."""
+    accelerator: Any = Placement((Accelerator(),))
+    assert lookahead.most_payoffs(accelerator) == 300_000 // lookahead.CELL_BYTES
+    assert lookahead.most_payoffs(accelerator, 10_000) == 10_000 // lookahead.CELL_BYTES
+    tree, asked = game("kuhn_poker"), list[Placement]()
+
+    def noted(placement: Placement) -> int:
+        asked.append(placement)
+        return 10**9
+
+    monkeypatch.setattr(lookahead, "find_memory", noted)
+    monkeypatch.setattr("jaxgadget.solving.options.find_placement", lambda devices: Placement(tuple(devices)))
+    blueprint, devices = Policy.uniform(tree), jax.local_devices()[:1]
+    how: dict[str, Any] = {"values": ExactValues(blueprint), "iterations": 1, "devices": devices}
+    search(tree, "depth:0", blueprint, Unsafe(), **how)
+    assert asked == [Placement(tuple(devices))] != [HOME]
+    nested_search(tree, blueprint, Unsafe(), value=(-1, 1), **how)
+    assert len(asked) > 3 and set(asked) == {Placement(tuple(devices))}
 
 
 def test_a_limit_through_an_infoset_is_refused() -> None:

@@ -22,13 +22,13 @@ from jaxgadget import (
     load,
     solve,
 )
-from jaxgadget.refining.refine import make_settings
 from jaxgadget.searching.limited import search
 from jaxgadget.searching.line import Line, decisions
 from jaxgadget.searching.lookahead import limit_at_decisions
 from jaxgadget.searching.nested import Nested, nested_search
-from jaxgadget.searching.solving import prepare
+from jaxgadget.searching.solving import prepare_lookahead
 from jaxgadget.searching.value import ExactValues, OwnValues
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
@@ -119,15 +119,15 @@ def test_the_next_search_starts_from_the_one_before() -> None:
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(portfolio(tree, blueprint))
-    settings = make_settings("cfr+", (50, None, 100), "float64", None, None, None, None)
-    line = Line(tree, blueprint, (Unsafe(), Resolving(NoPrior())), values, 0, 1, settings, visits=True)
+    options = make_options(algorithm="cfr+", iterations=50, dtype="float64")
+    line = Line(tree, blueprint, (Unsafe(), Resolving(NoPrior())), values, 0, 1, options, visits=True)
     first, second = (level.cut(tree) for level in decisions(tree, 0))
     above = line.search(first, None, lambda done: None)
     leaves, table = above.leaves, above.values
     assert leaves.tolist() == second.roots.tolist(), "the next roots are the leaves"
     look = build_forest(tree, second, limit=limit_at_decisions(tree, second, 1, 0), num_choices=3)
-    here = prepare(look, np.zeros((0, 3, 3)), 0)
-    ranges = line.find_ranges(here, above, above.plan)
+    structure = prepare_lookahead(look, np.zeros((0, 3, 3)), 0)
+    ranges = line.find_ranges(structure, above, above.plan)
     own, theirs = line.assembled.reach(0), line.assembled.reach(1)
     assert np.abs(own - blueprint.reach(0)).max() > 0.1 and np.abs(theirs - blueprint.reach(1)).max() > 0.1
     for number, state in enumerate(look.roots[1].infostate.tolist()):

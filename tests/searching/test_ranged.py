@@ -18,15 +18,17 @@ from jaxgadget import HistoryTree, NoPrior, Policy, Resolving, enumerate_game, l
 from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels import cfr
-from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RULES, Bounds
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import to_policy, whole_problem
 from jaxgadget.refining.cfr_d import cfr_d
 from jaxgadget.searching.ranged import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
 from jaxgadget.searching.trunk import LimitedTrunk, solve_trunk
 from jaxgadget.searching.value import ExactValues, OwnValues
-from jaxgadget.solving.driver import drive
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.precision import precision
@@ -65,7 +67,11 @@ def frozen(tree: HistoryTree, where: Cut, blueprint: Policy) -> Problem:
         free = rows_above(tree, where, player)[:, None]
         floor = np.where(free, 0, blueprint.probabilities[player])[form.action_sequences(player) - 1]
         terms.append(dataclasses.replace(problem.terms[player], body=Bounds(floor=jax.device_put(floor))))
-    return dataclasses.replace(problem, terms=(terms[0], terms[1]))
+    return jax.device_put(dataclasses.replace(problem, terms=(terms[0], terms[1])))
+
+
+def average_strategies(ended: Finished) -> tuple[Parts, Parts]:
+    return cfr.average(ended.problem, ended.state)
 
 
 @pytest.mark.parametrize(
@@ -86,8 +92,10 @@ def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: 
     for iterations in (1, 2, 4):
         with precision(np.float64):
             problem = frozen(tree, where, blueprint)
-            state = drive(problem, RULES[rule], iterations=iterations, state=state)
-            strategy = cfr.average(problem, state)
+        options = make_options(algorithm=rule, iterations=iterations, dtype="float64")
+        solved = solve(Batch.of(problem), options, average_strategies, state=state)
+        state, strategy = solved.state, solved.outcome
+        with precision(np.float64):
             bodies = strategy[0].body, strategy[1].body
             expected = to_policy(tree, sequence_form(tree), bodies, ("a", "b"))
             gap = evaluate(problem, strategy).gap[0]
@@ -256,6 +264,19 @@ def test_a_network_is_asked_inside_the_loop() -> None:
     np.testing.assert_allclose(*again.policy.probabilities[0].T, rtol=0, atol=1e-6)
     assert np.abs(again.policy.probabilities[0] - found.policy.probabilities[0]).max() > 0.1
     assert np.isnan(again.gap).all()
+
+
+def test_a_functions_weights_keep_their_precision() -> None:
+    """They are no numbers of the game, which is solved in another."""
+    dtypes: list[np.dtype[Any]] = []
+
+    def ask_weights(weights: jax.Array, ranges: Pair) -> Pair:
+        dtypes.append(weights.dtype)
+        return ranges
+
+    weights = jnp.ones(3, jnp.float32)
+    solve_trunk(game("kuhn_poker"), "depth:2", lambda limit: Partial(ask_weights, weights), iterations=1)
+    assert set(dtypes) == {np.dtype("float32")}
 
 
 # --- what is refused ----------------------------------------------------------------------

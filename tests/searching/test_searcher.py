@@ -23,12 +23,12 @@ from jaxgadget import (
 )
 from jaxgadget.play.match import play_players
 from jaxgadget.policy.player import PolicyPlayer
-from jaxgadget.searching.limited import search_settings
 from jaxgadget.searching.line import Line, decision_above, decisions
 from jaxgadget.searching.lookahead import CELL_BYTES, limit_at_decisions
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.searcher import SearchPlayer
 from jaxgadget.searching.value import ExactValues, OwnValues
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
 
 GAMES = ("kuhn_poker", "goofspiel(num_cards=3,imp_info=True,points_order=descending)")
@@ -170,8 +170,8 @@ MEMORY = 30 * CELL_BYTES
 
 def test_what_fits_is_counted() -> None:
     """Payoffs of every subgame are those of its forest, but for terminals that share a pair of sequences."""
-    tree, settings = game(GAMES[1]), search_settings("cfr+", (1, None, 100), "float32", MEMORY, None)
-    searching = Line(tree, Policy.uniform(tree), [Unsafe()], values(tree), 0, 1, settings, visits=False)
+    tree, options = game(GAMES[1]), make_options(algorithm="cfr+", iterations=1, memory_limit=MEMORY)
+    searching = Line(tree, Policy.uniform(tree), [Unsafe()], values(tree), 0, 1, options, visits=False)
     for number, level in enumerate(decisions(tree, 0)):
         everything = np.arange(level.num_subgames)
         size: list[int] = []

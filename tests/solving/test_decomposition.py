@@ -12,16 +12,19 @@ import pytest
 
 import jaxgadget
 from jaxgadget.kernels import cfr
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem, whole_game
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.solving.decomposition import (
     RootSums,
+    TrunkSolution,
     conclude_trunk,
     forest_payoff,
     no_values,
     trunk_problem,
 )
-from jaxgadget.solving.driver import drive
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.tree.trunk import Trunk, build_trunk
@@ -122,10 +125,14 @@ def problem(padded: bool, rule: str, iterations: tuple[int, ...]) -> Problem:
             grove.forest(SEED, padded),
             trunk(padded),
             iterations=iterations,
-            rule=RULES[rule],
-            weighting=RULES[rule],
+            rule=find_rule(rule),
+            weighting=find_rule(rule),
             dtype=np.float64,
         )
+
+
+def concluded(ended: Finished) -> TrunkSolution:
+    return conclude_trunk(ended.problem, ended.state)
 
 
 def by_state(forest: Forest, player: int, values: Array) -> dict[Label, float]:
@@ -153,11 +160,12 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     """Lanes solve the subgames with different numbers of iterations; no chunk or padding matters."""
     made = problem(padded, rule, LANES)
     with precision(np.float64):
-        state = cfr.start(made, RULES[rule], no_values(made))
-        kept = [leaf.shape for leaf in jax.tree.leaves(state)]
-        state = drive(made, RULES[rule], iterations=TRUNK_ITERATIONS, state=state)
-        assert [leaf.shape for leaf in jax.tree.leaves(state)] == kept
-        found = jax.tree.map(np.asarray, conclude_trunk(made, state))
+        before = cfr.start(made, find_rule(rule), no_values(made))
+        batch = Batch.of(made, "trunk", no_values(made))
+    options = make_options(algorithm=rule, iterations=TRUNK_ITERATIONS, dtype="float64")
+    solved = solve(batch, options, concluded)
+    found = solved.outcome
+    assert [x.shape for x in jax.tree.leaves(solved.state)] == [x.shape for x in jax.tree.leaves(before)]
     forest, game = grove.forest(SEED, padded), grove.grove(SEED)[1]
     for lane, inner in enumerate(LANES):
         expected = explicit(game, grove.roots(SEED), rule, inner, TRUNK_ITERATIONS)
@@ -197,7 +205,7 @@ def test_nothing_below_the_cut_is_kept_but_root_values() -> None:
     """Every axis of the state is one of the trunk's or the number of roots, and none is a body's."""
     tree = jaxgadget.enumerate_game(jaxgadget.load("leduc_poker"))
     forest = build_forest(tree, "before-flop", padded=False)
-    above, lanes, plus = build_trunk(forest), 2, RULES["cfr+"]
+    above, lanes, plus = build_trunk(forest), 2, find_rule("cfr+")
     with precision(np.float64):
         made = trunk_problem(
             forest, above, iterations=(7,) * lanes, rule=plus, weighting=plus, dtype=np.float64
@@ -232,8 +240,8 @@ def test_only_the_updating_players_values_are_averaged() -> None:
         nothing = (jax.device_put(np.zeros((2, 1))), jax.device_put(np.zeros((3, 1))))
         zero, count = (jax.device_put(np.zeros((), kind)) for kind in (np.float64, np.int32))
         sums = RootSums(updates=(count, count), weight=(zero, zero), total=nothing)
-        sums = sums.add(0, jax.device_put(values), RULES["cfr+"])
-        sums = sums.add(0, jax.device_put(np.zeros((2, 1))), RULES["cfr+"])
+        sums = sums.add(0, jax.device_put(values), find_rule("cfr+"))
+        sums = sums.add(0, jax.device_put(np.zeros((2, 1))), find_rule("cfr+"))
         first, second = sums.averages()
         np.testing.assert_allclose(np.asarray(first), values / 3)
         np.testing.assert_array_equal(np.asarray(second), 0)

@@ -32,8 +32,8 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.sequence import (
     Entries,
+    HostTreeplex,
     SequenceForm,
-    Treeplex,
     build_treeplex,
     rounded_size,
     sequence_form,
@@ -51,7 +51,9 @@ shapes = pytest.mark.parametrize("shape", SHAPES)
 players = pytest.mark.parametrize("player", [0, 1])
 
 
-def entry_treeplex(num_games: int, game: Array, num_actions: Array, padded: bool) -> tuple[Treeplex, Array]:
+def entry_treeplex(
+    num_games: int, game: Array, num_actions: Array, padded: bool
+) -> tuple[HostTreeplex, Array]:
     """Decisions right below the games' roots, and their positions."""
     return build_treeplex(
         num_roots=num_games,
@@ -68,8 +70,8 @@ def entry_treeplex(num_games: int, game: Array, num_actions: Array, padded: bool
 class Player:
     """One player's decisions and numbers, one lane; what is missing binds nothing."""
 
-    body: Treeplex
-    entry: Treeplex = dataclasses.field(default_factory=lambda: fixed_entry(1))
+    body: HostTreeplex
+    entry: HostTreeplex = dataclasses.field(default_factory=lambda: fixed_entry(1))
     link: Array
     scale: Array
     constant: Array

@@ -12,14 +12,17 @@ from typing import Any
 import pytest
 
 SCRIPT = """
-import json, re
+import json, re, sys
 import jax, numpy as np
+import jaxgadget
 from jaxgadget import BlueprintPrior, MaxMargin, NoPrior
+from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels import cfr
-from jaxgadget.solving.devices import beside, find_place
+from jaxgadget.kernels.regret import find_rule
+from jaxgadget.solving.devices import find_placement
+from jaxgadget.solving.driver import solve
+from jaxgadget.solving.options import make_options
 from jaxgadget.util.precision import precision
-from jaxgadget.solving.forest import build_kind, in_precision, lane_games
-from jaxgadget.kernels.regret import RULES
 from tests.refining.test_refine import NUMBERS, SHAPE, CUT, blueprints, counted, small, solved
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.tree.forest import build_forest
@@ -52,7 +55,7 @@ for iterations in range(1, 6):
     found["differences"].append(largest(one, several))
     found["compiled"] = len(compiled)
 found["plan"] = [several.plans[0].lanes, several.plans[0].chunk, several.plans[0].devices]
-third = find_place(eight[3:4]).by_lane(np.ones((2, 3)))
+third = find_placement(eight[3:4]).by_lane(np.ones((2, 3)))
 found["third"] = third.committed and third.devices() == {eight[3]}
 one, several, _ = both(iterations=500)
 for several in (several, solved(asked=asked, iterations=500, dtype="float32")):
@@ -62,27 +65,32 @@ for several in (several, solved(asked=asked, iterations=500, dtype="float32")):
         and bool((several.gadget_value <= one.gadget_value + one.gap + slack).all())
         and float(several.gap.max()) < 0.05
     )
-here = prepare(build_forest(small()[0], CUT), 0, blueprints(), asked)
-with precision(np.float64):
-    lanes = build_kind(here.forest, here.structure, here.ranges, asked[:1], np.float64, None, find_place())
-    problem = in_precision(lane_games(lanes, np.arange(16) % 3).problem, np.dtype("float32"))
+prepared = prepare(build_forest(small()[0], CUT), 0, blueprints(), asked)
+pairs = np.zeros(16, np.int64), np.arange(16) % 3
+chunks = []
+games = build_games(prepared.structure, prepared.ranges, asked[:1], pairs=pairs)
+solve(games.batch, make_options(algorithm="cfr+", iterations=1), lambda ended: chunks.append(ended))
+problem, state = chunks[0].problem, chunks[0].state
 with precision(np.float32):
-    state, last = beside(problem, cfr.start(problem, RULES["cfr+"])), jax.device_put(np.int32(9))
-    loop = cfr.run.lower(problem, state, last, rule=RULES["cfr+"]).compile()
+    last = jax.device_put(np.int32(9))
+    loop = cfr.run.lower(problem, state, last, rule=find_rule("cfr+")).compile()
     goal = jax.device_put(np.float32(0))
-    looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=RULES["cfr+"], check_every=5).compile()
+    looks = cfr.run_to_gap.lower(problem, state, last, goal, rule=find_rule("cfr+"), check_every=5).compile()
     found["programs"] = {"loop": collectives(loop), "looks": collectives(looks)}
     found["split"] = str(state.plan[0].body.sharding.shard_shape(state.plan[0].body.shape)[1])
+jaxgadget.solve(small()[0], iterations=2, checkpoint=sys.argv[1])
+with np.load(sys.argv[1]) as archive:
+    found["whole"] = sorted({archive[name].shape[-1] for name in archive.files if archive[name].ndim == 2})
 print(json.dumps(found))
 """
 
 
 @pytest.fixture(scope="module")
-def found() -> dict[str, Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     root = pathlib.Path(__file__).parents[2]
     flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=8"
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT],
+        [sys.executable, "-c", SCRIPT, str(tmp_path_factory.mktemp("whole") / "game.npz")],
         cwd=root,
         env=os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "PYTHONPATH": str(root)},
         capture_output=True,
@@ -114,3 +122,8 @@ def test_devices_exchange_nothing_but_the_largest_gap(found: dict[str, Any]) -> 
     assert set(found["programs"]["loop"].values()) == {0}
     looks = found["programs"]["looks"]
     assert looks.pop("all-reduce") == 1 and set(looks.values()) == {0}
+
+
+def test_a_whole_game_is_one_lane_on_one_device(found: dict[str, Any]) -> None:
+    """So its checkpoint is the same on every machine."""
+    assert found["whole"] == [1]

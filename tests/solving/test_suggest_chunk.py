@@ -2,18 +2,17 @@
 
 from typing import Any
 
-import numpy as np
 import pytest
 
 import jaxgadget
 from jaxgadget import BlueprintPrior, Forest, MaxMargin, Policy, Resolving, UniformPrior, Unsafe
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.games import build_games
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.forest import build_kind
-from jaxgadget.solving.memory import num_bytes, solve_size, suggest_chunk, whole_memory
-from jaxgadget.util.precision import precision
+from jaxgadget.solving.memory import batch_size, num_bytes, suggest_chunk, whole_memory
 
 
 class Device:
@@ -39,6 +38,11 @@ def leduc() -> Forest:
     return jaxgadget.build_forest(tree, "flop")
 
 
+def batch_of(forest: Forest, gadget: Gadget) -> Batch:
+    prepared = prepare(forest, 0, Policy.uniform(forest.tree), [gadget])
+    return build_games(prepared.structure, prepared.ranges, [gadget]).batch
+
+
 @pytest.fixture(autouse=True)
 def _two_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "find_workers", lambda place: 2 if place.on_cpu else 1)
@@ -52,10 +56,7 @@ def test_few_lanes_are_solved_together(leduc: Forest):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_on_a_cpu_a_chunk_keeps_to_the_cache(leduc: Forest, gadget: Gadget, dtype: str):
     """Within what the estimate is off by; and it uses at least half of it."""
-    here = prepare(leduc, 0, Policy.uniform(leduc.tree), [gadget])
-    with precision(np.float64):
-        kind = build_kind(leduc, here.structure, here.ranges, [gadget], np.float64, here.trunk)
-    loop, _ = solve_size(kind, dtype)
+    loop, _ = batch_size(batch_of(leduc, gadget), dtype)
     for lanes in (200, 400, 1000, 10_000):
         chunk = suggest_chunk(leduc, lanes, dtype)
         assert chunk % planning.LANE_STEP == 0
@@ -86,11 +87,9 @@ def test_what_is_free_changes_nothing(leduc: Forest, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_chunk_fits_the_memory_that_it_is_given(leduc: Forest, gadget: Gadget, dtype: str):
     """The estimate is never too low, and at most twice what is needed."""
-    here = prepare(leduc, 0, Policy.uniform(leduc.tree), [gadget])
-    with precision(np.float64):
-        kind = build_kind(leduc, here.structure, here.ranges, [gadget], np.float64, here.trunk)
-    _, size = solve_size(kind, dtype)
-    shared = num_bytes((kind.structure, kind.sides, kind.entry, kind.ranges))
+    batch = batch_of(leduc, gadget)
+    _, size = batch_size(batch, dtype)
+    shared = num_bytes((batch.sides, batch.payoff))
     place: Any = Several(Device(10**11))
     for memory in (2 * 10**6, 10**7, 10**8, 10**9):
         chunk = suggest_chunk(leduc, 10**6, dtype, place, memory)

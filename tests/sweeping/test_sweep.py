@@ -391,7 +391,7 @@ def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: 
         ({"players": (1, 0)}, "players: in another order"),
         ({"dtype": "float64"}, 'dtype: "float32" then, "float64" now'),
         ({"cuts": "depth:2"}, r'games: kuhn_poker: \["depth:1"\] only then, \["depth:2"\] only now'),
-        ({"gadgets": "resolving"}, r"gadgets: .*entries.Unsafe.*only then"),
+        ({"gadgets": "resolving"}, r"gadgets: .*two_level.Unsafe.*only then"),
         ({"blueprints": ["uniform", "draws:2", "cfr:4"]}, r'blueprints: \["cfr:3"\] only then, \["cfr:4"\]'),
         ({"memory_limit": 10**9}, "memory_limit: null then, 1000000000 now"),
         ({"blueprints_at_once": 3}, "blueprints_at_once: 4 then, 3 now"),
@@ -616,7 +616,7 @@ def test_an_interrupt_lets_go_of_everything(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(MODULE, "solve_batch", interrupt)
+        patch.setattr(MODULE, "refine_forest", interrupt)
         with pytest.raises(KeyboardInterrupt):
             sweep(folder, **KUHN)
     with Store(folder).lock(gone, wait=False) as ours:
@@ -708,14 +708,14 @@ def test_a_resumed_sweep_keeps_to_the_chunks_of_its_manifest(
 ):
     """Another machine would choose others."""
     chunks: list[int] = []
-    solve = MODULE.solve_batch
+    refine_forest = MODULE.refine_forest
 
-    def look(batch: Any, *args: Any) -> Any:
-        found = solve(batch, *args)
-        chunks.extend(plan.chunk for plan in batch.plans)
-        return found
+    def look(*args: Any) -> Any:
+        refinement = refine_forest(*args)
+        chunks.extend(plan.chunk for plan in refinement.plans)
+        return refinement
 
-    monkeypatch.setattr(MODULE, "solve_batch", look)
+    monkeypatch.setattr(MODULE, "refine_forest", look)
     monkeypatch.setattr("jaxgadget.sweeping.manifest.suggest_chunk", lambda *args: 1)
     manifest = json.loads((folder / "manifest.json").read_text())
     for piece in manifest["pieces"][-2:]:

@@ -20,8 +20,8 @@ from jaxgadget.games.game import (
     BoolArray,
     Budget,
     FloatArray,
+    HistoryLevel,
     IntArray,
-    Level,
     dense_ids,
 )
 from jaxgadget.games.leduc.betting import FOLD, Betting
@@ -31,7 +31,7 @@ _CARD = 3  # the public card, as a step of the betting
 
 def leduc_levels(
     betting: Betting, rank: IntArray, copies: int, budget: Budget
-) -> Generator[Level, BoolArray | None, None]:
+) -> Generator[HistoryLevel, BoolArray | None, None]:
     """Yields the two private deals, then the rest of the game for all deals at once.
 
     What follows in public is left out if it is to be expanded after no deal.
@@ -76,12 +76,12 @@ def _goes_on(keep: BoolArray, expand: BoolArray | None) -> BoolArray:
     return np.bincount(np.nonzero(keep)[1][expand], minlength=keep.shape[1]) > 0
 
 
-def _dealing(card: IntArray, chance: float, infostate: IntArray) -> Level:
+def _dealing(card: IntArray, chance: float, infostate: IntArray) -> HistoryLevel:
     """The root (card -1), or the level after the first private card."""
     n = len(card)
     action = np.full((3, n), -1, np.int16)
     action[2] = card
-    return Level(
+    return HistoryLevel(
         parent=np.zeros(n, np.int32),
         actor=np.full(n, CHANCE, np.uint8),
         action=action,
@@ -97,7 +97,7 @@ class _BettingLines:
     """All the betting of a hand in breadth-first order, the public card being a single step.
 
     Attributes:
-      actor: `[b]` as in `Level`.
+      actor: `[b]` as in `HistoryLevel`.
       num_children: `[b]` number of legal actions, 1 where the public card is dealt.
       first_child: `[b]` children lie side by side.
       action: `[2, b]` what player 0 and player 1 did at the parent.
@@ -280,7 +280,7 @@ class _Deals:
             return np.ones((len(self.chance), len(card)), np.bool_)
         return (self.left[:, card] > 0) | (card < 0)
 
-    def cross(self, public: _PublicLevel, above: BoolArray, keep: BoolArray) -> Level:
+    def cross(self, public: _PublicLevel, above: BoolArray, keep: BoolArray) -> HistoryLevel:
         """A level of the game: every deal with everything that may follow in public.
 
         Args:
@@ -308,7 +308,7 @@ class _Deals:
         # Ids of the dealing come first; the public ones only need to differ from them.
         infostate = (1 + types + public.view[:2] * types)[:, node]
         infostate += self.cards[:, deal]
-        return Level(
+        return HistoryLevel(
             parent=row_above[deal, public.parent[node]],
             actor=lines.actor[line][node],
             action=action,

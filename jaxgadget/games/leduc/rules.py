@@ -18,7 +18,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from jaxgadget.games.game import CHANCE, BoolArray, Budget, CutRule, CutView, Level, Move
+from jaxgadget.games.game import CHANCE, BoolArray, Budget, CutRule, CutView, HistoryLevel, Move
 from jaxgadget.games.leduc.betting import Betting
 from jaxgadget.games.leduc.levels import leduc_levels
 from jaxgadget.games.parameters import canonical_name, check_flag, check_integer, check_two_players
@@ -92,7 +92,7 @@ class LeducPoker:
             action_mapping=self.action_mapping,
         )
 
-    def levels(self, budget: Budget) -> Iterator[Level]:
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the two private deals, then the rest of the game for all deals at once."""
         copies = self.num_suits if self.suit_isomorphism else 1
         types = self.num_ranks * self.num_suits // copies

@@ -15,7 +15,7 @@ from experiments.convergence import cases, methods
 from experiments.convergence import lanes as study
 from experiments.convergence.__main__ import STUDY
 from jaxgadget import BlueprintPrior, Resolving, UniformPrior, refine
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.util.precision import precision
 
 KUHN = cases.CASES["kuhn"]
@@ -113,12 +113,24 @@ def test_what_is_there_is_not_run_again(folder: pathlib.Path, monkeypatch: pytes
 
 
 def test_annealed_games_differ_in_the_floors_only(resolving: cases.Games):
-    own = np.asarray(resolving.games.epsilon)
-    np.testing.assert_allclose(resolving.with_epsilon(0.1).epsilon, 0.1)
-    np.testing.assert_allclose(resolving.with_epsilon(1e-2).epsilon, np.maximum(own, 1e-2))
-    np.testing.assert_allclose(resolving.with_epsilon(0.0, 100.0).epsilon, np.minimum(100 * own, 0.5))
-    same = jax.tree.map(np.array_equal, resolving.with_epsilon(0.0), resolving.games)
-    assert jax.tree.all(same)
+    own = np.array([gadget.epsilon for gadget in resolving.gadgets])
+
+    def raised(least: float, factor: float = 1.0) -> list[float]:
+        return [gadget.epsilon for gadget in resolving.with_epsilon(least, factor).gadgets]
+
+    np.testing.assert_allclose(raised(0.1), 0.1)
+    np.testing.assert_allclose(raised(1e-2), np.maximum(own, 1e-2))
+    np.testing.assert_allclose(raised(0.0, 100.0), np.minimum(100 * own, 0.5))
+    before, same, other = (
+        games.batch.problem().terms
+        for games in (resolving.games, resolving.with_epsilon(0.0), resolving.with_epsilon(0.1))
+    )
+    assert jax.tree.all(jax.tree.map(np.array_equal, before, same))
+    floors = [terms[1].entry.floor for terms in (before, other)]
+    assert np.abs(floors[0] - floors[1]).max() > 0.01
+    for ours, theirs in zip(before, other, strict=True):
+        np.testing.assert_array_equal(ours.scale, theirs.scale)
+        np.testing.assert_array_equal(ours.constant, theirs.constant)
 
 
 def test_schedules():
@@ -131,10 +143,13 @@ def test_schedules():
 def test_rules():
     with precision(np.float64):
         total, regret, t = jnp.array([1.0, 0.5]), jnp.array([0.5, -2.0]), jnp.array(3.0)
-        plain, trusting = RULES["cfr+"], methods.Tried(name="x", plus=True, predictive=True, averaging=1.0)
+        plain, trusting = (
+            find_rule("cfr+"),
+            methods.Tried(name="x", plus=True, predictive=True, averaging=1.0),
+        )
         for rule in (plain, trusting):
             np.testing.assert_array_equal(rule.accumulate(total, regret, rule.kept(t)), [1.5, 0.0])
-        np.testing.assert_array_equal(trusting.basis(total, regret), RULES["pcfr+"].basis(total, regret))
+        np.testing.assert_array_equal(trusting.basis(total, regret), find_rule("pcfr+").basis(total, regret))
         np.testing.assert_allclose(methods.CAUTIOUS.basis(total, regret), [1 + 0.5 / 3, 0.5 - 2 / 3])
         decayed = methods.Tried(name="x", plus=True, decay=2.0)
         np.testing.assert_allclose(decayed.accumulate(total, regret, decayed.kept(t)), [1.5 * 0.75**2, 0.0])
@@ -147,7 +162,7 @@ def test_warm_starts_play_the_blueprint(resolving: cases.Games):
         with precision(np.float64):
             state = methods.begin(resolving, method)
             if method.warm == "strategy":
-                state = methods.run(resolving.games.problem, state, jnp.int32(1), rule=method.rule)
+                state = methods.run(resolving.problem, state, jnp.int32(1), rule=method.rule)
         for player in (0, 1):
             played, expected = state.strategy[player].body, resolving.blueprint(player)
             if method.warm == "blueprint":
@@ -160,9 +175,8 @@ def test_warm_starts_play_the_blueprint(resolving: cases.Games):
 def test_scaled_priors(scale: str):
     """By the definition, subgame by subgame."""
     ranges = cases.build(KUHN, 0, "resolving", "priors").prepared.ranges
-    with precision(np.float64):
-        scaled = np.asarray(cases.ScaledPrior(1e-3, scale).follow(ranges))
-    reach, subgame = np.asarray(ranges.opponent), np.asarray(ranges.subgame)
+    scaled = cases.ScaledPrior(1e-3, scale).follow(ranges)
+    reach, subgame = ranges.opponent, ranges.subgame
     for s in range(ranges.num_subgames):
         reaches = reach[subgame == s]
         if not len(reaches) or not reaches.any():

@@ -13,6 +13,7 @@ from experiments.refinements import claims, closing, figure2, figure18, figures1
 from experiments.refinements.__main__ import STUDY, main
 from experiments.refinements.common import GRID, HERE, SMALL
 from experiments.study import Settings
+from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import PRIORS
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 
@@ -186,17 +187,18 @@ def test_claims_by_hand() -> None:
 
 
 def test_the_other_scale_is_the_prior_over_its_largest() -> None:
-    import jax.numpy as jnp
-
-    from jaxgadget.gadgets.ranges import Ranges
-
-    numbers = jnp.array([[0.1], [0.3], [0.0], [0.0]])
-    where = jnp.array([0, 0, 1, 2])  # the last is padding
+    numbers, subgame = np.array([[0.1], [0.3], [0.0]]), np.array([0, 0, 1])
     ranges = Ranges(
-        resolver=numbers, opponent=numbers, mass=numbers, cbv=numbers, subgame=where, num_subgames=2
+        num_subgames=2,
+        subgame=subgame,
+        root=np.arange(3),
+        resolver=numbers,
+        opponent=numbers,
+        mass=numbers,
+        cbv=numbers,
     )
     follow = sensitivity.LargestPrior(1e-2).follow(ranges)
-    np.testing.assert_allclose(np.asarray(follow)[:3, 0], [1 / 3, 1, 0.5], rtol=1e-6)
+    np.testing.assert_allclose(follow[:, 0], [1 / 3, 1, 0.5], rtol=1e-12)
 
 
 CUTS = sum(map(len, GRID.values()))

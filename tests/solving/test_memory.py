@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -12,26 +14,34 @@ import pytest
 import jaxgadget
 from jaxgadget import Forest, MaxMargin, OptimalContinuation, Policy, Resolving, Unsafe
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.joint import MAX_MARGIN, RESOLVING, Joint
+from jaxgadget.gadgets.games import build_games
+from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import RULES
+from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.evaluate import whole_problem
-from jaxgadget.refining.prepare import Prepared, prepare
+from jaxgadget.refining.prepare import prepare
+from jaxgadget.solving import driver
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.forest import KindLanes, build_kind, games_shape, in_precision, lane_games
+from jaxgadget.solving.driver import Finished, checked_plan, solve
 from jaxgadget.solving.memory import (
     DoesNotFit,
+    Plan,
     Size,
+    batch_size,
     choose_chunk,
     find_memory,
+    fits_compiled,
     loop_size,
     num_bytes,
-    plan_solve,
+    plan_batch,
+    problem_shape,
 )
+from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
+from tests.kernels import test_by_hand
 
 WITHIN = 1.3
 
@@ -39,8 +49,8 @@ WITHIN = 1.3
 def measured(problem: Problem, rule: str = "cfr+") -> int:
     """What XLA's analysis of the compiled loop says."""
     with precision(problem.dtype):
-        state, last = start.eval_shape(problem, RULES[rule]), jax.ShapeDtypeStruct((), np.int32)
-        found = run.lower(problem, state, last, rule=RULES[rule]).compile().memory_analysis()
+        state, last = start.eval_shape(problem, find_rule(rule)), jax.ShapeDtypeStruct((), np.int32)
+        found = run.lower(problem, state, last, rule=find_rule(rule)).compile().memory_analysis()
     sizes = found.argument_size_in_bytes + found.output_size_in_bytes + found.temp_size_in_bytes
     return sizes - found.alias_size_in_bytes
 
@@ -50,11 +60,11 @@ def forest(game: str, where: str) -> Forest:
     return build_forest(jaxgadget.enumerate_game(jaxgadget.load(game)), where)
 
 
-def kind_lanes(game: str, where: str, gadget: Gadget, player: int = 0) -> KindLanes:
-    blueprint = Policy.uniform(forest(game, where).tree)
-    here: Prepared = prepare(forest(game, where), player, blueprint, [gadget])
-    with precision(np.float64):
-        return build_kind(here.forest, here.structure, here.ranges, [gadget], np.float64, here.trunk)
+def batch_of(game: str, where: str, *gadgets: Gadget, player: int = 0, blueprints: int = 1) -> Batch:
+    """Gadgets that share an entry, each after so many uniform blueprints."""
+    blueprint = Policy.stack([Policy.uniform(forest(game, where).tree)] * blueprints)
+    prepared = prepare(forest(game, where), player, blueprint, gadgets)
+    return build_games(prepared.structure, prepared.ranges, gadgets, prepared.trunk).batch
 
 
 LEDUC = ("leduc_poker", "flop")
@@ -63,24 +73,22 @@ GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "de
 
 
 @pytest.mark.parametrize(
-    ("where", "gadget", "player", "lanes", "dtype"),
+    ("where", "gadgets", "player", "lanes", "dtype"),
     [
-        (LEDUC, Resolving(), 0, 64, "float32"),
-        (LEDUC, Unsafe(), 1, 16, "float64"),
-        (DICE, MaxMargin(), 0, 16, "float32"),
-        (DICE, OptimalContinuation(), 1, 64, "float64"),
-        (GOOFSPIEL, MaxMargin(), 0, 64, "float64"),
-        (GOOFSPIEL, Unsafe(), 1, 64, "float32"),
-        (LEDUC, Joint(Resolving(), RESOLVING), 0, 64, "float32"),
-        (DICE, Joint(MaxMargin(), MAX_MARGIN), 1, 64, "float32"),
+        (LEDUC, [Resolving()], 0, 64, "float32"),
+        (LEDUC, [Unsafe()], 1, 16, "float64"),
+        (DICE, [MaxMargin()], 0, 16, "float32"),
+        (DICE, [OptimalContinuation()], 1, 64, "float64"),
+        (GOOFSPIEL, [MaxMargin()], 0, 64, "float64"),
+        (GOOFSPIEL, [Unsafe()], 1, 64, "float32"),
+        (LEDUC, [Resolving(), MaxMargin()], 0, 64, "float32"),
+        (DICE, [MaxMargin(), Resolving()], 1, 64, "float32"),
     ],
 )
 def test_the_planned_bytes_are_those_of_the_compiled_loop(
-    where: tuple[str, str], gadget: Gadget, player: int, lanes: int, dtype: str
+    where: tuple[str, str], gadgets: list[Gadget], player: int, lanes: int, dtype: str
 ) -> None:
-    with precision(np.float64):
-        games = games_shape(kind_lanes(*where, gadget, player), lanes)
-        problem = in_precision.eval_shape(games.problem, np.dtype(dtype))
+    problem = problem_shape(batch_of(*where, *gadgets, player=player), lanes, dtype)
     ratio = loop_size(problem).total(lanes) / measured(problem)
     assert 1 / WITHIN <= ratio <= WITHIN, ratio
 
@@ -93,10 +101,18 @@ def test_the_planned_bytes_of_whole_games(game: str, lanes: int) -> None:
     assert 1 / WITHIN <= ratio <= WITHIN, ratio
 
 
-def test_shapes_are_those_of_the_games() -> None:
-    lanes = kind_lanes("kuhn_poker", "depth:1", OptimalContinuation())
+def with_stakes() -> Batch:
+    """A payoff with a number for each lane."""
     with precision(np.float64):
-        expected, found = lane_games(lanes, np.zeros(5, np.int64)), games_shape(lanes, 5)
+        return Batch.of(test_by_hand.kuhn(test_by_hand.STAKES))
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: batch_of("kuhn_poker", "depth:1", OptimalContinuation()), with_stakes]
+)
+def test_shapes_are_those_of_the_games(make: Callable[[], Batch]) -> None:
+    batch = make()
+    expected, found = batch.problem(np.zeros(5, np.int64)), problem_shape(batch, 5, np.float64)
     assert jax.tree.structure(expected) == jax.tree.structure(found)
     sizes = [[(leaf.shape, leaf.dtype) for leaf in jax.tree.leaves(tree)] for tree in (expected, found)]
     assert sizes[0] == sizes[1]
@@ -142,24 +158,20 @@ def test_every_chunk_fits(workers: int, devices: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def kuhn() -> KindLanes:
+def kuhn() -> Batch:
     """300 lanes: 100 gadgets for three blueprints."""
-    where = forest("kuhn_poker", "depth:1")
-    blueprint = Policy.stack([Policy.uniform(where.tree)] * 3)
-    asked: list[Gadget] = [MaxMargin(epsilon=0.001 * k) for k in range(100)]
-    here = prepare(where, 0, blueprint, asked)
-    with precision(np.float64):
-        return build_kind(where, here.structure, here.ranges, asked, np.float64)
+    asked = [MaxMargin(epsilon=0.001 * k) for k in range(100)]
+    return batch_of("kuhn_poker", "depth:1", *asked, blueprints=3)
 
 
-def test_a_plan_keeps_to_the_memory(kuhn: KindLanes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_keeps_to_the_memory(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "find_workers", lambda place: 4)
-    free = plan_solve(kuhn, np.float32)
+    free = plan_batch(kuhn, np.float32)
     assert (free.lanes, free.workers, free.devices, free.available) == (300, 4, 1, find_memory(HOME))
     last = None
     for count in (1, 2, 15, 16, 64, 128, 400):
         limit = free.shared + free.size.total(count)
-        plan = plan_solve(kuhn, np.float32, memory_limit=limit)
+        plan = plan_batch(kuhn, np.float32, memory_limit=limit)
         assert plan.bytes <= limit and plan.workers * plan.chunk <= count
         assert plan.chunk * (plan.num_chunks - 1) < plan.lanes <= plan.chunk * plan.num_chunks
         assert last is None or plan.workers * plan.chunk >= last.workers * last.chunk
@@ -167,22 +179,70 @@ def test_a_plan_keeps_to_the_memory(kuhn: KindLanes, monkeypatch: pytest.MonkeyP
     assert f"{free.num_chunks} chunk(s) of {free.chunk}, 4 at a time" in repr(free)
 
 
-def test_a_plan_keeps_to_the_cache(kuhn: KindLanes, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_keeps_to_the_cache(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(planning, "find_workers", lambda place: 1)
-    loop, _ = planning.solve_size(kuhn, np.dtype(np.float32))
+    loop, _ = batch_size(kuhn, np.float32)
     for lanes, expected in ((300, 300), (100, 80), (20, 16), (2, 16)):
         monkeypatch.setattr(planning, "CACHE_BYTES", lanes * loop.lane + 1)
-        assert plan_solve(kuhn, np.float32).chunk <= expected
-    assert plan_solve(kuhn, np.float32).chunk == 16
-    assert plan_solve(kuhn, np.float32, chunk=100).chunk == 100  # as an earlier part of the solve
+        assert plan_batch(kuhn, np.float32).chunk <= expected
+    assert plan_batch(kuhn, np.float32).chunk == 16
+    assert plan_batch(kuhn, np.float32, chunk=100).chunk == 100  # as an earlier part of the solve
 
 
-def test_what_does_not_fit_is_refused_with_the_figures(kuhn: KindLanes) -> None:
-    free = plan_solve(kuhn, np.float64)
+def nothing(ended: Finished) -> tuple[()]:
+    return ()
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_model_that_is_wrong_gets_a_smaller_chunk_once(
+    workers: int, kuhn: Batch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As small as the compiled loop must have it."""
+    for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
+        monkeypatch.setattr(planning, name, 0.1)
+    monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+    free = plan_batch(kuhn, np.float32)
+    limit = free.shared + workers * free.size.total(100)
+    options = make_options(algorithm="cfr+", iterations=1, memory_limit=limit)
+    plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+    assert plan.workers == workers and plan.bytes <= limit
+    assert plan.shared + workers * measured(problem_shape(kuhn, plan.chunk, np.float32)) > limit
+    checked = checked_plan(kuhn, options, plan)
+    assert 1 <= checked.chunk < plan.chunk and checked.workers == workers
+    assert checked.shared + workers * measured(problem_shape(kuhn, checked.chunk, np.float32)) <= limit
+    asked: list[Plan] = []
+
+    def noted(plan: Plan, loop: Any) -> Plan:
+        asked.append(plan)
+        return fits_compiled(plan, loop)
+
+    monkeypatch.setattr(driver, "fits_compiled", noted)
+    assert solve(kuhn, options, nothing).plan == checked
+    assert asked == [plan]
+
+
+def test_a_chunk_never_grows(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However little the compiled loop takes; plans that take little are not even compiled for."""
+    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
+    right = plan_batch(kuhn, np.float32)
+    limit = right.shared + right.size.total(64)
+    options = make_options(algorithm="cfr+", iterations=1, memory_limit=limit)
+    for name in ("STATE_ARRAYS", "LOOP_ARRAYS", "FINAL_ARRAYS"):
+        monkeypatch.setattr(planning, name, 100.0)
+    plan = plan_batch(kuhn, np.float32, memory_limit=limit)
+    assert plan.chunk < 64
+    assert checked_plan(kuhn, options, plan) is plan
+    monkeypatch.setattr(driver, "fits_compiled", lambda *_: pytest.fail("nobody need ask"))
+    roomy = dataclasses.replace(plan, available=5 * plan.bytes)
+    assert checked_plan(kuhn, options, roomy) is roomy
+
+
+def test_what_does_not_fit_is_refused_with_the_figures(kuhn: Batch) -> None:
+    free = plan_batch(kuhn, np.float64)
     one = free.shared + free.size.total(1)
     with pytest.raises(DoesNotFit, match=r"max-margin: 1 lane\(s\) of \d+ game\(s\) take .* kB of memory, "):
-        plan_solve(kuhn, np.float64, memory_limit=one - 1)
-    assert plan_solve(kuhn, np.float64, memory_limit=one).chunk == 1
+        plan_batch(kuhn, np.float64, memory_limit=one - 1)
+    assert plan_batch(kuhn, np.float64, memory_limit=one).chunk == 1
 
 
 def test_what_the_machine_has(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,24 +26,28 @@ from jaxgadget import (
     Refinement,
     Resolving,
     UniformPrior,
+    enumerate_game,
+    load,
 )
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.kernels import cfr
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.policy.evaluate import whole_problem
+from jaxgadget.refining import subgames
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.solving import memory as planning
-from jaxgadget.solving.driver import run_all
+from jaxgadget.solving.driver import Finished, run_all, solve
+from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.util.precision import precision
 from tests.refining.test_refine import check_equal, counted, forget, solved
 
 
 @dataclasses.dataclass(frozen=True)
 class Apart(MaxMargin):
-    """A kind that shares its entry with no other, because its rise is its own."""
+    """A gadget that shares its entry with no other."""
 
     name: ClassVar[str] = "apart"
-
-    @staticmethod
-    def rise(*numbers: Any) -> jax.Array:
-        return MaxMargin.rise(*numbers)
+    entry_name: ClassVar[str] = "apart"
 
 
 ASKED: tuple[Gadget, ...] = (
@@ -75,7 +79,7 @@ def split(
 
 @functools.cache
 def memory(workers: int, dtype: str = "float64") -> int:
-    """As much as chunks of four lanes of the joint entry need; in float32, of margins."""
+    """As much as chunks of four lanes of the shared entry need; in float32, of margins."""
     asked = ASKED if dtype == "float64" else MARGINS
     plans = whole(asked, iterations=1, dtype=dtype).plans
     return max(plan.shared + workers * plan.size.total(CHUNKS[0]) for plan in plans)
@@ -142,7 +146,7 @@ def test_a_resumed_solve_keeps_its_chunks(tmp_path: pathlib.Path, monkeypatch: p
     assert [plan.chunk for plan in resumed.plans] == list(CHUNKS)
     check_equal(resumed, undisturbed, atol=0)
     names = sorted(file.name for file in tmp_path.iterdir())
-    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("apart", "joint") for k in (1, 2)]
+    numbered = [f"{kind}-{k}-of-2.npz" for kind in ("apart", "two-level") for k in (1, 2)]
     assert names == sorted(["chunks.json", *numbered])
 
 
@@ -150,13 +154,13 @@ def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch
     split(monkeypatch, 1, checkpoint=tmp_path)
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     more = (*ASKED, Resolving(UniformPrior(), 0.1))
-    for asked, lanes in ((ASKED[1:2], "apart instead of 3;"), (more, "joint instead of 9;")):
+    for asked, lanes in ((ASKED[1:2], "apart instead of 3;"), (more, "two-level instead of 9;")):
         with pytest.raises(ValueError, match=rf"chunks\.json' is of another solve, of 6 lanes of {lanes}"):
             solved(asked=asked, checkpoint=tmp_path)
-    with pytest.raises(ValueError, match=r"joint-1-of-2\.npz' is of another solve"):
+    with pytest.raises(ValueError, match=r"two-level-1-of-2\.npz' is of another solve"):
         split(monkeypatch, 1, checkpoint=tmp_path, seed=1)
     with pytest.raises(
-        ValueError, match=r"joint: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
+        ValueError, match=r"two-level: 4 lane\(s\) of \d+ game\(s\) take .* kB of memory, .* may be taken"
     ):
         solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1) // 2)
     assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
@@ -231,12 +235,91 @@ def test_gadgets_that_see_the_trunk_are_not_split() -> None:
 
 
 def test_ranges_of_blueprints_in_turn() -> None:
-    here, asked = whole(iterations=1), [ReachResolving(alternative=BlueprintValues())]
+    refinement, asked = whole(iterations=1), [ReachResolving(alternative=BlueprintValues())]
     all_at_once, in_turn = (
-        prepare(here.forest, 0, here.blueprint, asked, at_once=count).ranges for count in (None, 2)
+        prepare(refinement.forest, 0, refinement.blueprint, asked, at_once=count).ranges
+        for count in (None, 2)
     )
-    for expected, found in zip(*map(jax.tree.leaves, (all_at_once, in_turn)), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+    for holder, names in (
+        (lambda ranges: ranges, ("resolver", "opponent", "mass", "cbv", "played")),
+        (lambda ranges: ranges.above, ("strategy", "outside", "mass")),
+    ):
+        for name in names:
+            expected, found = (getattr(holder(ranges), name) for ranges in (all_at_once, in_turn))
+            assert found.shape[1] == refinement.blueprint.num_lanes
+            np.testing.assert_allclose(found, expected, rtol=0, atol=1e-15)
+
+
+# The driver itself, on four lanes of Kuhn poker
+
+
+@functools.cache
+def kuhn() -> Batch:
+    return Batch.of(whole_problem(enumerate_game(load("kuhn_poker")), 4, np.float64))
+
+
+def average_bodies(ended: Finished) -> tuple[jax.Array, jax.Array]:
+    first, second = cfr.average(ended.problem, ended.state)
+    return first.body, second.body
+
+
+def options_of(chunk: int | None = None, **options: Any) -> SolveOptions:
+    made = make_options(**{"algorithm": "cfr+", "iterations": 5, "dtype": "float64", **options})
+    return dataclasses.replace(made, chunk=chunk)
+
+
+def test_a_solve_goes_on_from_the_state_of_one_chunk() -> None:
+    undisturbed = solve(kuhn(), options_of(), average_bodies)
+    begun = solve(kuhn(), options_of(iterations=3), average_bodies)
+    resumed = solve(kuhn(), options_of(), average_bodies, state=begun.state)
+    for expected, ended in zip(undisturbed.outcome, resumed.outcome, strict=True):
+        np.testing.assert_array_equal(ended, expected)
+    assert resumed.iterations.tolist() == [5] * 4 and np.abs(np.diff(begun.outcome[0])).max() < 1e-15
+    assert np.abs(begun.outcome[0] - resumed.outcome[0]).max() > 1e-3
+
+
+def test_several_chunks_give_no_state_and_take_none() -> None:
+    begun = solve(kuhn(), options_of(), average_bodies)
+    assert begun.state is not None
+    assert solve(kuhn(), options_of(chunk=2), average_bodies).state is None
+    with pytest.raises(ValueError, match=r"state: 2 chunks of lanes cannot go on from it; expected one"):
+        solve(kuhn(), options_of(chunk=2), average_bodies, state=begun.state)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("caller", ["float32", "float64"])
+@pytest.mark.parametrize("options", [{}, {"dtype": "float32"}, {"target_gap": 0.0, "check_every": 2}])
+def test_precision_is_the_callers_where_it_is_told(
+    options: dict[str, Any], caller: str, workers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two parts of a solve; what is made of a chunk is made in float64."""
+    told, finished = list[str](), list[str]()
+
+    def in_use() -> str:
+        return str(jnp.asarray(np.ones(1)).dtype)
+
+    def finish(ended: Finished) -> tuple[()]:
+        finished.append(in_use())
+        return ()
+
+    monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+    with precision(caller):
+        solve(kuhn(), options_of(chunk=2, **options), finish, report=lambda done: told.append(in_use()))
+        assert in_use() == caller
+    assert told and set(told) == {caller}
+    assert finished == ["float64"] * 2
+
+
+def test_a_solve_in_chunks_that_goes_on_is_not_planned_anew(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the compiled loop says of its chunks by then."""
+    expected = whole(iterations=7)
+    split(monkeypatch, 1, checkpoint=tmp_path)
+    monkeypatch.setattr(subgames, "checked_plan", lambda *_: pytest.fail("its chunks are settled"))
+    resumed = split(monkeypatch, 1, iterations=7, checkpoint=tmp_path)
+    assert [plan.chunk for plan in resumed.plans] == list(CHUNKS)
+    check_equal(resumed, expected)
 
 
 # Threads
