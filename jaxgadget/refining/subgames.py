@@ -255,7 +255,7 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
         task.gadgets,
         root=root_numbers(forest, task.forest, subgames, 1 - player),
         at_once=at_once,
-        platform=options.place.platform,
+        platform=options.placement.platform,
     )
     parts: list[_Part] = []
     for numbers in group_gadgets(task.gadgets):

@@ -210,7 +210,7 @@ def _solve(
     plans, results = list[Profile](), list[Searched]()
     for number, function in enumerate(values):
         blueprint = spread(profiles.lane(number), gadgets)
-        structure = prepare_lookahead(look, known[id(function)], player, options.place.platform)
+        structure = prepare_lookahead(look, known[id(function)], player, options.placement.platform)
         before = Profile.of_blueprint(look, blueprint)
         ranges = find_ranges(structure, before, root_reach(look, blueprint))
 

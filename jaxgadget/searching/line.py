@@ -284,7 +284,7 @@ class Line:
         values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
-        structure = prepare_lookahead(look, values, self.player, self.options.place.platform)
+        structure = prepare_lookahead(look, values, self.player, self.options.placement.platform)
         ranges = self.find_ranges(structure, above, plan)
         gadgets, acted = self.gadgets, self.tree.sequence[1 - self.player, where.roots] > 0
         if above is None and not acted.any():
