@@ -117,7 +117,7 @@ def find_ranges(
         for rows, treeplex in zip(reach, forest.form.treeplex, strict=True)
     ]
     with precision(np.float64):
-        numbers = (structure.sides, structure.payoff, strategy, padded[player])
+        numbers = (structure.sides, structure.payoff, strategy, (padded[0], padded[1]))
         best, followed = _opponent_values(*numbers, player=player, played=played)
     count = len(roots)
     chance = as_matrix(forest.chance, other)
@@ -138,26 +138,25 @@ def _opponent_values(
     sides: tuple[Side, Side],
     payoff: Payoff,
     strategy: tuple[jax.Array, jax.Array],
-    reach: jax.Array,
+    reach: tuple[jax.Array, jax.Array],
     *,
     player: int,
     played: bool,
 ) -> tuple[jax.Array, jax.Array]:
     """`[R, lanes]` counterfactual values of the opponent's roots: its best response's, and as it plays."""
-    other, side, lanes = 1 - player, sides[player], reach.shape[-1]
-    nothing = jnp.zeros((side.entry.num_roots, lanes), reach.dtype)
-    empty = jnp.zeros((0, lanes), reach.dtype)
-    terms = Terms(scale=reach, constant=nothing)
-    plan = follow(side, terms, Parts(empty, strategy[player]))
-    seen = payoff_reach(side, terms, plan)
-    gradient, _ = payoff.gradient(other, (seen, seen), None)
-    unit = jnp.ones((sides[other].body.num_roots, lanes), reach.dtype)
-    free = Terms(scale=unit, constant=nothing)
+    other, lanes, dtype = 1 - player, reach[0].shape[-1], reach[0].dtype
+    nothing = jnp.zeros((sides[0].entry.num_roots, lanes), dtype)
+    seen: list[jax.Array] = []
+    parts = [Parts(jnp.zeros((0, lanes), dtype), rows) for rows in strategy]
+    for side, rows, scale in zip(sides, parts, reach, strict=True):
+        terms = Terms(scale=scale, constant=nothing)
+        seen.append(payoff_reach(side, terms, follow(side, terms, rows)))
+    gradient, _ = payoff.gradient(other, (seen[0], seen[1]), None)
+    free = Terms(scale=jnp.ones_like(reach[other]), constant=nothing)
     best = best_values_up(sides[other], free, gradient).roots
     if not played:
         return best, best
-    theirs = Parts(empty, strategy[other])
-    return best, values_up(sides[other], free, gradient, theirs).roots
+    return best, values_up(sides[other], free, gradient, parts[other]).roots
 
 
 def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatArray) -> TrunkRanges:

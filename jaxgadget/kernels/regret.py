@@ -183,7 +183,8 @@ class Rule(Protocol):
 class RegretMatching:
     """Regret matching: how regrets accumulate, what is matched, and how iterations are averaged.
 
-    Its numbers are traced, and may be `[1, lanes]` to give every lane a rule of its own.
+    Its numbers are traced. In a problem that is solved whole, not by the driver, which takes lanes in chunks,
+    they may be `[1, lanes]` to give every lane a rule of its own.
 
     Attributes:
       name: as the command line spells it.

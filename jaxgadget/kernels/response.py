@@ -11,6 +11,7 @@ from jaxgadget.kernels.problem import (
     Parts,
     Problem,
     best_values_up,
+    check_precision,
     earned_alone,
     follow,
     payoff_reach,
@@ -40,6 +41,7 @@ class Evaluation:
 
 def evaluate(problem: Problem, strategy: tuple[Parts, Parts], payoff_state: Any = None) -> Evaluation:
     """Plays both strategies against best responses, in every subgame and lane."""
+    check_precision(problem)
     plan = tuple(follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1))
     reach = payoff_reaches(problem, (plan[0], plan[1]))
     below: list[jax.Array] = []

@@ -261,7 +261,8 @@ def _bracket(
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
-        solved = solve(game, dataclasses.replace(options, iterations=done), average_bodies, state=state)
+        options = dataclasses.replace(options, iterations=done)
+        solved = solve(game, options, average_bodies, state=state, keep_state=True)
         state = solved.state
         values = evaluate_policy(to_policy(tree, whole_treeplexes(tree), solved.outcome, ("value",)))
         second_gets, first_gets = values.best_response_values[:, 0].tolist()

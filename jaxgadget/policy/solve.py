@@ -211,7 +211,7 @@ def cfr_checkpoints(
     with progress_bar("blueprints", goals[-1], progress) as report:
         for goal in goals:
             options = SolveOptions(rule=rule, iterations=goal, dtype=np.dtype(np.float64))
-            solved = solve_batch(game, options, average_bodies, state=state, report=report)
+            solved = solve_batch(game, options, average_bodies, state=state, keep_state=True, report=report)
             state, policies[goal] = solved.state, _policy(tree, solved, options)
     return Policy.stack([policies[count] for count in counts])
 

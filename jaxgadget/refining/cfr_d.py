@@ -29,6 +29,7 @@ from jaxgadget.refining.refine import refine
 from jaxgadget.solving.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.memory import one_chunk
 from jaxgadget.solving.options import check_iterations, make_options
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
@@ -215,7 +216,8 @@ def cfr_d(
         )
         game = Batch.of(problem, "cfr-d", no_values(problem))
     with watch.phase("run"), progress_bar("CFR-D", iterations, progress) as report:
-        solved = solve(game, options, _finish, report=report)
+        plan = one_chunk(len(counts))  # sums of root values are kept for all lanes together
+        solved = solve(game, options, _finish, plan=plan, keep_state=True, report=report)
     solution: TrunkSolution = jax.tree.map(lambda x: np.asarray(x, np.float64), solved.outcome)
     state = solved.state
     assert state is not None

@@ -234,7 +234,11 @@ def refine_forest(
     solutions = solve_gadgets(task, watch, progress)
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player
-        bracket = find_value(tree, task.options.rule is None, progress) if value is None else value
+        bracket = (
+            find_value(tree, task.options.rule is None, progress, time_limit=task.options.time_limit)
+            if value is None
+            else value
+        )
         policy = solutions.policy(task)
         before = exploitability(task.blueprint, player, value=bracket)
         blueprint_exploitability = np.tile(before, len(task.gadgets))
@@ -268,10 +272,12 @@ def stack_blueprints(blueprint: Policy | Sequence[Policy]) -> Policy:
     return Policy.stack(blueprint)
 
 
-def find_value(tree: HistoryTree, exact: bool, progress: bool | None) -> tuple[float, float]:
+def find_value(
+    tree: HistoryTree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None
+) -> tuple[float, float]:
     """The bracket of player 0's value; by a linear program if that is asked for and the game is small."""
-    if exact and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
-        solution = solve_exactly(tree)
+    if by_lp and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
+        solution = solve_exactly(tree, time_limit=time_limit)
         return solution.value, solution.value + solution.gap
     return game_value(tree, progress=progress)
 

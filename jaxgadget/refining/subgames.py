@@ -285,8 +285,9 @@ def _solve_part(
             save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
 
         def finish(ended: Finished) -> _GadgetSolution:
+            sums = ended.release()
             kept = ended.placement.by_lane(games.kept(rows, ended.lanes))
-            return _conclude(ended.exact(), ended.state.strategy_sum, kept, player=task.player)
+            return _conclude(ended.in_float64(), sums, kept, player=task.player)
 
         solved = solve(games.batch, options, finish, plan=plan, report=report)
     solutions.plans.append(solved.plan)

@@ -206,11 +206,12 @@ def solve_lookahead(
         games = build_games(structure, ranges, [gadgets[lane] for lane in lanes], pairs=pairs)
 
         def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
+            sums = ended.release()
             kept = games.kept(rows[player], ended.lanes)
             others = rows[1 - player][:, games.blueprint[ended.lanes]]
             theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
             pair = ended.placement.by_lane((kept, theirs) if player == 0 else (theirs, kept))
-            return _conclude(ended.exact(), ended.state.strategy_sum, pair)
+            return _conclude(ended.in_float64(), sums, pair)
 
         solved = solve(games.batch, options, finish, report=report)
         certificate: Certificate = solved.outcome

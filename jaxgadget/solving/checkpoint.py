@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -23,8 +24,8 @@ CHUNKS_FILE = "chunks.json"
 
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
-    """A digest of everything that a state depends on."""
-    leaves, structure = jax.tree.flatten((problem, rule))
+    """A digest of everything that a state depends on; what counts as no regret follows from the rest."""
+    leaves, structure = jax.tree.flatten((dataclasses.replace(problem, regret_tolerance=None), rule))
     digest = hashlib.sha256(f"{structure} {rule.name}".encode())
     for leaf in leaves:
         array = np.asarray(leaf)

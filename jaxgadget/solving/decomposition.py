@@ -30,6 +30,7 @@ from jaxgadget.kernels.problem import (
     Terms,
     best_values_up,
     build_side,
+    check_precision,
     fixed_entry,
     follow,
     no_regret_tolerance,
@@ -248,6 +249,7 @@ class TrunkSolution(NamedTuple):
 @jax.jit
 def conclude_trunk(problem: Problem, state: State) -> TrunkSolution:
     """What a solve of a `trunk_problem` has found; the subgames are not touched."""
+    check_precision(problem)
     payoff, strategy = forest_payoff(problem), averages(problem, state.strategy_sum)
     values = state.payoff.averages()
     plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]

@@ -26,7 +26,7 @@ from jax.typing import DTypeLike
 from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import State, largest_gap, run, run_to_gap, start
-from jaxgadget.kernels.problem import Problem, with_regret_tolerance
+from jaxgadget.kernels.problem import Parts, Problem, with_regret_tolerance
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.solving.checkpoint import fingerprint, load_checkpoint, save_checkpoint
 from jaxgadget.solving.devices import Placement
@@ -58,23 +58,32 @@ class Stopped(Exception):
     """Another chunk failed, or somebody pressed Ctrl-C."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(eq=False)
 class Finished:
     """A chunk of lanes whose iterations are done.
 
     Attributes:
-      problem: its games, in the precision of the solve.
-      state: where the loop ended.
+      problem: its games, in the precision of the solve; None once they are released.
+      state: where the loop ended; None likewise.
       lanes: `[chunk]` their numbers; the last chunk is filled up with copies of the last lane.
       placement: the devices.
-      exact: makes its games in float64.
+      in_float64: makes its games in float64.
+      is_kept: whether somebody goes on from the state.
     """
 
     problem: Problem
     state: State
     lanes: IntArray
     placement: Placement
-    exact: Callable[[], Problem]
+    in_float64: Callable[[], Problem]
+    is_kept: bool
+
+    def release(self) -> tuple[Parts, Parts]:
+        """Both players' sums of plans; the certificate needs the memory of all else that the loop had."""
+        sums = self.state.strategy_sum
+        if not self.is_kept:
+            del self.problem, self.state
+        return sums
 
 
 Finish = Callable[[Finished], Any]
@@ -88,7 +97,7 @@ class Solved(NamedTuple):
       outcome: what `finish` made, on the host, lanes last.
       iterations: `[lanes]` done.
       plan: how the lanes were split.
-      state: where the loop ended, to go on from there; None if there were several chunks.
+      state: where the loop ended, to go on from there; None if that was not asked for.
     """
 
     outcome: Any
@@ -104,6 +113,7 @@ def solve(
     *,
     plan: Plan | None = None,
     state: State | None = None,
+    keep_state: bool = False,
     report: Report | None = None,
 ) -> Solved:
     """Solves all lanes of a batch by regret matching.
@@ -113,7 +123,8 @@ def solve(
       options: how; its checkpoint is a file if the lanes are one chunk, else a folder of files.
       finish: what to make of a chunk that is done.
       plan: how lanes are split; by default planned here.
-      state: where to go on, for a batch in one chunk.
+      state: where to go on, for a batch in one chunk; its buffers are donated, so it can be used once.
+      keep_state: whether to return where the loop ended.
       report: is told the number of iterations done, the mean over chunks; first when everything is compiled.
 
     Raises:
@@ -122,14 +133,16 @@ def solve(
     rule = options.rule
     if rule is None:
         raise ValueError("algorithm='lp': this runs regret matching; expected 'cfr+', for example")
+    if any(np.ndim(number) for number in jax.tree.leaves(rule)):
+        raise ValueError(f"algorithm={rule!r}: a rule has numbers for all lanes; expected no arrays in it")
     if plan is None:
         limits = {"memory_limit": options.memory_limit, "chunk": options.chunk}
         plan = checked_plan(batch, options, plan_batch(batch, options.dtype, options.placement, **limits))
-    if state is not None and plan.num_chunks > 1:
-        raise ValueError(f"state: {plan.num_chunks} chunks of lanes cannot go on from it; expected one")
+    if plan.num_chunks > 1 and (keep_state or state is not None or batch.payoff_state is not None):
+        raise ValueError(
+            f"state of {batch.name}: {plan.num_chunks} chunks of lanes have none in common; expected one"
+        )
     structure = (batch.sides, batch.payoff)
-    with precision(np.float64):
-        exact = options.placement.everywhere(structure)
     with precision(options.dtype):
         # Where games are in the solve's precision, what is in another is so on purpose: a network's weights.
         same = batch.dtype == options.dtype
@@ -141,7 +154,7 @@ def solve(
         if report is not None:
             report(int(done.mean()))
 
-    def solve_chunk(number: int) -> tuple[Any, State]:
+    def solve_chunk(number: int) -> tuple[Any, int, State | None]:
         lanes = np.minimum(np.arange(number * plan.chunk, (number + 1) * plan.chunk), batch.num_lanes - 1)
 
         def problem_of(parts: Any, dtype: DTypeLike) -> Problem:
@@ -165,19 +178,25 @@ def solve(
                 raise Stopped
             if plan.workers == 1:
                 tell()
+
+        def in_float64() -> Problem:
+            with precision(np.float64):
+                exact = options.placement.everywhere(cast_arrays(structure, np.float64))
+            return problem_of(exact, np.float64)
+
+        last, kept = loop.iteration, loop.state if keep_state else None
         with building, precision(np.float64):
-            ended = Finished(
-                loop.problem, loop.state, lanes, options.placement, lambda: problem_of(exact, np.float64)
-            )
-            return jax.tree.map(np.asarray, finish(ended)), loop.state
+            ended = Finished(loop.problem, loop.state, lanes, options.placement, in_float64, keep_state)
+            del loop
+            return jax.tree.map(np.asarray, finish(ended)), last, kept
 
     tasks = [functools.partial(solve_chunk, number) for number in range(plan.num_chunks)]
     chunks = run_all(tasks, plan.workers, stop, tell)
     lanes = batch.num_lanes
-    outcome = jax.tree.map(lambda *x: _join_lanes(x, lanes), *(outcome for outcome, _ in chunks))
-    iterations = np.repeat([int(ended.iteration) for _, ended in chunks], plan.chunk)[:lanes]
-    last = chunks[0][1] if plan.num_chunks == 1 else None
-    return Solved(outcome, iterations.astype(np.int64), plan, last)
+    outcomes, done_by_chunk, states = zip(*chunks, strict=True)
+    outcome = jax.tree.map(lambda *x: _join_lanes(x, lanes), *outcomes)
+    iterations = np.repeat(done_by_chunk, plan.chunk)[:lanes]
+    return Solved(outcome, iterations.astype(np.int64), plan, states[0])
 
 
 def _join_lanes(parts: Sequence[Any], lanes: int) -> Any:
@@ -261,7 +280,7 @@ class _Loop:
             self.state: State = begun if isinstance(begun, State) else first
             self._key = "" if checkpoint is None else self._find(checkpoint, first)
             self._gap = float("inf")
-            if options.target_gap is not None and self.iteration > 0:
+            if options.target_gap is not None and self.iteration > 0 and self._at_a_look:
                 self._gap = float(largest_gap(self.problem, self.state))
             # Nothing to do, but compiled: so the first part's time tells how large the next may be.
             self._advance(self.iteration)
@@ -270,6 +289,11 @@ class _Loop:
     def iteration(self) -> int:
         """Iterations done."""
         return int(self.state.iteration)
+
+    @property
+    def _at_a_look(self) -> bool:
+        """Whether an undisturbed run would look at the gap here."""
+        return self.iteration % self._options.check_every == 0
 
     def _find(self, checkpoint: pathlib.Path, first: State) -> str:
         """Goes on from the checkpoint, if there is one; what it must match."""

@@ -122,7 +122,7 @@ def lane_games(problem: Problem, lane: int, goal: Goal, name: str) -> LaneGames:
             "programs need its matrix; use a MatrixPayoff, or CFR"
         )
     payoff: Entries = entries()
-    value = payoff.value.reshape(len(payoff.row), -1)[:, 0]  # all lanes', or this lane's
+    value = payoff.value if payoff.value.ndim == 1 else payoff.value[:, 0]  # all lanes', or this lane's
     row, column, shape = payoff.row, payoff.column, payoff.shape
     if goal.maximiser == 1:
         row, column, value, shape = column, row, -value, (shape[1], shape[0])

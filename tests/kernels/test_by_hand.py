@@ -183,6 +183,7 @@ def test_another_precision_than_the_problems_is_refused() -> None:
     with precision(np.float64):
         problem, rule = kuhn(STAKES), find_rule("cfr+")
         state = cfr.start(problem, rule)
+        strategy = cfr.average(problem, state)
     until = jnp.asarray(1, jnp.int32)
     for refused in (
         lambda: cfr.start(problem, rule),
@@ -190,6 +191,7 @@ def test_another_precision_than_the_problems_is_refused() -> None:
         lambda: cfr.average(problem, state),
         lambda: cfr.largest_gap(problem, state),
         lambda: with_regret_tolerance(problem),
+        lambda: evaluate(problem, strategy),
     ):
         with pytest.raises(ValueError, match=r"problem is in float64, but .* `with precision"):
             refused()

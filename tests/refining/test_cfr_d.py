@@ -254,3 +254,13 @@ def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None
 def test_bad_arguments_of_resolve_are_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         kuhn(10).resolve(progress=False, **change)
+
+
+def test_many_numbers_of_subgame_iterations_are_lanes_of_one_chunk() -> None:
+    """Sums of root values are kept for all lanes together, however many chunks would suit the cores."""
+    tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+    counts = tuple(range(1, 33))
+    together = jaxgadget.cfr_d(tree, "depth:1", iterations=2, subgame_iterations=counts)
+    alone = jaxgadget.cfr_d(tree, "depth:1", iterations=2, subgame_iterations=7)
+    rows = together.trunk.probabilities[0][:, 6]
+    np.testing.assert_allclose(rows, alone.trunk.probabilities[0][:, 0], rtol=0, atol=1e-12)

@@ -93,7 +93,7 @@ def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: 
         with precision(np.float64):
             problem = frozen(tree, where, blueprint)
         options = make_options(algorithm=rule, iterations=iterations, dtype="float64")
-        solved = solve(Batch.of(problem), options, average_strategies, state=state)
+        solved = solve(Batch.of(problem), options, average_strategies, state=state, keep_state=True)
         state, strategy = solved.state, solved.outcome
         with precision(np.float64):
             bodies = strategy[0].body, strategy[1].body

@@ -163,7 +163,7 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
         before = cfr.start(made, find_rule(rule), no_values(made))
         batch = Batch.of(made, "trunk", no_values(made))
     options = make_options(algorithm=rule, iterations=TRUNK_ITERATIONS, dtype="float64")
-    solved = solve(batch, options, concluded)
+    solved = solve(batch, options, concluded, keep_state=True)
     found = solved.outcome
     assert [x.shape for x in jax.tree.leaves(solved.state)] == [x.shape for x in jax.tree.leaves(before)]
     forest, game = grove.forest(SEED, padded), grove.grove(SEED)[1]
