@@ -28,8 +28,7 @@ from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host
-from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import HostTreeplex, Rounding, build_treeplex, slots_in_groups
+from jaxgadget.tree.sequence import HostTreeplex, Rounding, build_treeplex, exact_size, slots_in_groups
 
 BoundRule = Literal["sum", "max"]
 """How the losses of all games bound the rise of exploitability: they add up, or the largest counts."""
@@ -169,18 +168,26 @@ class TwoLevelEntry:
       left: `[R]` the sequence that terminates there; None if nobody can.
     """
 
-    def __init__(self, forest: Forest, player: int, tables: Sequence[EntryTables], rounding: Rounding):
+    def __init__(
+        self,
+        subgame: IntArray,
+        num_subgames: int,
+        tables: Sequence[EntryTables],
+        *,
+        num_padded: int | None = None,
+        rounding: Rounding = exact_size,
+    ):
         """Lays the entry out.
 
         Args:
-          forest: the subgames.
-          player: who re-solves.
+          subgame: `[R]` of each of the opponent's roots.
+          num_subgames: S.
           tables: of the gadgets.
+          num_padded: the opponent's roots with padding; R by default.
           rounding: how sizes are rounded up.
         """
-        subgame, num_subgames = forest.roots[1 - player].subgame, forest.num_subgames
         self.tables, self.game, self._subgame = tuple(tables), np.arange(num_subgames), subgame
-        self._num_padded = forest.form.treeplex[1 - player].num_roots
+        self._num_padded = len(subgame) if num_padded is None else num_padded
         num_roots = len(subgame)
         slot, roots_of = slots_in_groups(subgame, num_subgames)
         self._pick_floor = (1 / roots_of)[subgame][:, None]

@@ -96,7 +96,13 @@ class TwoLevel:
     @staticmethod
     def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[Any]) -> Entry:
         """See `Gadget`."""
-        return TwoLevelEntry(forest, player, tables, forest_rounding(forest))
+        return TwoLevelEntry(
+            forest.roots[1 - player].subgame,
+            forest.num_subgames,
+            tables,
+            num_padded=forest.form.treeplex[1 - player].num_roots,
+            rounding=forest_rounding(forest),
+        )
 
 
 def check_epsilon(epsilon: object) -> None:

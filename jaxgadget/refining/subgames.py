@@ -116,7 +116,6 @@ class GadgetSolutions:
     def policy(self, task: GadgetTask) -> Policy:
         """The blueprints with the strategies spliced in."""
         tree, player, gadgets = task.forest.tree, task.player, task.gadgets
-        task.forest.check_disjoint()
         before = Policy.stack([task.blueprint] * len(gadgets))
         infosets = tree.infosets[player]
         inside = np.isin(infosets.infoset[1:], task.forest.infosets(player))
@@ -171,6 +170,12 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
     roots = len(task.forest.roots[1 - task.player])
     for gadget in task.gadgets:
         gadget.check(roots, task.blueprint.num_lanes)
+    task.forest.check_disjoint()
+    if not all(solved.all() for solved in task.forest.cover.solved):
+        raise ValueError(
+            "forest: its cover keeps some decisions as the blueprint has them, which refine cannot do; "
+            "expected a cover in which all are solved for"
+        )
     solutions = GadgetSolutions.nothing(task)
     if task.options.rule is None:
         _solve_exactly(task, solutions, watch, progress)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import functools
 import json
 import pathlib
@@ -22,9 +23,13 @@ from jaxgadget import ArrayPrior, BlueprintPrior, MaxMargin, NoPrior, Policy, Re
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.refine import default_gadgets, refine
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.solving.options import make_options
+from jaxgadget.tree.cover import cover_of
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.clock import Stopwatch
 from tests.kernels import grove
 from tests.reference import efg, lp
 from tests.reference.random_games import SHAPES, random_policy, random_tree
@@ -538,3 +543,15 @@ def test_an_infostate_above_the_cut_lies_in_no_subgame() -> None:
     above = int(np.nonzero(build_forest(tree, CUT).infoset_subgame(0) < 0)[0][0])
     with pytest.raises(ValueError, match="lies above the cut"):
         solved(infostate=tree.infoset_names[0][above])
+
+
+def test_covers_that_keep_decisions_are_refused() -> None:
+    """Their mask would be ignored: nothing in `refine` plays the blueprint inside a subgame."""
+    tree = jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker"))
+    where = cover_of(jaxgadget.cut(tree, "depth:1"))
+    kept = np.zeros_like(where.solved[0])
+    forest = build_forest(tree, dataclasses.replace(where, solved=(kept, where.solved[1])))
+    options = make_options(algorithm="cfr+", iterations=1)
+    task = GadgetTask(forest, 0, Policy.uniform(tree), (Resolving(),), options)
+    with pytest.raises(ValueError, match="keeps some decisions as the blueprint has them"):
+        solve_gadgets(task, Stopwatch(), None)
