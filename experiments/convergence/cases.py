@@ -16,7 +16,6 @@ from jaxgadget.gadgets.games import GadgetGames, build_games
 from jaxgadget.gadgets.prior import PRIOR_CLIP, BlueprintPrior, UniformPrior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.policy.blueprints import make_blueprints
@@ -24,6 +23,7 @@ from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.solving.driver import cast_arrays
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 from jaxgadget.util.registry import find
 

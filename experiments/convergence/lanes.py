@@ -25,10 +25,10 @@ from experiments.convergence.methods import METHODS, Method, as_numpy, begin, ep
 from experiments.convergence.picture import draw
 from experiments.convergence.summary import summarise
 from experiments.study import Settings
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.cfr import State, run, start
 from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 
 __all__ = ["NAME", "compute", "draw", "summarise"]

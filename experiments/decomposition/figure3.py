@@ -37,9 +37,9 @@ from jaxgadget import (
 from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.abstraction import Abstraction
-from jaxgadget.games.game import FloatArray
 from jaxgadget.policy.lift import lift
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.arrays import FloatArray
 
 NAME = "figure3"
 CUT = "before-flop"

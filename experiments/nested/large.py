@@ -22,10 +22,10 @@ from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets
 from experiments.study import Settings
 from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.gadgets.gadget import describe
-from jaxgadget.games.game import FloatArray
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.portfolio import make_portfolio
 from jaxgadget.searching.value import ExactValues
+from jaxgadget.util.arrays import FloatArray
 
 NAME = "large"
 GAMES = (

@@ -24,10 +24,10 @@ from experiments.nested.common import (
     value,
 )
 from experiments.study import Settings
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.value import ExactValues, OwnValues
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 NAME = "noise"
 SHARES = (0.0, 1e-4, 1e-3, 1e-2)

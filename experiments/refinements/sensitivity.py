@@ -17,7 +17,7 @@ from jaxgadget import BlueprintPrior, MaxMargin, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import PRIOR_CLIP
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.games.game import FloatArray
+from jaxgadget.util.arrays import FloatArray
 
 NAME = "sensitivity"
 GAMES = {"leduc_poker": ("flop",), GOOFSPIEL: ("depth:1",)}

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.ranges import Ranges, inverse
-from jaxgadget.games.game import FloatArray
+from jaxgadget.util.arrays import FloatArray
 
 GiftRule = Literal["lower-bound", "estimate"]
 GIFT_RULES: tuple[GiftRule, ...] = ("lower-bound", "estimate")

@@ -23,12 +23,11 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 
 from jaxgadget.gadgets.ranges import sum_rows
-from jaxgadget.gadgets.structure import pad_rows
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
-from jaxgadget.kernels.rows import on_host
+from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.tree.sequence import HostTreeplex, Rounding, build_treeplex, exact_size, slots_in_groups
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 BoundRule = Literal["sum", "max"]
 """How the losses of all games bound the rise of exploitability: they add up, or the largest counts."""

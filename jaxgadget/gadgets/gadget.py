@@ -22,7 +22,6 @@ from jaxgadget.gadgets.alternative import Alternative, ArrayValues, BestResponse
 from jaxgadget.gadgets.entry import Entry, TwoLevelEntry
 from jaxgadget.gadgets.prior import ArrayPrior, BlueprintPrior, NoPrior, Prior
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import forest_rounding
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.trunk import Trunk
 
@@ -101,7 +100,7 @@ class TwoLevel:
             forest.num_subgames,
             tables,
             num_padded=forest.form.treeplex[1 - player].num_roots,
-            rounding=forest_rounding(forest),
+            rounding=forest.rounding,
         )
 
 

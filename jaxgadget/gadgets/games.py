@@ -12,13 +12,13 @@ import numpy as np
 from jaxgadget.gadgets.entry import Entry
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import Structure, forest_rounding, pad_rows
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
+from jaxgadget.gadgets.structure import Structure
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
-from jaxgadget.kernels.rows import on_host
+from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
 
@@ -176,7 +176,7 @@ def build_games(
 def _sides(structure: Structure, entry: Entry) -> tuple[Side, Side]:
     """Both players' sides, the resolving player's with a root a game."""
     forest, player, other = structure.forest, structure.player, 1 - structure.player
-    rounding, bodies = forest_rounding(forest), structure.sides
+    rounding, bodies = forest.rounding, structure.sides
     link = pad_rows(entry.link, bodies[other].body.num_roots, -1)
     how = np.float64, rounding, structure.platform
     with precision(np.float64):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from jaxgadget.gadgets.alternative import on_roots
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.games.game import FloatArray
+from jaxgadget.util.arrays import FloatArray
 
 PRIOR_CLIP = 1e-3
 """Least reach of a root infostate in the blueprint prior (Kubíček et al. 2026, §5)."""

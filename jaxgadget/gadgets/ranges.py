@@ -10,9 +10,9 @@ import jax
 import numpy as np
 from scipy.sparse import csr_array
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.treeplex import Level, Treeplex, sweep_up
 from jaxgadget.tree import sequence
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 

@@ -16,15 +16,14 @@ import numpy as np
 from jaxgadget.gadgets.entry import BoundRule, Entry
 from jaxgadget.gadgets.gadget import Perturbed
 from jaxgadget.gadgets.ranges import Ranges, inverse, sum_rows
-from jaxgadget.gadgets.structure import forest_rounding, pad_rows
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
-from jaxgadget.kernels.rows import on_host
+from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.kernels.treeplex import sweep_up, to_device
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import HostTreeplex, exact_size
 from jaxgadget.tree.trunk import Trunk, build_way
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
 
@@ -76,7 +75,7 @@ class WayEntry:
           game: `[S]` the game of each subgame. If there is only one, its root is never padded.
         """
         other = 1 - player
-        rounding = forest_rounding(forest) if game.max(initial=0) else exact_size
+        rounding = forest.rounding if game.max(initial=0) else exact_size
         way = build_way(trunk, other, game[forest.roots[other].subgame], rounding)
         self.tables, self.game = tuple(tables), game
         self.treeplex: HostTreeplex = way.treeplex

@@ -4,33 +4,30 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpy.typing as npt
-from jax.typing import DTypeLike
 from scipy.sparse import csr_array
 
 from jaxgadget.gadgets.ranges import Ranges, TrunkRanges
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.payoff import Payoff, build_payoff
 from jaxgadget.kernels.problem import (
     Parts,
     Side,
     Terms,
     best_values_up,
-    build_side,
-    fixed_entry,
+    build_bodies,
     follow,
     payoff_reach,
     values_up,
 )
+from jaxgadget.kernels.rows import pad_rows
 from jaxgadget.kernels.treeplex import to_device
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Entries, Rounding, exact_size, rounded_size
+from jaxgadget.tree.sequence import Entries
 from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 
@@ -62,31 +59,9 @@ class Structure:
 def build_structure(forest: Forest, player: int, platform: str | None = None) -> Structure:
     """Puts a forest on the device for one resolving player, in the form that suits the platform."""
     with precision(np.float64):
-        payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest_rounding(forest))
+        payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest.rounding)
         sides = build_bodies(forest, np.float64, platform)
         return Structure(forest=forest, player=player, sides=sides, payoff=payoff, platform=platform)
-
-
-def build_bodies(forest: Forest, dtype: DTypeLike, platform: str | None = None) -> tuple[Side, Side]:
-    """Both players' decisions below the cut, with fixed entries: a root a subgame."""
-    rounding = forest_rounding(forest)
-    entry = fixed_entry(rounding(forest.num_subgames))
-    first, second = (
-        build_side(body, entry, pad_rows(roots.subgame, body.num_roots, -1), dtype, rounding, platform)
-        for body, roots in zip(forest.form.treeplex, forest.roots, strict=True)
-    )
-    return first, second
-
-
-def forest_rounding(forest: Forest) -> Rounding:
-    """How the forest's sizes were rounded up."""
-    return rounded_size if forest.padded else exact_size
-
-
-def pad_rows(values: npt.NDArray[Any], size: int, fill: int) -> npt.NDArray[Any]:
-    """`[n, …]` → `[size, …]`."""
-    extra = [(0, size - len(values))] + [(0, 0)] * (values.ndim - 1)
-    return np.pad(values, extra, constant_values=fill)
 
 
 def as_matrix(entries: Entries, player: int) -> csr_array:

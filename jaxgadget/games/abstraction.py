@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, IntArray, Move
+from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, Move
+from jaxgadget.util.arrays import IntArray
 
 Merge: TypeAlias = Callable[[int, str], Hashable]
 """`merge(player, infostate)` returns a bucket: infostates of a player with equal ones become one."""

@@ -11,8 +11,9 @@ import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, BoolArray, CutRule, CutView
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, CutRule, CutView
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
+from jaxgadget.util.arrays import BoolArray
 
 
 class Turn(NamedTuple):

@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-IntArray: TypeAlias = npt.NDArray[Any]
-"""Any integer dtype."""
-FloatArray: TypeAlias = npt.NDArray[np.float64]
-BoolArray: TypeAlias = npt.NDArray[np.bool_]
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
 Move: TypeAlias = int | tuple[int, int]
 """One step of a history: an action or a chance outcome, or both players' actions at once."""
 

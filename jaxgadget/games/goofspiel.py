@@ -18,18 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from jaxgadget.games.game import (
-    CHANCE,
-    SIMULTANEOUS,
-    TERMINAL,
-    BoolArray,
-    Budget,
-    CutRule,
-    HistoryLevel,
-    IntArray,
-    Move,
-    Refiner,
-)
+from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget, CutRule, HistoryLevel, Move, Refiner
 from jaxgadget.games.parameters import (
     canonical_name,
     check_choice,
@@ -37,6 +26,7 @@ from jaxgadget.games.parameters import (
     check_integer,
     check_two_players,
 )
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 _POINTS_ORDERS = ("random", "descending", "ascending")
 _RETURNS_TYPES = ("win_loss", "point_difference")

@@ -8,18 +8,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from jaxgadget.games.game import (
-    ACTOR_BIT,
-    CHANCE,
-    TERMINAL,
-    Budget,
-    CutRule,
-    FloatArray,
-    HistoryLevel,
-    IntArray,
-    Move,
-)
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move
 from jaxgadget.games.parameters import canonical_name, check_two_players
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 _NUM_CARDS = 3
 # What was passed (p) and bet (b) so far: one tuple a length, in the order of the histories.

@@ -17,18 +17,9 @@ from typing import ClassVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import (
-    ACTOR_BIT,
-    CHANCE,
-    TERMINAL,
-    Budget,
-    CutRule,
-    HistoryLevel,
-    IntArray,
-    Move,
-    dense_ids,
-)
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, dense_ids
 from jaxgadget.games.parameters import canonical_name, check_choice, check_integer, check_two_players
+from jaxgadget.util.arrays import IntArray
 
 _BIDDING_RULES = ("reset-face", "reset-quantity")
 

@@ -12,7 +12,8 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import TERMINAL, BoolArray, Budget, HistoryLevel, Move
+from jaxgadget.games.game import TERMINAL, Budget, HistoryLevel, Move
+from jaxgadget.util.arrays import BoolArray
 
 
 class Branch(NamedTuple):

@@ -9,9 +9,9 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.payoff import Payoff
 from jaxgadget.kernels.problem import Problem, Side, Terms, no_regret_tolerance
+from jaxgadget.util.arrays import IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -18,7 +18,6 @@ from jax.typing import DTypeLike
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels.rows import (
     EXACT,
     UNROLLED_WIDTH,
@@ -29,6 +28,7 @@ from jaxgadget.kernels.rows import (
     take_rows,
 )
 from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size, slots_in_groups
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 PayoffForm = Literal["auto", "rows", "blocks"]
 

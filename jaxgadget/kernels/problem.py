@@ -16,13 +16,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.payoff import Payoff, PayoffForm, build_payoff
 from jaxgadget.kernels.regret import ZERO_REGRET, Bounds
-from jaxgadget.kernels.rows import RowSums, build_row_sums, on_host, take_rows
+from jaxgadget.kernels.rows import RowSums, build_row_sums, on_host, pad_rows, take_rows
 from jaxgadget.kernels.treeplex import Level, Reduce, Treeplex, reach, sweep_up, to_device
 from jaxgadget.tree import sequence
+from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
+from jaxgadget.util.arrays import IntArray
 
 
 class Parts(NamedTuple):
@@ -139,6 +140,17 @@ def build_side(
     """
     below = to_device(body, dtype, rounding, platform), jax.device_put(body.root_of().astype(np.int32))
     return attach(*below, entry, link, dtype, rounding, platform)
+
+
+def build_bodies(forest: Forest, dtype: DTypeLike, platform: str | None = None) -> tuple[Side, Side]:
+    """Both players' decisions below the cut, with fixed entries: a root a subgame."""
+    rounding = forest.rounding
+    entry = fixed_entry(rounding(forest.num_subgames))
+    first, second = (
+        build_side(body, entry, pad_rows(roots.subgame, body.num_roots, -1), dtype, rounding, platform)
+        for body, roots in zip(forest.form.treeplex, forest.roots, strict=True)
+    )
+    return first, second
 
 
 def attach(

@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.tree.sequence import Rounding, exact_size
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 UNROLLED_WIDTH = 16
 """Wider buckets are one contraction instead of a chain of fused gathers."""
@@ -32,6 +32,12 @@ MIN_FILL = 0.3
 def on_host(x: npt.NDArray[Any]) -> jax.Array:
     """A NumPy array where one of JAX's is expected: it goes to a device when a program first takes it."""
     return cast("jax.Array", x)
+
+
+def pad_rows(values: npt.NDArray[Any], size: int, fill: int) -> npt.NDArray[Any]:
+    """`[n, …]` → `[size, …]`."""
+    extra = [(0, size - len(values))] + [(0, 0)] * (values.ndim - 1)
+    return np.pad(values, extra, constant_values=fill)
 
 
 def take_rows(x: jax.Array, index: jax.Array) -> jax.Array:

@@ -11,13 +11,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.payoff import Payoff, array_bytes
 from jaxgadget.kernels.problem import Parts, Problem, Side, Terms, build_side
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import take_rows
 from jaxgadget.kernels.treeplex import to_host
 from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
+from jaxgadget.util.arrays import IntArray
 
 
 @jax.tree_util.register_dataclass

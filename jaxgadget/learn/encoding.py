@@ -18,13 +18,14 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import SIMULTANEOUS, IntArray
+from jaxgadget.games.game import SIMULTANEOUS
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.leduc.betting import FOLD, RAISE
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.openspiel import PREFIX
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arrays import IntArray
 
 Float32Array: TypeAlias = npt.NDArray[np.float32]
 

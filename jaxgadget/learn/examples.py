@@ -10,7 +10,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.learn.encoding import CHUNK, Encoding, check_encoding, decision_histories
 from jaxgadget.learn.learner import Examples
 from jaxgadget.learn.network import NetworkValues
@@ -20,6 +19,7 @@ from jaxgadget.searching.value import ExactValues, ValueFunction, leaf_values
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
+from jaxgadget.util.arrays import IntArray
 
 TARGET_BYTES = 4 * 2**30
 """What exact targets may take."""

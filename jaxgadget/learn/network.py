@@ -16,9 +16,9 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.learn.encoding import Encoding
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096

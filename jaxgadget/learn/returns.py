@@ -8,11 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL, FloatArray, IntArray
+from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.value import conditional_chance
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.truncated import first_child
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 
 @jax.tree_util.register_dataclass

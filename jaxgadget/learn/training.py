@@ -20,7 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.learn.checkpoints import Row, TrainingFolder
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.examples import TrainingOptions, find_targets, make_examples, split
@@ -38,6 +37,7 @@ from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar

@@ -8,7 +8,6 @@ import jax
 import numpy as np
 from scipy.sparse import csr_array
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.policy.evaluate import check_player, to_policy
 from jaxgadget.policy.exact import exact_problem
@@ -16,6 +15,7 @@ from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.solving.lp import Goal, Optimum, guaranteed_value, solve_program
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 
 EQUILIBRIUM_TOLERANCE = 1e-9

@@ -16,12 +16,13 @@ from typing import cast
 import numpy as np
 import pandas as pd
 
-from jaxgadget.games.game import FloatArray, IntArray, Move
+from jaxgadget.games.game import Move
 from jaxgadget.policy.player import Player, PolicyPlayer, play_games
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 GAMES_AT_ONCE = 2**19
 """So many games of one batch of matches at most; what is played does not depend on it."""

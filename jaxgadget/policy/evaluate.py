@@ -14,7 +14,6 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels import response
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import averages
@@ -33,6 +32,7 @@ from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes, sequence_form, whole_treeplexes
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar

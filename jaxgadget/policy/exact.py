@@ -7,7 +7,6 @@ import dataclasses
 import jax
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.payoff import build_payoff
 from jaxgadget.kernels.problem import Problem, evaluation_game
 from jaxgadget.kernels.regret import Bounds
@@ -18,6 +17,7 @@ from jaxgadget.solving.lp import Goal, solve_program
 from jaxgadget.solving.options import check_time
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 
 

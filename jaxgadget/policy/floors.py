@@ -7,9 +7,9 @@ from typing import cast
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import FloatArray
 
 Floors = float | Sequence[FloatArray]
 """ε for ε-uniform floors, or for both players `[num_sequences - 1]`, as `tremble` makes them."""

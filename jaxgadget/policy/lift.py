@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from jaxgadget.games.abstraction import Abstraction
-from jaxgadget.games.game import IntArray
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import IntArray
 
 
 def lift(policy: Policy, tree: HistoryTree) -> Policy:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy

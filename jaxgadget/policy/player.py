@@ -11,10 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, check_policy
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.truncated import first_child
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 
 class Player(Protocol):

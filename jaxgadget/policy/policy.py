@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.policy.openspiel import read_row, write_table
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.truncated import places_in
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.files import atomic_writer
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import jax
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import Bounds, RegretMatching, Rule, find_rule
@@ -25,6 +24,7 @@ from jaxgadget.solving.driver import solve as solve_batch
 from jaxgadget.solving.options import LP, SolveOptions, check_iterations, make_options
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision

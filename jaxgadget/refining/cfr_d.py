@@ -20,7 +20,6 @@ from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.two_level import Resolving
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.policy.evaluate import check_player, normalise_rows
@@ -35,6 +34,7 @@ from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.trunk import Trunk, build_trunk
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar

@@ -10,11 +10,11 @@ import numpy as np
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges, join_lanes
 from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.tree.trunk import Trunk, build_trunk
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

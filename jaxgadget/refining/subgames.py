@@ -19,7 +19,6 @@ import numpy.typing as npt
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.policy.evaluate import normalise_rows
@@ -32,6 +31,7 @@ from jaxgadget.solving.memory import MANY_LANES, DoesNotFit, Plan, plan_batch, p
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.solving.parts import load_parts, root_numbers, save_parts, take_part
 from jaxgadget.tree.forest import Forest
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.files import make_folder

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.report.styles import (
     FIGURE_SIZE,
     Setting,
@@ -21,6 +20,7 @@ from jaxgadget.report.styles import (
     note_epsilons,
     own_axes,
 )
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd

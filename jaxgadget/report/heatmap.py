@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.report.styles import own_axes, write_title
+from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.report.styles import (
     FIGURE_SIZE,
     at_edge_note,
@@ -25,6 +24,7 @@ from jaxgadget.report.styles import (
     note_epsilons,
     own_axes,
 )
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.files import atomic_writer, check_writable
 
 if TYPE_CHECKING:

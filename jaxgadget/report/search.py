@@ -13,9 +13,9 @@ from jaxgadget.report.tables import make_table
 if TYPE_CHECKING:
     import pandas as pd
 
-    from jaxgadget.games.game import FloatArray
     from jaxgadget.learn.training import Training
     from jaxgadget.searching.nested import Nested
+    from jaxgadget.util.arrays import FloatArray
 
 
 def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.report.styles import Setting, check_table, column, find_settings
+from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.report.tables import named
+from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd

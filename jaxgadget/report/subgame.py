@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.names import short_names
 from jaxgadget.report.styles import PALETTE, own_axes, write_title
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
     import pandas as pd

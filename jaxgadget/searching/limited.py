@@ -17,7 +17,6 @@ import pandas as pd
 from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
-from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
@@ -39,6 +38,7 @@ from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.progress import progress_bar
 
 

@@ -18,7 +18,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure
 from jaxgadget.gadgets.two_level import Unsafe
-from jaxgadget.games.game import ACTOR_BIT, BoolArray, FloatArray, IntArray
+from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.limited import spread
 from jaxgadget.searching.lookahead import (
@@ -39,6 +39,7 @@ from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import drop_programs
 
 PART_CELLS = 1 << 24

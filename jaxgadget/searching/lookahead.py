@@ -10,11 +10,12 @@ import sys
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS, BoolArray, IntArray
+from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
 from jaxgadget.solving.devices import Placement
 from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 CELL_BYTES = 490
 """What a payoff takes on the host and the device while it is put there: in Goofspiel 6 350 bytes with 10

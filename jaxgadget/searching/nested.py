@@ -18,7 +18,6 @@ import pandas as pd
 from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.gadget import Gadget, prior_name
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value
 from jaxgadget.policy.policy import Policy
@@ -29,6 +28,7 @@ from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.progress import progress_bar
 
 ITERATIONS = 3000

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from jaxgadget.games.game import BoolArray, FloatArray
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import best_response, normalise_rows
 from jaxgadget.policy.policy import Policy, check_policy
@@ -20,6 +19,7 @@ from jaxgadget.policy.solve import cfr_checkpoints
 from jaxgadget.solving.options import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
+from jaxgadget.util.arrays import BoolArray, FloatArray
 
 SIZE = 10
 """K if nothing is said; the refinement paper's."""

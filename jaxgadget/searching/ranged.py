@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial, all_leaves
 
-from jaxgadget.games.game import FloatArray, IntArray, dense_ids
+from jaxgadget.games.game import dense_ids
 from jaxgadget.kernels.cfr import State, averages, start, step
 from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, array_bytes, build_payoff
 from jaxgadget.kernels.regret import Rule, find_rule
@@ -37,6 +37,7 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import Entries
 from jaxgadget.tree.trunk import build_trunk
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 """Arrays of player 0 and player 1."""

@@ -8,7 +8,6 @@ import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import Policy, check_policy
@@ -19,6 +18,7 @@ from jaxgadget.searching.nested import ITERATIONS
 from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
 class _Seat(NamedTuple):

@@ -18,7 +18,6 @@ from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure, build_structure
 from jaxgadget.gadgets.structure import find_ranges as ranges_of
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.rows import on_host
@@ -26,6 +25,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.driver import Finished, Report, solve
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 
 

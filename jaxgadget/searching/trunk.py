@@ -12,7 +12,6 @@ import numpy as np
 from jax.tree_util import Partial
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import State, averages
 from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
@@ -40,6 +39,7 @@ from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar

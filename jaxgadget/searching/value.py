@@ -17,11 +17,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, FloatArray, IntArray
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
 from jaxgadget.tree.truncated import first_child, places_in
 from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.digest import digest
 
 SWEEP_BYTES = 2**30

@@ -18,9 +18,9 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.util.files import atomic_writer
 
 CHECKPOINT_FORMAT = "jaxgadget checkpoint 1"
-CHUNKS_FORMAT = "jaxgadget chunks 1"
+CHUNKS_FORMAT = "jaxgadget chunks 2"
 CHUNKS_FILE = "chunks.json"
-"""In a folder of checkpoints: how lanes were split, by kind of gadget, where they were."""
+"""In a folder of checkpoints: how lanes were split, where they were, by the name of the solve."""
 
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
@@ -70,28 +70,28 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
     return jax.tree.unflatten(jax.tree.structure(begin), [jax.device_put(leaf) for leaf in leaves])
 
 
-def save_chunk(folder: pathlib.Path, kind: str, lanes: int, chunk: int) -> None:
-    """Writes down how many lanes of a kind of gadget are solved at once, unless that is all of them."""
+def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
+    """Writes down how many lanes of a solve are taken at once, unless that is all of them."""
     if chunk == lanes:
         return
-    kept = _read_chunks(folder) | {kind: {"lanes": lanes, "chunk": chunk}}
+    kept = _read_chunks(folder) | {name: {"lanes": lanes, "chunk": chunk}}
     with atomic_writer(folder / CHUNKS_FILE) as file:
-        file.write(json.dumps({"format": CHUNKS_FORMAT, "kinds": kept}, indent=1).encode())
+        file.write(json.dumps({"format": CHUNKS_FORMAT, "solves": kept}, indent=1).encode())
 
 
-def load_chunk(folder: pathlib.Path, kind: str, lanes: int) -> int | None:
-    """How many lanes of a kind of gadget a solve in this folder takes at once; None if there is none yet.
+def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
+    """How many lanes a solve of this name in this folder takes at once; None if there is none yet.
 
     Raises:
       ValueError: if the file cannot be read, or is of another number of lanes.
     """
-    kept = _read_chunks(folder).get(kind)
+    kept = _read_chunks(folder).get(name)
     if kept is None:
-        return lanes if (folder / f"{kind}.npz").exists() else None
+        return lanes if (folder / f"{name}.npz").exists() else None
     if kept["lanes"] != lanes:
         raise ValueError(
             f"checkpoint {str(folder / CHUNKS_FILE)!r} is of another solve, of {kept['lanes']} lanes of "
-            f"{kind} instead of {lanes}; choose another folder or delete it"
+            f"{name} instead of {lanes}; choose another folder or delete it"
         )
     return kept["chunk"]
 
@@ -105,8 +105,8 @@ def _read_chunks(folder: pathlib.Path) -> dict[str, dict[str, int]]:
         if saved["format"] != CHUNKS_FORMAT:
             raise ValueError(saved["format"])
         return {
-            str(kind): {"lanes": int(kept["lanes"]), "chunk": int(kept["chunk"])}
-            for kind, kept in saved["kinds"].items()
+            str(name): {"lanes": int(kept["lanes"]), "chunk": int(kept["chunk"])}
+            for name, kept in saved["solves"].items()
         }
     except Exception as error:
         raise ValueError(

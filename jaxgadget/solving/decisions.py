@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.sparse import csr_array
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Side, Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.treeplex import to_host
 from jaxgadget.tree.sequence import HostTreeplex
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 REACH_TOLERANCE = 1e-9
 """A player whose plan × stake (`Decisions.stakes`) is not above this does not reach an infoset. It is what

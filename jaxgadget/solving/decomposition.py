@@ -20,8 +20,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.structure import build_bodies, forest_rounding, pad_rows
-from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.cfr import State, averages, start, step
 from jaxgadget.kernels.payoff import Payoff, array_bytes, build_payoff
 from jaxgadget.kernels.problem import (
@@ -29,6 +27,7 @@ from jaxgadget.kernels.problem import (
     Problem,
     Terms,
     best_values_up,
+    build_bodies,
     build_side,
     check_precision,
     fixed_entry,
@@ -39,9 +38,10 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import payoff_reaches
-from jaxgadget.kernels.rows import RowSums, build_row_sums, take_rows
+from jaxgadget.kernels.rows import RowSums, build_row_sums, pad_rows, take_rows
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.trunk import Trunk
+from jaxgadget.util.arrays import IntArray
 
 
 @jax.tree_util.register_dataclass
@@ -347,6 +347,6 @@ def _subgames(forest: Forest, lanes: int, dtype: DTypeLike) -> Problem:
         order=(0, 1),
         sides=sides,
         terms=(first, second),
-        payoff=build_payoff(forest.form.payoff, dtype, rounding=forest_rounding(forest)),
+        payoff=build_payoff(forest.form.payoff, dtype, rounding=forest.rounding),
         regret_tolerance=no_regret_tolerance(sides, lanes, dtype),
     )

@@ -23,7 +23,6 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import State, largest_gap, run, run_to_gap, start
 from jaxgadget.kernels.problem import Parts, Problem, with_regret_tolerance
@@ -32,6 +31,7 @@ from jaxgadget.solving.checkpoint import fingerprint, load_checkpoint, save_chec
 from jaxgadget.solving.devices import Placement
 from jaxgadget.solving.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.solving.options import SolveOptions
+from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.files import check_writable
 from jaxgadget.util.precision import precision

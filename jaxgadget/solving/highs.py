@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csc_array
 
-from jaxgadget.games.game import FloatArray, IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 TOLERANCE = 1e-9
 """By how much a constraint or a reduced cost may be violated."""

@@ -15,11 +15,11 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
-from jaxgadget.games.game import FloatArray, IntArray
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.solving.decisions import Rows
 from jaxgadget.solving.highs import TOLERANCE, Model, ProgramError, ProgramSolution, run, stays_optimal
 from jaxgadget.solving.program import Goal, Plans, Program, build_program, lane_games
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 __all__ = [
     "Goal",

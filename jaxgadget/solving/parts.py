@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jaxgadget.games.game import IntArray
 from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.util.arrays import IntArray
 from jaxgadget.util.files import atomic_writer
 
 PARTS_FORMAT = "jaxgadget parts 1"

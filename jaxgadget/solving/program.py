@@ -26,11 +26,11 @@ from typing import NamedTuple
 import numpy as np
 from scipy.sparse import block_array, csc_array, csr_array, eye_array, vstack
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.solving.decisions import ROUNDING, Decisions, join, sum_by
 from jaxgadget.solving.highs import Model, ProgramSolution
 from jaxgadget.tree.sequence import Entries
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 MOST_WEIGHT = 1e4
 """An objective is multiplied by at most this, so that reduced costs of rare floors are no rounding."""

@@ -10,16 +10,8 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import (
-    ACTOR_BIT,
-    CHANCE,
-    PROBABILITY_TOLERANCE,
-    TERMINAL,
-    FloatArray,
-    IntArray,
-    Move,
-    dense_ids,
-)
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, PROBABILITY_TOLERANCE, TERMINAL, Move, dense_ids
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 CONSTANT_SUM_TOLERANCE = 1e-9
 """How far both players' returns may be from a constant sum, relative to the largest return."""

@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import BoolArray, IntArray, dense_ids
+from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -17,8 +17,9 @@ import numpy.typing as npt
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, BoolArray, IntArray, dense_ids
+from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 CutSpec: TypeAlias = "str | Cut | Callable[[HistoryTree], BoolArray | IntArray]"
 """`depth:D`, a name of the game's, a predicate that marks (or lists) root histories, or a cut."""

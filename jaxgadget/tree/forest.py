@@ -17,7 +17,7 @@ import functools
 
 import numpy as np
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray, dense_ids
+from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
 from jaxgadget.tree.cut import Cut, CutSpec, cut, cut_at
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
@@ -34,6 +34,7 @@ from jaxgadget.tree.sequence import (
     rounded_size,
     with_terminals,
 )
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -96,6 +97,11 @@ class Forest:
     def tree(self) -> HistoryTree:
         """The game's histories."""
         return self.cover.tree
+
+    @property
+    def rounding(self) -> Rounding:
+        """How sizes were rounded up."""
+        return rounded_size if self.padded else exact_size
 
     @property
     def num_subgames(self) -> int:

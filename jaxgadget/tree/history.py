@@ -20,16 +20,14 @@ from jaxgadget.games.game import (
     DEFAULT_MAX_HISTORIES,
     SIMULTANEOUS,
     TERMINAL,
-    BoolArray,
     Budget,
-    FloatArray,
     Game,
     HistoryLevel,
-    IntArray,
     Move,
 )
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)

@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, IntArray, Move, dense_ids
+from jaxgadget.games.game import ACTOR_BIT, Move, dense_ids
+from jaxgadget.util.arrays import IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

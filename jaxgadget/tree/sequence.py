@@ -17,10 +17,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxgadget.games.game import BoolArray, FloatArray, IntArray, dense_ids
+from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
 from jaxgadget.tree.cut import Cut, whole_cut
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 Rounding = Callable[[int], int]
 

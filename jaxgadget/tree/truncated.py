@@ -7,9 +7,10 @@ import weakref
 
 import numpy as np
 
-from jaxgadget.games.game import BoolArray, IntArray, dense_ids
+from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 
 def first_child(tree: HistoryTree, histories: IntArray) -> IntArray:

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from jaxgadget.games.game import BoolArray, IntArray
 from jaxgadget.tree.cut import Cut, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.sequence import (
@@ -22,6 +21,7 @@ from jaxgadget.tree.sequence import (
     build_treeplex,
     merge_entries,
 )
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.games.abstraction import Abstraction, Merge
-from jaxgadget.games.game import Budget, Game, IntArray
+from jaxgadget.games.game import Budget, Game
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.rules import LeducPoker
@@ -19,6 +19,7 @@ from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.arrays import IntArray
 from tests.reference.random_games import SHAPES, random_game
 
 GAMES: list[Game] = [

@@ -9,11 +9,11 @@ import pytest
 
 import jaxgadget
 from jaxgadget import MaxMargin, NoPrior, Policy, Resolving
-from jaxgadget.games.game import FloatArray
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import FloatArray
 from tests.kernels import grove
 from tests.reference import gadgets
 from tests.reference.efg import from_tree

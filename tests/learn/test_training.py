@@ -76,14 +76,14 @@ def rmse(values, tree, portfolio, histories):
 def test_it_learns(goofspiel):
     tree, portfolio = goofspiel
     found = train_value(
-        tree, portfolio, steps=400, batch_size=64, width=64, learning_rate=5e-3, heldout=0.1, every=100
+        tree, portfolio, steps=600, batch_size=64, width=64, learning_rate=5e-3, heldout=0.1, every=150
     )
     log, histories = found.log, decision_histories(tree)
     exact = ExactValues(portfolio)(tree, histories)
     is_heldout = np.isin(histories, found.heldout)
     assert is_heldout.sum() == len(found.heldout) == 17
     assert log["loss"].iloc[-1] < log["loss"].iloc[0] / 20
-    assert list(log["step"]) == [100, 200, 300, 400]
+    assert list(log["step"]) == [150, 300, 450, 600]
     assert (log["examples_per_second"] > 0).all()
     assert log["seconds"].is_monotonic_increasing
     assert found.seconds > log["seconds"].iloc[-1]
@@ -96,7 +96,7 @@ def test_it_learns(goofspiel):
         )
         assert reported < 0.4 * np.sqrt(np.mean((exact[share] - constant) ** 2))
     assert log["heldout_rmse"].iloc[-1] == found.heldout_rmse
-    assert found.train_rmse < 0.025 * found.payoff_range  # 0.0204 to 0.0235 with six seeds
+    assert found.train_rmse < 0.02 * found.payoff_range  # 0.0094 to 0.0126 with six seeds
 
 
 @pytest.mark.parametrize("targets", ["exact", "sampled"])

@@ -23,10 +23,10 @@ from jaxgadget.games.game import (
     Budget,
     CutRule,
     HistoryLevel,
-    IntArray,
     Move,
 )
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.arrays import IntArray
 from tests.reference import cuts, efg, gadgets
 from tests.reference.efg import Array, Label
 

@@ -16,7 +16,6 @@ from jax.tree_util import Partial
 
 from jaxgadget import HistoryTree, NoPrior, Policy, Resolving, enumerate_game, load, nash_conv, refine
 from jaxgadget.gadgets.alternative import ArrayValues
-from jaxgadget.games.game import FloatArray
 from jaxgadget.kernels import cfr
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Parts, Problem
@@ -31,6 +30,7 @@ from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.sequence import sequence_form
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 
 KUHN_VALUE = -1 / 18

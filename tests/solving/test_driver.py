@@ -168,7 +168,7 @@ def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch
     (tmp_path / "chunks.json").write_text("{}")
     with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: KeyError; delete it"):
         solved(asked=ASKED, checkpoint=tmp_path)
-    (tmp_path / "chunks.json").write_text(json.dumps({"format": "another", "kinds": {}}))
+    (tmp_path / "chunks.json").write_text(json.dumps({"format": "another", "solves": {}}))
     with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: ValueError"):
         solved(asked=ASKED, checkpoint=tmp_path)
 

@@ -23,8 +23,8 @@ from jaxgadget import (
     UniformPrior,
 )
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.games.game import FloatArray
 from jaxgadget.refining.refine import default_gadgets
+from jaxgadget.util.arrays import FloatArray
 from tests.kernels import grove
 from tests.reference import efg, gadgets, lp
 from tests.refining.test_refine import CUTS, GADGETS, RATIO, REFERENCE, loaded

@@ -13,18 +13,9 @@ from collections.abc import Generator
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import (
-    ACTOR_BIT,
-    CHANCE,
-    TERMINAL,
-    BoolArray,
-    Budget,
-    FloatArray,
-    HistoryLevel,
-    IntArray,
-    dense_ids,
-)
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, HistoryLevel, dense_ids
 from jaxgadget.games.leduc.betting import FOLD, Betting
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 _CARD = 3  # the public card, as a step of the betting
 

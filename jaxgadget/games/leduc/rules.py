@@ -18,10 +18,11 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from jaxgadget.games.game import CHANCE, BoolArray, Budget, CutRule, CutView, HistoryLevel, Move
+from jaxgadget.games.game import CHANCE, Budget, CutRule, CutView, HistoryLevel, Move
 from jaxgadget.games.leduc.betting import Betting
 from jaxgadget.games.leduc.levels import leduc_levels
 from jaxgadget.games.parameters import canonical_name, check_flag, check_integer, check_two_players
+from jaxgadget.util.arrays import BoolArray
 
 _MAX_RAISES = 100  # all lines of betting are listed before the first history is counted
 _MONEY = 100  # what a player starts with; only the infostate strings tell
