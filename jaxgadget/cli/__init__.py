@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import gc
 import io
 import os
 import pathlib
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
     from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.cut import Cut
     from jaxgadget.tree.history import HistoryTree
+
+COLLECT_RARELY = (50_000, 20, 50)
+"""How often Python looks for cyclic garbage. Imports and tracing make many objects that stay: with its usual
+numbers, looking at them again and again is an eighth of `jaxgadget refine kuhn_poker`."""
 
 ABOUT = """\
 Re-solves subgames of two-player zero-sum games with hidden information, all in one batch.
@@ -352,4 +357,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    gc.set_threshold(*COLLECT_RARELY)
     app(prog_name="jaxgadget")
