@@ -20,7 +20,13 @@ import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
 from jaxgadget.cli import options, search
-from jaxgadget.cli.prepare import enumerate_named, first_cut, keep_programs
+from jaxgadget.cli.prepare import (
+    enumerate_named,
+    exit_if_undefined,
+    first_cut,
+    keep_programs,
+    save_defined,
+)
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
@@ -255,9 +261,12 @@ def refine(
         both_refined = None
         results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
         policy = results[0].policy
+    failures = {lane for result in results for lane in result.failures}
     if save is not None:
-        policy.save(save)
+        save = save_defined(policy, failures, save)
     _finish_refine(results, both_refined, spent, json=json, plot=plot, save=save, rows=rows)
+    reasons = [why for result in results for why in result.failures.values()]
+    exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))
 
 
 def _finish_refine(
@@ -274,13 +283,13 @@ def _finish_refine(
     from jaxgadget.report import plots, tables
 
     tree, (low, high) = results[0].forest.tree, results[0].game_value
+    if json is not None:
+        seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
+        write_json(json, tables.refinement_record(results[0], seconds, both_refined))
     if plot is not None:
         title = f"{tree.game.name}, {tables.count_subgames(results[0])} below {results[0].forest.cut.name}"
         table = results[0].table if both_refined is None else both_refined.table
         plots.draw_picture(table, plot, title=title, resolution=(high - low) / 2)
-    if json is not None:
-        seconds = {name: spent[name] + sum(r.seconds[name] for r in results) for name in spent}
-        write_json(json, tables.refinement_record(results[0], seconds, both_refined))
     if json == STANDARD_OUTPUT:
         warn(tables.constant_note(tree))
         return

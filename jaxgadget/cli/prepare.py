@@ -1,15 +1,26 @@
-"""What every command that computes does first."""
+"""What every command that computes does first, and what it says last."""
 
 from __future__ import annotations
 
+import pathlib
 import time
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from jaxgadget.report.output import working
+import typer
+
+from jaxgadget.report.output import warn, working
 
 if TYPE_CHECKING:
     from jaxgadget.games.game import Game
+    from jaxgadget.policy.policy import Policy
     from jaxgadget.tree.history import HistoryTree
+
+UNDEFINED = 3
+"""Exit status where all was done and written, but some results are not defined."""
+
+FEW_FAILURES = 3
+"""So many reasons are said at most; `--json` has all."""
 
 
 def keep_programs() -> None:
@@ -29,6 +40,25 @@ def enumerate_named(game: str, max_histories: int) -> tuple[HistoryTree, float]:
     with working(f"enumerating {game}"):
         tree = enumerate_game(load(game), max_histories=max_histories)
     return tree, time.perf_counter() - began
+
+
+def exit_if_undefined(failures: Collection[str], total: int) -> None:
+    """Ends with status `UNDEFINED` and the reasons if some of all results are not defined."""
+    if not failures:
+        return
+    shown = "; ".join(list(failures)[:FEW_FAILURES])
+    rest = f"; and {len(failures) - FEW_FAILURES} more" if len(failures) > FEW_FAILURES else ""
+    warn(f"{len(failures)} of {total} results are undefined. {shown}{rest}.")
+    raise typer.Exit(UNDEFINED)
+
+
+def save_defined(policy: Policy, failures: Collection[int], path: pathlib.Path) -> pathlib.Path | None:
+    """Writes the lanes whose solve did not fail; the path, or None if there are none to write."""
+    lanes = [policy.lane(lane) for lane in range(policy.num_lanes) if lane not in failures]
+    if not lanes:
+        return None
+    policy.stack(lanes).save(path)
+    return path
 
 
 def first_cut(game: Game) -> str:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from jaxgadget.cli import options
-from jaxgadget.cli.prepare import enumerate_named
+from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
@@ -219,20 +219,27 @@ def nested(
         how["value"] = searches[0].game_value
     joined = _join(searches)
     together = nash_conv(joined) if len(searches) > 1 else None
+    failures = {lane for result in searches for lane in result.failures}
+    if together is not None:
+        together[list(failures)] = math.nan
     if save is not None:
-        joined.save(save)
+        save = save_defined(joined, failures, save)
     if json is not None:
         write_json(json, report.nested_records(searches, together))
     unused = _note_unused(searches)
+    reasons = [why for result in searches for why in result.failures.values()]
+    total = sum(result.policy.num_lanes for result in searches)
     if json == STANDARD_OUTPUT:
         for note in (constant_note(tree), unused):
             warn(note)
+        exit_if_undefined(reasons, total)
         return
     more = [] if together is None else [report.together_note(joined.labels, together)]
     last = [*more, unused, *written(results=json, strategies=save)]
     for result in searches:
         notes = [constant_note(tree), *report.nested_notes(result)]
         show(report.nested_table(result), [*notes, *(last if result is searches[-1] else [])])
+    exit_if_undefined(reasons, total)
 
 
 def _note_unused(searches: Sequence[Nested]) -> str:
@@ -277,7 +284,7 @@ def match(
 
     values = _find_values(tree, profile, leaf, k, seed)
     how = {"depth": depth, "iterations": iterations}
-    policy, unused = _assemble(tree, profile, gadgets, values, how)
+    policy, unused, reasons = _assemble(tree, profile, gadgets, values, how)
     with working(f"playing {matches} matches of each pair"):
         frame = play_matches(policy, matches=matches, seed=seed).frame
     if plot is not None:
@@ -296,6 +303,7 @@ def match(
             unused,
         ]
         show(report.match_table(frame), [*notes, *written(results=json, picture=plot)])
+    exit_if_undefined(reasons, 2 * len(gadgets))
 
 
 def _assemble(
@@ -304,8 +312,14 @@ def _assemble(
     gadgets: Sequence[GadgetGame],
     values: Sequence[ValueFunction],
     how: dict[str, Any],
-) -> tuple[Policy, str]:
-    """Both players' assembled policies, a lane a gadget, and the blueprint; and what to say about them."""
+) -> tuple[Policy, str, list[str]]:
+    """Both players' assembled policies, a lane a gadget, and the blueprint.
+
+    Gadgets whose search fails do not play.
+
+    Returns:
+      The policies, what to say about them, and why searches failed.
+    """
     from jaxgadget.gadgets.gadget import describe
     from jaxgadget.policy.policy import Policy
     from jaxgadget.searching.nested import nested_search
@@ -316,8 +330,11 @@ def _assemble(
         for player in (0, 1)
     ]
     searched = Policy(tree, _join(searches).probabilities, tuple(describe(gadget) for gadget in gadgets))
+    failures = {lane for result in searches for lane in result.failures}
+    players = [searched.lane(lane) for lane in range(len(gadgets)) if lane not in failures]
     plain = Policy(tree, profile.probabilities, ("blueprint",))
-    return Policy.stack([searched, plain]), _note_unused(searches)
+    reasons = [why for result in searches for why in result.failures.values()]
+    return Policy.stack([*players, plain]), _note_unused(searches), reasons
 
 
 def _save(ax: Axes, path: pathlib.Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.prepare import first_cut, keep_programs
+from jaxgadget.cli.prepare import exit_if_undefined, first_cut, keep_programs
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
 
@@ -181,3 +181,4 @@ def sweep(
     if json != STANDARD_OUTPUT:
         last = written(results=json, rows=csv) + written(rows=parquet, picture=plot)
         show(sweeps.sweep_tables(rows), [*sweeps.sweep_notes(folder, rows), *last])
+    exit_if_undefined(rows["failure"].dropna().tolist(), len(rows))

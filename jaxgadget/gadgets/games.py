@@ -141,8 +141,10 @@ def build_games(
         numbers = np.arange(len(gadgets) * ranges.num_lanes)
         pairs = numbers // ranges.num_lanes, numbers % ranges.num_lanes
     forest, player, (gadget, blueprint) = structure.forest, structure.player, pairs
-    tables = [one.tables(ranges) for one in gadgets]
-    entry = gadgets[0].build_entry(forest, trunk, player, tables)
+    # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
+    with np.errstate(over="ignore", invalid="ignore"):
+        tables = [one.tables(ranges) for one in gadgets]
+        entry = gadgets[0].build_entry(forest, trunk, player, tables)
     sides = _sides(structure, entry)
     resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)
 

@@ -6,11 +6,13 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.kernels.treeplex import expand_infosets, sum_actions
+from jaxgadget.util.arrays import FloatArray
 
 
 class Kept(NamedTuple):
@@ -73,3 +75,9 @@ def certify(
     evaluation = evaluate(problem, (first, second))
     below = (-evaluation.below[0], -evaluation.below[1])
     return Certificate((first.body, second.body), evaluation.guaranteed, evaluation.gap, below)
+
+
+def find_overflows(value: FloatArray, gap: FloatArray) -> dict[int, int]:
+    """Lanes with numbers that are not finite, and the first game in which they are, `[games, lanes]` each."""
+    failed = ~(np.isfinite(value) & np.isfinite(gap))
+    return {int(lane): int(failed[:, lane].argmax()) for lane in np.flatnonzero(failed.any(axis=0))}

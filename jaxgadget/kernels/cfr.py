@@ -214,5 +214,6 @@ def _iterate(problem: Problem, rule: Rule, state: State, until: jax.Array) -> St
 
 @jax.jit
 def largest_gap(problem: Problem, state: State) -> jax.Array:
-    """The largest gap of the average strategies over subgames and lanes."""
-    return evaluate(problem, average(problem, state), state.payoff).gap.max()
+    """The largest gap of the average strategies over subgames and lanes, but for those that overflowed."""
+    gap = evaluate(problem, average(problem, state), state.payoff).gap
+    return jnp.where(jnp.isfinite(gap), gap, -jnp.inf).max()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -72,6 +72,9 @@ class Refinement:
       target_gap: what was aimed at, if anything.
       seconds: `build`, `compile` and `run`.
       plans: how lanes were split, for each group of gadgets that share them; none for linear programs.
+      failures: lanes in which the solve of a subgame came to nothing, because it overflowed or its linear
+        program was not solved, and why. Their numbers are NaN, but for the blueprint's own, and their policy
+        is the blueprint's.
     """
 
     forest: Forest
@@ -92,6 +95,7 @@ class Refinement:
     target_gap: float | None
     seconds: dict[str, float]
     plans: tuple[Plan, ...] = ()
+    failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
 
     def __repr__(self) -> str:
         lanes = f"{self.policy.num_lanes} lane(s), player {self.player}"
@@ -110,6 +114,8 @@ class Refinement:
         left = int((~self.has_decision).sum())
         skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
         advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
+        if self.failures:
+            skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined"
         if self.target_gap is not None and worst > self.target_gap:
             advice = (
                 f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"
@@ -121,12 +127,14 @@ class Refinement:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for every gadget and blueprint; NaN where a number is not defined."""
+        """A row for every gadget and blueprint; NaN where a number is not defined, `failure` says why."""
         count = self.blueprint.num_lanes
         rows: list[dict[str, Any]] = []
         for lane in range(self.policy.num_lanes):
             gadget = self.gadgets[lane // count]
             value, gap = self.gadget_value[:, lane], self.gap[:, lane]
+            if lane not in self.failures:  # else there is nothing to add up
+                value, gap = value[~np.isnan(value)], gap[~np.isnan(gap)]
             rows.append(
                 {
                     "player": self.player,
@@ -137,14 +145,15 @@ class Refinement:
                     "blueprint_exploitability": self.blueprint_exploitability[lane],
                     "refined_exploitability": self.refined_exploitability[lane],
                     "exploitability_bound": self.exploitability_bound[lane],
-                    "gadget_value_sum": np.nansum(value),
-                    "gadget_value_min": np.nanmin(value),
-                    "gadget_value_max": np.nanmax(value),
-                    "gap_sum": np.nansum(gap),
-                    "gap_max": np.nanmax(gap),
+                    "gadget_value_sum": value.sum(),
+                    "gadget_value_min": value.min(),
+                    "gadget_value_max": value.max(),
+                    "gap_sum": gap.sum(),
+                    "gap_max": gap.max(),
                     "alternative": gadget.settings.get("alternative"),
                     "gifts": gadget.settings.get("gifts"),
                     "auto": gadget.epsilon == AUTO,
+                    "failure": self.failures.get(lane),
                 }
             )
         return pd.DataFrame(rows)
@@ -243,6 +252,9 @@ def refine_forest(
         before = exploitability(task.blueprint, player, value=bracket)
         blueprint_exploitability = np.tile(before, len(task.gadgets))
         refined_exploitability = exploitability(policy, player, value=bracket)
+        loss_bound = solutions.loss_bound
+        for measured in (refined_exploitability, loss_bound, solutions.value.T, solutions.gap.T):
+            measured[list(solutions.failures)] = np.nan
     return Refinement(
         forest=task.forest,
         player=player,
@@ -251,7 +263,7 @@ def refine_forest(
         policy=policy,
         blueprint_exploitability=blueprint_exploitability,
         refined_exploitability=refined_exploitability,
-        exploitability_bound=blueprint_exploitability + solutions.loss_bound,
+        exploitability_bound=blueprint_exploitability + loss_bound,
         gadget_value=solutions.value,
         gap=solutions.gap,
         has_decision=solutions.has_decision,
@@ -262,6 +274,7 @@ def refine_forest(
         target_gap=task.options.target_gap,
         seconds=watch.seconds,
         plans=tuple(solutions.plans),
+        failures=solutions.failures,
     )
 
 
@@ -310,7 +323,8 @@ class BothRefined:
       players: player 0's refinement and player 1's, lanes alike.
       policy: both players' refined halves together, a lane each.
       blueprint_nash_conv: `[lanes]` NashConv of the blueprints.
-      nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities.
+      nash_conv: `[lanes]` NashConv of `policy`: the sum of both refined exploitabilities; NaN where a
+        player's solve failed.
     """
 
     players: tuple[Refinement, Refinement]
@@ -369,5 +383,6 @@ def refine_both(
     first, second = refinements
     halves = first.policy.probabilities[0], second.policy.probabilities[1]
     policy = Policy(tree, halves, first.policy.labels)
-    before = np.tile(nash_conv(first.blueprint), len(first.gadgets))
-    return BothRefined((first, second), policy, before, nash_conv(policy))
+    before, after = np.tile(nash_conv(first.blueprint), len(first.gadgets)), nash_conv(policy)
+    after[[*first.failures, *second.failures]] = np.nan
+    return BothRefined((first, second), policy, before, after)

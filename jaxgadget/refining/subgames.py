@@ -9,7 +9,6 @@ import dataclasses
 import functools
 import itertools
 import pathlib
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -19,7 +18,7 @@ import numpy.typing as npt
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
-from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average
+from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
@@ -72,6 +71,7 @@ class GadgetSolutions:
       epsilon: `[lanes]`.
       iterations: `[lanes]`.
       plans: how lanes were split, for every group of gadgets and part of the forest.
+      failures: lanes in which the solve of a subgame came to nothing, and why.
     """
 
     strategy: FloatArray
@@ -83,6 +83,7 @@ class GadgetSolutions:
     epsilon: FloatArray
     iterations: npt.NDArray[np.int64]
     plans: list[Plan]
+    failures: dict[int, str]
 
     @staticmethod
     def nothing(task: GadgetTask) -> GadgetSolutions:
@@ -99,6 +100,7 @@ class GadgetSolutions:
             epsilon=np.zeros(lanes),
             iterations=np.zeros(lanes, np.int64),
             plans=[],
+            failures={},
         )
 
     @property
@@ -114,13 +116,14 @@ class GadgetSolutions:
         return np.concatenate(bounds)
 
     def policy(self, task: GadgetTask) -> Policy:
-        """The blueprints with the strategies spliced in."""
+        """The blueprints with the strategies spliced in; lanes that failed keep theirs."""
         tree, player, gadgets = task.forest.tree, task.player, task.gadgets
         before = Policy.stack([task.blueprint] * len(gadgets))
         infosets = tree.infosets[player]
         inside = np.isin(infosets.infoset[1:], task.forest.infosets(player))
-        rows = np.where(inside[:, None], self.strategy, before.probabilities[player])
-        rows = np.where(inside[:, None], normalise_rows(rows, infosets.infoset[1:]), rows)
+        solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(self.failures))
+        rows = np.where(solved, self.strategy, before.probabilities[player])
+        rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
         theirs = before.probabilities[1 - player]
         labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in task.blueprint.labels)
         return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), labels)
@@ -164,8 +167,7 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
       progress: see `refine`.
 
     Raises:
-      ValueError: for a user's array that does not fit, another solve's checkpoint, too little memory,
-        or overflow.
+      ValueError: for a user's array that does not fit, another solve's checkpoint, or too little memory.
     """
     roots = len(task.forest.roots[1 - task.player])
     for gadget in task.gadgets:
@@ -353,11 +355,16 @@ def _solve_exactly(
                     time_limit=task.options.time_limit,
                     report=lambda: report(next(done)),
                 )
+                solutions.failures |= {
+                    number * len(labels) + lane: why for lane, why in programs.failures.items()
+                }
                 kept = own.kept(rows, np.arange(own.num_lanes))
                 solution = _certify(own.batch.problem(), programs.played, kept, player=player)
             epsilon = programs.epsilon
             if epsilon is None:
                 epsilon = np.full(own.num_lanes, gadget.epsilon, np.float64)
+            else:
+                epsilon[list(programs.failures)] = np.nan
             iterations = np.asarray(programs.iterations, np.int64)
             outcome = jax.tree.map(np.asarray, solution)
             _keep(task, (own, subgames, [number]), solutions, outcome, iterations, epsilon)
@@ -391,15 +398,18 @@ def _keep(
     games, subgames, numbers = where
     count, entry, num_games = task.blueprint.num_lanes, games.entry, games.batch.num_games
     value, gap = solution.value[:num_games], solution.gap[:num_games]
-    check_finite(games.gadgets, task.blueprint, subgames, value, gap, task.options.dtype)
     lanes = np.concatenate([number * count + np.arange(count) for number in numbers])
+    for lane, subgame in find_overflows(value, gap).items():
+        why = _overflow(task, games.gadgets[lane // count], lane % count, int(subgames[subgame]))
+        solutions.failures.setdefault(int(lanes[lane]), why)
     sequence = games.structure.forest.form.action_sequences(task.player)
     real = sequence >= 0
     solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = solution.strategy[real]
     solved = np.ix_(subgames[:num_games], lanes)
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
-    solutions.losses[solved] = games.losses(gap, solution.below[: len(games.ranges.subgame)])
+    with np.errstate(invalid="ignore"):  # lanes that failed
+        solutions.losses[solved] = games.losses(gap, solution.below[: len(games.ranges.subgame)])
     has_decision = games.has_decision(np.arange(games.num_lanes))
     solutions.has_decision[np.ix_(subgames, lanes)] = has_decision
     for position, number in enumerate(numbers):
@@ -408,22 +418,11 @@ def _keep(
     solutions.iterations[lanes] = np.maximum(solutions.iterations[lanes], iterations)
 
 
-def check_finite(
-    gadgets: Sequence[Gadget],
-    blueprint: Policy,
-    subgames: IntArray,
-    value: FloatArray,
-    gap: FloatArray,
-    dtype: np.dtype[Any],
-) -> None:
-    """ValueError if a solve overflowed, saying which."""
-    bad = ~(np.isfinite(value) & np.isfinite(gap))
-    if bad.any():
-        subgame, lane = np.argwhere(bad)[0].tolist()
-        number, label = divmod(lane, blueprint.num_lanes)
-        remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
-        raise ValueError(
-            f"{describe(gadgets[number])} after blueprint {blueprint.labels[label]!r}: the solve of subgame "
-            f"{subgames[subgame]} overflowed in {dtype}, because the blueprint reaches it with a probability "
-            f"near 0; {remedy}"
-        )
+def _overflow(task: GadgetTask, gadget: Gadget, blueprint: int, subgame: int) -> str:
+    """What happened to a lane that overflowed in a subgame, and what to do."""
+    dtype, label = task.options.dtype, task.blueprint.labels[blueprint]
+    remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
+    return (
+        f"{describe(gadget)} after blueprint {label!r}: the solve of subgame {subgame} overflowed in "
+        f"{dtype}, because the blueprint reaches it with a probability near 0; {remedy}"
+    )

@@ -25,12 +25,16 @@ def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> d
       searched: for each player who searched.
       together: `[lanes]` NashConv of both players' searches together, in the order of a player's rows.
     """
-    tree = searched[0].policy.tree
+    tree, any_failed = searched[0].policy.tree, any(nested.failures for nested in searched)
     return {
         "game": tree.game.name,
         "iterations": searched[0].iterations,
         "game_value": list(searched[0].game_value),
-        "rows": [row for nested in searched for row in nested.table.to_dict("records")],
+        "rows": [
+            {name: value for name, value in row.items() if name != "failure" or any_failed}
+            for nested in searched
+            for row in nested.table.to_dict("records")
+        ],
         **({"constant": tree.constant} if tree.constant else {}),
         **({} if together is None else {"nash_conv": together.tolist()}),
     }
@@ -47,15 +51,15 @@ def nested_table(nested: Nested) -> Table:
     numbers = ("ε", "before", "nested", "largest\ngap", "searches", "seconds")
     shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {nested.player}"
-    for row in nested.table.to_dict("records"):
+    for lane, row in enumerate(nested.table.to_dict("records")):
+        failed = lane in nested.failures
         shown.add_row(
             row["blueprint"],
             row["gadget"],
             row["prior"],
             f"{row['epsilon']:g}",
             f"{row['blueprint_exploitability']:.5f}",
-            f"{row['nested_exploitability']:.5f}",
-            f"{row['gap_max']:.2g}",
+            *(("–", "–") if failed else (f"{row['nested_exploitability']:.5f}", f"{row['gap_max']:.2g}")),
             str(row["searches"]),
             f"{row['seconds']:.2f}",
         )

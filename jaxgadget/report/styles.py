@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from jaxgadget.report.tables import named
+from jaxgadget.report.tables import defined, named
 from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def _name(gadget: str, prior: str) -> str:
 def check_table(
     table: pd.DataFrame, columns: Sequence[str], numbers: Sequence[str], what: str
 ) -> pd.DataFrame:
-    """The table with gadgets by their full names, as `tables.named` makes them.
+    """The rows of solves that did not fail, with gadgets by their full names, as `tables.named` makes them.
 
     Args:
       table: what was given.
@@ -144,6 +144,9 @@ def check_table(
         raise ValueError(f"table lacks the columns {', '.join(missing)}; expected {what}")
     if table.empty:
         raise ValueError("table has no rows; expected at least one")
+    table = defined(table)
+    if table.empty:
+        raise ValueError("table: all of its rows are undefined, see the column failure; expected numbers")
     for name in numbers:
         if not np.isfinite(column(table, name)).all():
             raise ValueError(f"table: {name} is not finite everywhere; drop such rows first")

@@ -27,7 +27,12 @@ if TYPE_CHECKING:
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
 
-USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
+USUAL: dict[str, str | bool | None] = {
+    "alternative": "best-response",
+    "gifts": "lower-bound",
+    "auto": False,
+    "failure": None,
+}
 """Columns that are written and shown only where they say something else."""
 
 NOISE = 1e-9
@@ -195,8 +200,13 @@ def rows_table(table: pd.DataFrame) -> Table:
     return shown
 
 
+def defined(table: pd.DataFrame) -> pd.DataFrame:
+    """The rows of solves that did not fail."""
+    return table[table["failure"].isna()] if "failure" in table else table
+
+
 def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
-    """One row for every gadget, prior and epsilon, over all blueprints.
+    """One row for every gadget, prior and epsilon, over all blueprints whose solve did not fail.
 
     Args:
       table: `Refinement.table`.
@@ -211,7 +221,9 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 
     table = named(table)
     rows: list[dict[str, Any]] = []
-    for (gadget, prior, epsilon), part in table.groupby(["gadget", "prior", "epsilon"], sort=False):
+    settings = table.groupby(["gadget", "prior", "epsilon"], sort=False, dropna=False)
+    for (gadget, prior, epsilon), all_rows in settings:
+        part = defined(all_rows)
         before, after = part["blueprint_exploitability"], part["refined_exploitability"]
         rows.append(
             {
@@ -328,7 +340,7 @@ def _seconds(seconds: Mapping[str, float]) -> str:
 
 def _setting(row: Mapping[Any, Any]) -> tuple[str, str, str]:
     epsilon = float(row["epsilon"])
-    return str(row["gadget"]), str(row["prior"]), f"{epsilon:g}"
+    return str(row["gadget"]), str(row["prior"]), "–" if math.isnan(epsilon) else f"{epsilon:g}"
 
 
 def _number(value: float, digits: int = 5) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -60,6 +60,7 @@ class Search:
       gap: `[S, lanes]` NashConv of each of them; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       iterations: `[lanes]` done.
+      failures: lanes that overflowed, and where; their numbers are NaN, and their policy is the blueprint's.
     """
 
     lookahead: Forest
@@ -72,15 +73,16 @@ class Search:
     gap: FloatArray
     has_decision: BoolArray
     iterations: npt.NDArray[np.int64]
+    failures: Mapping[int, str]
 
     def __repr__(self) -> str:
-        worst = float(np.max(self.gap, initial=0.0))
+        worst = float(np.nanmax(self.gap, initial=0.0))
         return f"<Search {self.lookahead!r}, player {self.player}: largest gap {worst:.3g}>"
 
     @property
     def message(self) -> str:
         """What the numbers mean, in a sentence."""
-        worst, done = float(np.max(self.gap, initial=0.0)), int(self.iterations.max())
+        worst, done = float(np.nanmax(self.gap, initial=0.0)), int(self.iterations.max())
         return (
             f"Largest gap of a depth-limited game {worst:.3g} after {done} iterations: its "
             "NashConv for the values at the limit. What is lost in the whole game has no bound here"
@@ -115,6 +117,7 @@ class Search:
                     "gadget_value_max": value.max(),
                     "gap_sum": gap.sum(),
                     "gap_max": gap.max(),
+                    "failure": self.failures.get(lane),
                 }
             )
         return pd.DataFrame(rows)
@@ -234,6 +237,11 @@ def _solve(
         gap=by_gadget([result.gap for result in results]),
         has_decision=by_gadget([result.has_decision for result in results]),
         iterations=np.stack([result.iterations for result in results], axis=-1).reshape(-1),
+        failures={
+            gadget * profiles.num_lanes + number: why
+            for number, result in enumerate(results)
+            for gadget, why in result.failures.items()
+        },
     )
 
 

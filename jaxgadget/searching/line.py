@@ -153,6 +153,7 @@ class Line:
       searches: `[L]` subgames that were searched.
       value_seconds: spent in the value function.
       visits: where searches ended, a batch each; None if nobody asks.
+      failures: lanes in which a search overflowed, and where; there the blueprint stayed.
     """
 
     def __init__(
@@ -174,6 +175,7 @@ class Line:
         self.gap_max = np.zeros(len(gadgets))
         self.searches = np.zeros(len(gadgets), np.int64)
         self.seconds = self.value_seconds = 0.0
+        self.failures: dict[int, str] = {}
         self.visits: list[Visits] | None = [] if visits else None
         self._payoffs = 0  # searched since programs were dropped
 
@@ -292,6 +294,7 @@ class Line:
             gadgets = (Unsafe(),) * len(gadgets)
         searched = solve_lookahead(structure, ranges, plan, gadgets, self.options, report)
         plan = plan.with_bodies(look, searched.strategy)
+        self.failures = {**searched.failures, **self.failures}
         if self.visits is not None:
             self.visits.append(self._count_visits(look, plan))
         gap = np.where(searched.has_decision, searched.gap, 0)

@@ -9,7 +9,7 @@ whole game whose exploitability is known.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,7 @@ class Nested:
       seconds: `[lanes]` a lane's share of the time.
       value_seconds: of them, spent in the value function, all lanes together.
       visits: for each blueprint, where its searches ended; nothing if that was not asked for.
+      failures: lanes in which a search overflowed, and where; their exploitability and gap are NaN.
     """
 
     player: int
@@ -79,6 +80,7 @@ class Nested:
     seconds: FloatArray
     value_seconds: float
     visits: tuple[Visits, ...]
+    failures: Mapping[int, str]
 
     def __repr__(self) -> str:
         return f"<Nested of {self.policy.tree.game.name}: {self.policy.num_lanes} lane(s)>"
@@ -104,6 +106,7 @@ class Nested:
                     "gap_max": self.gap_max[lane],
                     "searches": int(self.searches[lane]),
                     "seconds": self.seconds[lane],
+                    "failure": self.failures.get(lane),
                 }
             )
         return pd.DataFrame(rows)
@@ -194,6 +197,14 @@ def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]
     kept = np.tile(profiles.probabilities[other], (1, gadgets))
     labels = tuple(lines[b].assembled.labels[g] for g in range(gadgets) for b in range(blueprints))
     policy = Policy(profiles.tree, (searched, kept) if player == 0 else (kept, searched), labels)
+    failures = {
+        gadget * blueprints + number: f"after blueprint {profiles.labels[number]!r}, {why}"
+        for number, line in enumerate(lines)
+        for gadget, why in line.failures.items()
+    }
+    after, gap_max = exploitability(policy, player, value=value), by_gadget([line.gap_max for line in lines])
+    for measured in (after, gap_max):
+        measured[list(failures)] = np.nan
     return Nested(
         player=player,
         blueprint=profiles,
@@ -203,14 +214,15 @@ def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]
         leaf=getattr(first.values, "name", type(first.values).__name__),
         policy=policy,
         blueprint_exploitability=np.tile(exploitability(profiles, player, value=value), gadgets),
-        nested_exploitability=exploitability(policy, player, value=value),
-        gap_max=by_gadget([line.gap_max for line in lines]),
+        nested_exploitability=after,
+        gap_max=gap_max,
         searches=by_gadget([line.searches for line in lines]),
         game_value=value,
         iterations=first.options.iterations,
         seconds=by_gadget([np.full(gadgets, line.seconds / gadgets) for line in lines]),
         value_seconds=sum(line.value_seconds for line in lines),
         visits=tuple(_join_visits(line) for line in lines),
+        failures=failures,
     )
 
 

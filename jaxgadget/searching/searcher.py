@@ -135,4 +135,6 @@ def _search(seat: _Seat, level: int, histories: IntArray) -> None:
         seat.at_limit[level] = line.search(
             where.cut(line.tree, part), above, lambda done: None, seat.at_limit[level]
         )
+        if line.failures:
+            raise ValueError(line.failures[0])
     seat.searched[level][missing] = True

@@ -13,12 +13,12 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.gadget import Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure, build_structure
 from jaxgadget.gadgets.structure import find_ranges as ranges_of
-from jaxgadget.kernels.certificate import Certificate, Kept, certify_average
+from jaxgadget.kernels.certificate import Certificate, Kept, certify_average, find_overflows
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.policy import Policy
@@ -152,6 +152,7 @@ class Searched(NamedTuple):
       gap: `[S, L]` NashConv of each gadget game.
       has_decision: `[S, L]` False where there was nothing to solve.
       iterations: `[L]` done.
+      failures: lanes that overflowed, and where; their strategies stay, and their numbers are NaN.
     """
 
     strategy: tuple[FloatArray, FloatArray]
@@ -159,6 +160,7 @@ class Searched(NamedTuple):
     gap: FloatArray
     has_decision: BoolArray
     iterations: npt.NDArray[np.int64]
+    failures: dict[int, str]
 
 
 @compile_quickly
@@ -221,6 +223,14 @@ def solve_lookahead(
         gap[:, lanes] = certificate.gap[: look.num_subgames]
         has_decision[:, lanes] = games.has_decision(np.arange(len(lanes)))
         iterations[lanes] = solved.iterations
-    if not np.isfinite(gap).all():
-        raise ValueError(f"search: the solve overflowed in {options.dtype}; use dtype='float64'")
-    return Searched(strategy, value, np.maximum(gap, 0), has_decision, iterations)
+    remedy = "use dtype='float64'" if options.dtype == np.float32 else "give smaller values at the limit"
+    failures = {
+        lane: f"{describe(gadgets[lane])}: the search of subgame {subgame} overflowed in {options.dtype}; "
+        f"{remedy}"
+        for lane, subgame in find_overflows(value, gap).items()
+    }
+    for lane in failures:
+        for p in (0, 1):
+            strategy[p][:, lane] = rows[p][:, lane]
+        value[:, lane], gap[:, lane], has_decision[:, lane] = np.nan, np.nan, False
+    return Searched(strategy, value, np.maximum(gap, 0), has_decision, iterations, failures)

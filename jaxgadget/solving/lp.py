@@ -300,11 +300,13 @@ class SolvedLanes(NamedTuple):
       iterations: `[lanes]` of the simplex method.
       epsilon: `[lanes]` the smallest ε that any game of the lane needed, 0 where it has none; None if ε was
         given.
+      failures: lanes whose programs were not solved, by their position, and why; they are NaN in the rest.
     """
 
     played: tuple[Parts, Parts]
     iterations: IntArray
     epsilon: FloatArray | None
+    failures: dict[int, str]
 
 
 def solve_lanes(
@@ -319,6 +321,8 @@ def solve_lanes(
 ) -> SolvedLanes:
     """Solves lanes of gadget games exactly; who updates last, the resolving player, maximises.
 
+    A lane whose linear program is not solved leaves the others alone.
+
     Args:
       problem_of: all lanes with an ε, or with their own for None; asked once for each.
       lanes: which lanes.
@@ -327,25 +331,38 @@ def solve_lanes(
       auto: whether to find an ε that changes nothing else (`refined`).
       time_limit: in seconds, for every lane; by default none.
       report: is told of every lane done.
-
-    Raises:
-      ProgramError: if HiGHS does not solve a program: which lane, which game, and why.
     """
-    problem_of, optima = functools.cache(problem_of), list[Optimum]()
+    problem_of, optima, failures = functools.cache(problem_of), list[Optimum](), dict[int, str]()
+    problem = problem_of(0.0 if auto else None)
+    goal = Goal(maximiser=problem.order[1])
+    solve = functools.partial(refined, problem_of) if auto else functools.partial(solve_program, problem)
     for lane, name, rows in zip(lanes, names, fallback.T, strict=True):
-        problem = problem_of(0.0 if auto else None)
-        goal = Goal(maximiser=problem.order[1])
         pair: Fallback = (rows, None) if goal.maximiser == 0 else (None, rows)
-        solve = functools.partial(refined, problem_of) if auto else functools.partial(solve_program, problem)
-        optima.append(solve(lane, goal, name=name, fallback=pair, time_limit=time_limit))
+        try:
+            with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused
+                optima.append(solve(lane, goal, name=name, fallback=pair, time_limit=time_limit))
+        except ProgramError as error:
+            failures[len(optima)] = str(error)
+            optima.append(_nothing(problem))
         report()
     first, second = (_stack([optimum.strategy[p] for optimum in optima]) for p in (0, 1))
-    epsilon = np.array([_least(optimum.epsilon) for optimum in optima if optimum.epsilon is not None])
+    epsilons = [_least(optimum.epsilon) for optimum in optima if optimum.epsilon is not None]
     return SolvedLanes(
         played=(first, second),
         iterations=np.array([optimum.iterations for optimum in optima]),
-        epsilon=epsilon if auto else None,
+        epsilon=np.array(epsilons) if auto else None,
+        failures=failures,
     )
+
+
+def _nothing(problem: Problem) -> Optimum:
+    """What is known of a lane whose programs were not solved."""
+    first, second = (
+        Rows(np.full(side.entry.num_actions, np.nan), np.full(side.body.num_actions, np.nan))
+        for side in problem.sides
+    )
+    unknown = np.full(1, np.nan)
+    return Optimum(value=unknown, gap=unknown, strategy=(first, second), iterations=0, epsilon=unknown)
 
 
 def _least(epsilon: FloatArray) -> float:

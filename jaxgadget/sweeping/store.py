@@ -41,6 +41,7 @@ SCHEMA = pa.schema(
         *((f"game_value_{which}", _FLOAT) for which in ("low", "high")),
         *((f"gadget_value_{which}", _FLOAT) for which in ("sum", "min", "max")),
         *((f"gap_{which}", _FLOAT) for which in ("sum", "max")),
+        ("failure", _TEXT),
         ("piece", _TEXT),
         ("piece_rows", _WHOLE),
         *((name, _FLOAT) for name in TIMES),

@@ -567,3 +567,33 @@ def test_settings_that_are_not_the_default_are_columns():
     (row,) = strict(run("refine", "kuhn_poker", *options, *more).stdout)["rows"]
     assert list(row) == [*ROW_KEYS, "alternative", "gifts"]
     assert (row["alternative"], row["gifts"], row["exploitability_bound"]) == ("blueprint", "estimate", None)
+
+
+def test_what_overflows_is_a_row_without_numbers_and_a_status_of_its_own(tmp_path: pathlib.Path) -> None:
+    name = "goofspiel(num_cards=3,imp_info=True)"
+    tree = enumerate_game(load(name))
+    first, second = (rows.copy() for rows in Policy.uniform(tree).probabilities)
+    infosets = tree.infosets[0]
+    first[:] = 1e-40
+    first[infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
+    rare, refined, picture = tmp_path / "rare.npz", tmp_path / "refined.npz", tmp_path / "refined.png"
+    Policy(tree, (first, second), ("rare",)).save(rare)
+    asked = ("refine", name, "--cut", "depth:1", "--gadget", "max-margin", "--prior", "none")
+    asked += ("--iterations", 20, "--blueprint", f"file:{rare}", "--blueprint", "uniform")
+    done = run(*asked, "--json", "-", "--save", refined, "--plot", picture)
+    assert done.exit_code == 3
+    assert done.stderr.startswith("1 of 2 results are undefined. max-margin after blueprint ")
+    failed, fine = strict(done.stdout)["rows"]
+    assert (failed["refined_exploitability"], fine["failure"]) == (None, None)
+    assert "overflowed in float32" in failed["failure"]
+    assert fine["refined_exploitability"] >= 0
+    assert [label.split(" | ")[0] for label in Policy.load(refined, tree).labels] == ["uniform"]
+    assert picture.exists()
+    assert run(*asked).exit_code == 3
+    done = run("sweep", tmp_path / "folder", "--game", name, *asked[2:], "--player", "0", "--json", "-")
+    assert done.exit_code == 3
+    assert [row["failure"] is None for row in strict(done.stdout)["rows"]] == [False, True]
+    done = run("refine", name, *asked[2:-2], "--plot", picture, "--save", refined, "--json", "-")
+    assert done.exit_code == 2
+    assert "all of its rows are undefined" in done.stderr
+    assert strict(done.stdout)["rows"][0]["refined_exploitability"] is None

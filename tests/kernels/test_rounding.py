@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import jaxgadget
@@ -65,19 +67,61 @@ def test_rare_roots_are_solved_in_either_precision(off: float, dtype: str) -> No
         assert result.gadget_value[0, lane] == pytest.approx(found, abs=1e-9)
 
 
-def test_an_overflow_is_an_error_that_says_what_to_do() -> None:
-    """Reaches of 1e-40 have no inverse in float32."""
-    tree = game("goofspiel(num_cards=3,imp_info=True)")
+def hardly_ever(tree: HistoryTree, rarely: float = 1e-40) -> Policy:
+    """Player 0 plays all actions but the first with a probability that has no inverse in float32."""
     first, second = (rows.copy() for rows in Policy.uniform(tree).probabilities)
     infosets = tree.infosets[0]
-    first[:] = 1e-40
-    first[infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
-    policy = Policy(tree, (first, second), ("hardly ever",))
+    first[:] = rarely
+    first[infosets.first_sequence - 1, 0] = 1 - rarely * (infosets.num_actions - 1)
+    return Policy(tree, (first, second), ("hardly ever",))
 
-    def solved(dtype: str) -> jaxgadget.Refinement:
-        how = {"iterations": 5, "value": (0.0, 0.0), "dtype": dtype}
-        return jaxgadget.refine(tree, "depth:1", policy, MaxMargin(NoPrior()), **how)
 
-    with pytest.raises(ValueError, match=r"'hardly ever': .* overflowed in float32.*use dtype='float64'"):
-        solved("float32")
-    assert np.isfinite(solved("float64").gap).all()
+@pytest.mark.parametrize("target_gap", [None, 1e-3])
+def test_an_overflow_leaves_the_other_lanes_alone_and_says_what_to_do(target_gap: float | None) -> None:
+    tree = game("goofspiel(num_cards=3,imp_info=True)")
+    drawn = Policy.dirichlet(tree, 0)
+
+    def solved(policies: list[Policy], dtype: str = "float32") -> jaxgadget.Refinement:
+        how = {"iterations": 50, "value": (0.0, 0.0), "dtype": dtype, "target_gap": target_gap}
+        return jaxgadget.refine(tree, "depth:1", policies, MaxMargin(NoPrior()), **how)
+
+    both, alone = solved([hardly_ever(tree), drawn]), solved([drawn])
+    assert list(both.failures) == [0]
+    message = r"'hardly ever': the solve of subgame \d+ overflowed in float32.*use dtype='float64'"
+    assert re.search(message, both.failures[0])
+    assert "1 of 2 results are undefined" in both.message
+    for numbers in (both.refined_exploitability, both.exploitability_bound, both.gap.T, both.gadget_value.T):
+        assert np.isnan(numbers[0]).all()
+    failed, fine = both.table.to_dict("records")
+    assert failed["failure"] == both.failures[0]
+    assert np.isfinite(failed["blueprint_exploitability"])
+    assert np.isnan([failed[name] for name in ("gap_sum", "gap_max", "gadget_value_sum")]).all()
+    np.testing.assert_array_equal(
+        both.policy.probabilities[0][:, 0], hardly_ever(tree).probabilities[0][:, 0]
+    )
+    assert pd.isna(fine.pop("failure"))
+    expected = alone.table.to_dict("records")[0]
+    del expected["failure"]
+    assert both.iterations[1] == alone.iterations[0]
+    for name, value in expected.items():
+        assert fine[name] == (pytest.approx(value, rel=1e-5) if isinstance(value, float) else value), name
+    assert not solved([hardly_ever(tree)], "float64").failures
+
+
+def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() -> None:
+    """Player 1 gets there with a probability that has no inverse in float64 either."""
+    tree = game("goofspiel(num_cards=3,imp_info=True)")
+    policies = [hardly_ever(tree, 1e-310), Policy.dirichlet(tree, 0)]
+    gadgets = [MaxMargin(NoPrior()), Resolving(NoPrior())]
+
+    def solved(policies: list[Policy]) -> jaxgadget.Refinement:
+        return jaxgadget.refine(tree, "depth:1", policies, gadgets, value=(0.0, 0.0), algorithm="lp")
+
+    both, alone = solved(policies), solved(policies[1:])
+    assert list(both.failures) == [0]
+    assert re.search(r"max-margin.*'hardly ever'.* is no linear program", both.failures[0])
+    assert np.isnan(both.refined_exploitability[0])
+    np.testing.assert_array_equal(both.policy.probabilities[0][:, 0], policies[0].probabilities[0][:, 0])
+    for name in ("refined_exploitability", "exploitability_bound"):
+        np.testing.assert_array_equal(getattr(both, name)[[1, 3]], getattr(alone, name))
+    assert np.isfinite(both.refined_exploitability[2])

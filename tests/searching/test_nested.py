@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jaxgadget import (
     NoPrior,
     Policy,
     Resolving,
+    SearchPlayer,
     Unsafe,
     cut,
     enumerate_game,
@@ -226,3 +228,29 @@ def test_bad_input() -> None:
     for options, message in bad:
         with pytest.raises(ValueError, match=message):
             nested(tree, blueprint, Unsafe(), **({"iterations": 2} | options))
+
+
+@pytest.mark.filterwarnings("ignore:value=OwnValues")
+def test_a_search_that_overflows_leaves_the_other_blueprints_alone() -> None:
+    tree = game(GOOFSPIEL)
+    first, second = Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)
+    exact = ExactValues(portfolio(tree, second))
+    draw = np.random.default_rng(0)
+    huge = OwnValues(lambda tree, histories: 1.7e308 * draw.choice([-1, 1], (len(histories), 3, 3)), 3)
+
+    def searched(blueprint: Any, values: Any) -> Nested:
+        how: dict[str, Any] = {"iterations": 20, "value": (0.0, 0.0), "dtype": "float64"}
+        return nested_search(tree, blueprint, [Unsafe(), Resolving(NoPrior())], values=values, **how)
+
+    both, alone = searched([first, second], [huge, exact]), searched(second, exact)
+    assert sorted(both.failures) == [0, 2]
+    message = (
+        r"after blueprint 'dirichlet:0', unsafe: the search of subgame 0 overflowed in float64; give smaller"
+    )
+    assert re.match(message, both.failures[2])
+    assert np.isnan(both.nested_exploitability[[0, 2]]).all()
+    assert np.isnan(both.gap_max[[0, 2]]).all()
+    np.testing.assert_array_equal(both.nested_exploitability[[1, 3]], alone.nested_exploitability)
+    player = SearchPlayer(first, Resolving(NoPrior()), values=huge, iterations=20, dtype="float64")
+    with pytest.raises(ValueError, match="the search of subgame 0 overflowed"):
+        player.action_probabilities(tree, 0, tree.infosets[0].history[:1])
