@@ -6,6 +6,7 @@ before and after and a certificate for every one. All certificates are in float6
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -26,6 +27,7 @@ from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
+from jaxgadget.solving.highs import ProgramError
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP, make_options
 from jaxgadget.tree.cut import CutSpec, cut
@@ -288,10 +290,11 @@ def stack_blueprints(blueprint: Policy | Sequence[Policy]) -> Policy:
 def find_value(
     tree: HistoryTree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None
 ) -> tuple[float, float]:
-    """The bracket of player 0's value; by a linear program if that is asked for and the game is small."""
+    """The bracket of player 0's value; by a linear program if that is asked for, small and solved in time."""
     if by_lp and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
-        solution = solve_exactly(tree, time_limit=time_limit)
-        return solution.value, solution.value + solution.gap
+        with contextlib.suppress(ProgramError):
+            solution = solve_exactly(tree, time_limit=time_limit)
+            return solution.value, solution.value + solution.gap
     return game_value(tree, progress=progress)
 
 

@@ -27,12 +27,7 @@ if TYPE_CHECKING:
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
 
-USUAL: dict[str, str | bool | None] = {
-    "alternative": "best-response",
-    "gifts": "lower-bound",
-    "auto": False,
-    "failure": None,
-}
+USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
 """Columns that are written and shown only where they say something else."""
 
 NOISE = 1e-9
@@ -73,8 +68,8 @@ def refinement_record(
 ) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
 
-    Rows say what their alternative values and gifts are, and whether ε was looked for, only if some
-    differ from the default.
+    Rows say what their alternative values and gifts are, whether ε was looked for, and why they have no
+    numbers, only if some differ from the default.
 
     Args:
       refinement: refined blueprints.
@@ -86,6 +81,8 @@ def refinement_record(
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
+    if "failure" in table and table["failure"].isna().all():
+        table = table.drop(columns="failure")
     return {
         "game": forest.tree.game.name,
         "cut": forest.cut.name,

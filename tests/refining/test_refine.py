@@ -461,6 +461,7 @@ def test_table_and_message() -> None:
         "alternative",
         "gifts",
         "auto",
+        "failure",
     ]
     assert len(table) == result.policy.num_lanes == 15
     assert set(table["player"]) == {0} == {result.player}

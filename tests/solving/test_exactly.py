@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -205,10 +206,13 @@ def test_floors_too_small_for_the_solver_are_refused() -> None:
         jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), gadget, algorithm="lp")
 
 
-def test_a_time_limit_is_an_error_that_names_the_program() -> None:
+def test_a_time_limit_that_runs_out_names_the_program() -> None:
     tree = loaded("kuhn_poker")
-    with pytest.raises(ValueError, match=r"resolving, .* after blueprint 'uniform'.*'Time limit reached'"):
-        jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), Resolving(), algorithm="lp", time_limit=1e-9)
+    how: dict[str, Any] = {"algorithm": "lp", "time_limit": 1e-9}
+    refined = jaxgadget.refine(tree, "depth:1", Policy.uniform(tree), Resolving(), **how)
+    assert re.search(r"resolving, .* after blueprint 'uniform'.*'Time limit reached'", refined.failures[0])
+    assert np.isnan(refined.refined_exploitability).all()
+    assert refined.game_value[0] <= -1 / 18 <= refined.game_value[1]
     with pytest.raises(ValueError, match=r"whole game kuhn_poker.*'Time limit reached'"):
         jaxgadget.solve(tree, algorithm="lp", time_limit=1e-9)
     with pytest.raises(ValueError, match=r"time_limit=-1: expected a positive number of seconds"):
