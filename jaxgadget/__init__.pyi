@@ -1,6 +1,7 @@
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
 from .gadgets.alternative import BlueprintValues as BlueprintValues
+from .gadgets.alternative import ContinuationValues as ContinuationValues
 from .gadgets.prior import ArrayPrior as ArrayPrior
 from .gadgets.prior import BlueprintPrior as BlueprintPrior
 from .gadgets.prior import NoPrior as NoPrior
@@ -90,6 +91,7 @@ __all__ = [
     "BlueprintPrior",
     "BlueprintValues",
     "BothRefined",
+    "ContinuationValues",
     "Cut",
     "Decomposition",
     "ExactValues",

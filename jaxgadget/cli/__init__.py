@@ -208,7 +208,7 @@ def refine(
     gadget: options.Gadget = None,
     prior: options.Prior = None,
     epsilon: options.Epsilon = None,
-    alternative: options.Alternative = "best-response",
+    alternative: options.Alternative = None,
     gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
     scale_gifts: options.ScaleGifts = False,
     algorithm: options.Algorithm = options.CFR_PLUS,
@@ -231,18 +231,14 @@ def refine(
     best response, so the game's value v* is bracketed too.
     """
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import ALTERNATIVES, DEFAULT_GADGETS, PRIORS
-    from jaxgadget.gadgets.specs import make_gadgets
+    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
-    from jaxgadget.util.registry import find
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
-    ways = {
-        "alternative": find(ALTERNATIVES, alternative, "alternative")(),
-        "gifts": gifts.value,
-        "scaled": scale_gifts,
-    }
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, ways)
+    promises = [make_alternative(text) for text in dict.fromkeys(alternative or [BEST_RESPONSE])]
+    ways = {"gifts": gifts.value, "scaled": scale_gifts}
+    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, promises, ways)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut, infostate)
     from jaxgadget.refining.refine import refine as refine_subgames

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
-from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.gadgets.registry import BEST_RESPONSE, GADGETS, PRIORS
 from jaxgadget.kernels.registry import RULES
 
 LP = "lp"
@@ -55,12 +55,11 @@ def _either(names: Iterable[str]) -> str:
 
 
 if TYPE_CHECKING:  # a member of these is a string, and checkers cannot know which
-    AlgorithmName = GadgetName = PriorName = AlternativeName = EngineName = str
+    AlgorithmName = GadgetName = PriorName = EngineName = str
 else:
     AlgorithmName = enum.StrEnum("AlgorithmName", {name: name for name in (*RULES, LP)})
     GadgetName = enum.StrEnum("GadgetName", {name: name for name in GADGETS})
     PriorName = enum.StrEnum("PriorName", {name: name for name in PRIORS})
-    AlternativeName = enum.StrEnum("AlternativeName", {name: name for name in ALTERNATIVES})
     EngineName = enum.StrEnum("EngineName", {name: name for name in ENGINES})
 
 
@@ -228,12 +227,15 @@ Epsilon = Annotated[
     ),
 ]
 Alternative = Annotated[
-    AlternativeName,
+    list[str] | None,
     typer.Option(
         "--alternative",
         metavar="NAME",
+        show_default=BEST_RESPONSE,
         help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
-        "blueprint, which is safe, or under the `blueprint` of both, an estimate.",
+        "blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal "
+        "`continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as "
+        "that is. *May be repeated.*",
     ),
 ]
 Gifts = Annotated[

@@ -16,8 +16,15 @@ import numpy.typing as npt
 from jaxgadget.gadgets.ranges import Ranges, inverse
 from jaxgadget.util.arrays import FloatArray
 
+EXACT = "exact"
+"""By linear programs."""
+
 GiftRule = Literal["lower-bound", "estimate"]
 GIFT_RULES: tuple[GiftRule, ...] = ("lower-bound", "estimate")
+
+
+class AlternativeRefusedError(ValueError):
+    """A gadget that play never leaves was told what to promise."""
 
 
 class Alternative(Protocol):
@@ -104,6 +111,44 @@ class ArrayValues:
     def values(self, ranges: Ranges) -> FloatArray:
         """See `Alternative`."""
         return on_roots(np.asarray(self.array), ranges)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StrategyValues(ArrayValues):
+    """Best-response values against a strategy that plays as the blueprint above the cut: as safe as it is."""
+
+    exact: bool = dataclasses.field(default=True, init=False, repr=False)
+
+
+@dataclasses.dataclass(frozen=True)
+class ContinuationValues:
+    """The opponent's best response to the optimal continuation, which `refine` solves for them first.
+
+    No gadget's solution is then more exploitable than that continuation, but for gaps and mistakes.
+
+    Attributes:
+      source: `exact`, by linear programs, or a number of iterations of regret matching.
+    """
+
+    source: Literal["exact"] | int = EXACT
+    exact: bool = dataclasses.field(default=False, init=False, repr=False)
+    needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        whole = isinstance(self.source, int | np.integer) and not isinstance(self.source, bool)
+        if self.source != EXACT and not (whole and self.source >= 1):
+            raise ValueError(
+                f"ContinuationValues(source={self.source!r}): expected 'exact' or a number of iterations >= 1"
+            )
+
+    @property
+    def name(self) -> str:
+        """See `Alternative`."""
+        return "continuation" if self.source == EXACT else f"continuation:{self.source}"
+
+    def values(self, ranges: Ranges) -> FloatArray:
+        """See `Alternative`."""
+        raise ValueError(f"{self!r} has no numbers: only refine and sweep solve the continuation first")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -135,8 +135,8 @@ class Perturbed:
             raise ValueError(f"prior={self.prior!r} is no prior; expected NoPrior(), UniformPrior(), …")
         if isinstance(self.alternative, type) or not hasattr(self.alternative, "exact"):
             raise ValueError(
-                f"alternative={self.alternative!r}: expected BestResponseValues(), BlueprintValues() or "
-                "ArrayValues(array)"
+                f"alternative={self.alternative!r}: expected BestResponseValues(), BlueprintValues(), "
+                "ContinuationValues() or ArrayValues(array)"
             )
         if isinstance(self.prior, NoPrior):
             object.__setattr__(self, "epsilon", 0.0)

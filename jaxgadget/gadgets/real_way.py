@@ -13,6 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from jaxgadget.gadgets.alternative import AlternativeRefusedError
 from jaxgadget.gadgets.entry import BoundRule, Entry
 from jaxgadget.gadgets.gadget import Perturbed
 from jaxgadget.gadgets.ranges import Ranges, inverse, sum_rows
@@ -204,7 +205,7 @@ class OptimalContinuation(_RealWay):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.alternative.exact:
-            raise ValueError(
+            raise AlternativeRefusedError(
                 f"alternative={self.alternative!r} for the optimal continuation: play never leaves it, so "
                 "there is nothing to promise; leave it out"
             )

@@ -24,9 +24,16 @@ PRIORS: dict[str, str] = {
 }
 """Priors, each called without arguments."""
 
+BEST_RESPONSE = "best-response"
+"""Which alternative values are promised if nothing is asked for."""
+
+CONTINUATION = "continuation"
+"""Which alternative values may be found with a number of iterations."""
+
 ALTERNATIVES: dict[str, str] = {
-    "best-response": "jaxgadget.gadgets.alternative:BestResponseValues",
+    BEST_RESPONSE: "jaxgadget.gadgets.alternative:BestResponseValues",
     "blueprint": "jaxgadget.gadgets.alternative:BlueprintValues",
+    CONTINUATION: "jaxgadget.gadgets.alternative:ContinuationValues",
 }
 """Alternative values, each called without arguments."""
 

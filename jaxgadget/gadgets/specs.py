@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jaxgadget.gadgets.alternative import Alternative, AlternativeRefusedError, BestResponseValues
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
-from jaxgadget.gadgets.registry import GADGETS, PRIORS
+from jaxgadget.gadgets.registry import ALTERNATIVES, CONTINUATION, GADGETS, PRIORS
 from jaxgadget.util.registry import find
 
 
@@ -17,6 +19,7 @@ def make_gadgets(
     names: Sequence[str],
     priors: Sequence[str | Prior],
     epsilons: Sequence[Epsilon | str] | None = None,
+    alternatives: Sequence[Alternative] = (BestResponseValues(),),
     settings: Mapping[str, Any] | None = None,
 ) -> list[Gadget]:
     """The product, each once: prior `none` has no ε, and some gadgets know no other prior.
@@ -25,11 +28,12 @@ def make_gadgets(
       names: of gadgets.
       priors: their names, or priors.
       epsilons: numbers in [0, 1), or `auto`, also as they were typed; by default 1e-3.
+      alternatives: what the opponent is promised, by gadgets that promise anything.
       settings: other arguments; each gadget takes those that it knows.
 
     Raises:
       ValueError: for an ε that is neither, a name that is unknown, whatever a gadget refuses, or if the only
-        gadgets asked for refuse all priors.
+        gadgets asked for refuse all priors, or all alternative values.
     """
     several = [_epsilon(text) for text in epsilons or [DEFAULT_EPSILON]]
     classes = {name: find(GADGETS, name, "gadget") for name in names}
@@ -39,16 +43,38 @@ def make_gadgets(
     for name, make in classes.items():
         known = {field.name for field in dataclasses.fields(make)}
         own = {key: value for key, value in (settings or {}).items() if key in known}
-        for prior, epsilon in itertools.product(made, several):
+        promises = [{"alternative": a} for a in alternatives] if "alternative" in known else [{}]
+        for promise, prior, epsilon in itertools.product(promises, made, several):
             try:
-                gadget = make(prior, epsilon, **own)
+                gadget = make(prior, epsilon, **promise, **own)
             except PriorRefusedError as error:
                 refused[name] = error
-                gadget = make(NoPrior(), **own)
-            gadgets.setdefault(f"{name} {_setting(gadget)}", gadget)
+                gadget = make(NoPrior(), **promise, **own)
+            except AlternativeRefusedError:
+                if len(promises) > 1:
+                    continue  # it is there with the others
+                raise
+            gadgets.setdefault(f"{name} {promise} {_setting(gadget)}", gadget)
     if refused and len(refused) == len(classes) and not any(isinstance(prior, NoPrior) for prior in made):
         raise next(iter(refused.values()))
     return list(gadgets.values())
+
+
+def make_alternative(text: str) -> Alternative:
+    """Alternative values by name; `continuation` takes a number of iterations after a colon.
+
+    Raises:
+      ValueError: for a name that is unknown, or no such number.
+    """
+    name, colon, count = text.partition(":")
+    make = find(ALTERNATIVES, name, "alternative")
+    if not colon:
+        return make()
+    if name != CONTINUATION or not re.fullmatch("[0-9]{1,10}", count):
+        raise ValueError(
+            f"alternative {text!r}: expected one of {', '.join(ALTERNATIVES)} or {CONTINUATION}:N"
+        )
+    return make(int(count))
 
 
 def _setting(gadget: Gadget) -> str:

@@ -25,6 +25,7 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.refining.continuation import solve_continuations, source_of, with_values
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.highs import ProgramError
@@ -242,7 +243,15 @@ def refine_forest(
       watch: is told where the time goes.
       progress: see `refine`.
     """
-    solutions = solve_gadgets(task, watch, progress)
+    continued = solve_continuations(task, watch, progress)
+    settled = dataclasses.replace(task, gadgets=tuple(with_values(g, continued) for g in task.gadgets))
+    solutions = solve_gadgets(settled, watch, progress)
+    count, base = task.blueprint.num_lanes, [task.blueprint] * len(task.gadgets)
+    for number, source in enumerate(map(source_of, task.gadgets)):
+        if source is not None:
+            base[number] = continued[source].policy
+            failed = continued[source].failures
+            solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player
         bracket = (
@@ -251,12 +260,13 @@ def refine_forest(
             else value
         )
         policy = solutions.policy(task)
-        before = exploitability(task.blueprint, player, value=bracket)
-        blueprint_exploitability = np.tile(before, len(task.gadgets))
+        measured = {id(p): exploitability(p, player, value=bracket) for p in (task.blueprint, *base)}
+        blueprint_exploitability = np.tile(measured[id(task.blueprint)], len(task.gadgets))
+        promised_exploitability = np.concatenate([measured[id(p)] for p in base])
         refined_exploitability = exploitability(policy, player, value=bracket)
         loss_bound = solutions.loss_bound
-        for measured in (refined_exploitability, loss_bound, solutions.value.T, solutions.gap.T):
-            measured[list(solutions.failures)] = np.nan
+        for numbers in (refined_exploitability, loss_bound, solutions.value.T, solutions.gap.T):
+            numbers[list(solutions.failures)] = np.nan
     return Refinement(
         forest=task.forest,
         player=player,
@@ -265,7 +275,7 @@ def refine_forest(
         policy=policy,
         blueprint_exploitability=blueprint_exploitability,
         refined_exploitability=refined_exploitability,
-        exploitability_bound=blueprint_exploitability + loss_bound,
+        exploitability_bound=promised_exploitability + loss_bound,
         gadget_value=solutions.value,
         gap=solutions.gap,
         has_decision=solutions.has_decision,

@@ -66,6 +66,8 @@ class GadgetSolutions:
       value: `[S, lanes]` what it guarantees; rows of missing games are NaN.
       gap: `[S, lanes]` NashConv of each gadget game.
       has_decision: `[S, lanes]` False where there was nothing to solve.
+      below: `[R, lanes]` what the opponent's roots are worth against the strategies, in the resolving
+        player's utility.
       losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
       bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
       epsilon: `[lanes]`.
@@ -78,6 +80,7 @@ class GadgetSolutions:
     value: FloatArray
     gap: FloatArray
     has_decision: BoolArray
+    below: FloatArray
     losses: FloatArray
     bound_rules: list[BoundRule | None]
     epsilon: FloatArray
@@ -95,6 +98,7 @@ class GadgetSolutions:
             value=np.full((subgames, lanes), np.nan),
             gap=np.full((subgames, lanes), np.nan),
             has_decision=np.zeros((subgames, lanes), np.bool_),
+            below=np.full((len(task.forest.roots[1 - task.player]), lanes), np.nan),
             losses=np.full((subgames, lanes), np.nan),
             bound_rules=[None] * len(task.gadgets),
             epsilon=np.zeros(lanes),
@@ -408,8 +412,10 @@ def _keep(
     solved = np.ix_(subgames[:num_games], lanes)
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
+    below = solution.below[: len(games.ranges.subgame)]
+    solutions.below[np.ix_(games.ranges.root, lanes)] = below
     with np.errstate(invalid="ignore"):  # lanes that failed
-        solutions.losses[solved] = games.losses(gap, solution.below[: len(games.ranges.subgame)])
+        solutions.losses[solved] = games.losses(gap, below)
     has_decision = games.has_decision(np.arange(games.num_lanes))
     solutions.has_decision[np.ix_(subgames, lanes)] = has_decision
     for position, number in enumerate(numbers):

@@ -390,7 +390,10 @@ BAD_INPUT = [
     ("solve kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
     ("solve kuhn_poker --floor 1", "expected a number in [0, 1)"),
     ("solve kuhn_poker --floor -0.5", "--floor"),
-    ("refine kuhn_poker --alternative none", "--alternative"),
+    ("refine kuhn_poker --alternative none", "alternative 'none' is unknown"),
+    ("refine kuhn_poker --alternative continuation:x", "alternative 'continuation:x': expected one of"),
+    ("refine kuhn_poker --alternative blueprint:3", "alternative 'blueprint:3': expected one of"),
+    ("refine kuhn_poker --gadget optimal-continuation --alternative blueprint", "play never leaves it"),
     ("refine kuhn_poker --gifts all", "--gifts"),
     ("refine kuhn_poker --gadget reach-resolving --scale-gifts", "scaled=True with 2 subgames"),
     ("refine kuhn_poker --epsilon 2 --prior none", "epsilon=2"),
@@ -567,6 +570,21 @@ def test_settings_that_are_not_the_default_are_columns():
     (row,) = strict(run("refine", "kuhn_poker", *options, *more).stdout)["rows"]
     assert list(row) == [*ROW_KEYS, "alternative", "gifts"]
     assert (row["alternative"], row["gifts"], row["exploitability_bound"]) == ("blueprint", "estimate", None)
+
+
+def test_several_alternatives_are_rows_but_for_gadgets_that_promise_nothing():
+    options = ["--blueprint", "uniform", "--prior", "none", "--iterations", 5, "--json", "-"]
+    gadgets = [
+        part for name in ("unsafe", "resolving", "optimal-continuation") for part in ("--gadget", name)
+    ]
+    values = [part for name in ("best-response", "continuation:7") for part in ("--alternative", name)]
+    rows = strict(run("refine", "kuhn_poker", *options, *gadgets, *values).stdout)["rows"]
+    assert [(row["gadget"], row["alternative"]) for row in rows] == [
+        ("unsafe", None),
+        ("resolving", "best-response"),
+        ("resolving", "continuation:7"),
+        ("optimal-continuation", "best-response"),
+    ]
 
 
 def test_what_overflows_is_a_row_without_numbers_and_a_status_of_its_own(tmp_path: pathlib.Path) -> None:

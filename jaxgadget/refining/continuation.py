@@ -1,0 +1,84 @@
+"""Alternative values from the optimal continuation, which a gadget can promise in place of the blueprint's.
+
+What holds a safe gadget back is what the opponent is promised: its best response to a poor blueprint. With
+its values against the optimal continuation, resolving and max-margin reach that continuation's
+exploitability (Brown and Sandholm 2017, §6: what is refined is no more exploitable than the strategy whose
+values are promised). A few iterations of the continuation are a strategy too, so their values are as safe.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxgadget.gadgets.alternative import EXACT, ContinuationValues, StrategyValues
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.prior import NoPrior
+from jaxgadget.gadgets.real_way import OptimalContinuation
+from jaxgadget.kernels.regret import find_rule
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, solve_gadgets
+from jaxgadget.util.clock import Stopwatch
+
+
+class Continued(NamedTuple):
+    """Blueprints, each with an optimal continuation.
+
+    Attributes:
+      policy: the strategies, a lane each.
+      values: `[R, lanes]` the opponent's best responses to them at its roots, in the resolver's utility.
+      failures: lanes that came to nothing, and why.
+    """
+
+    policy: Policy
+    values: StrategyValues
+    failures: dict[int, str]
+
+
+Source = Any
+"""`exact`, or a number of iterations."""
+
+
+def solve_continuations(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> dict[Source, Continued]:
+    """Solves the optimal continuations that a task's gadgets ask for, each once for all blueprints.
+
+    Args:
+      task: what is to be solved.
+      watch: is told where the time goes.
+      progress: see `refine`.
+    """
+    sources = [source for gadget in task.gadgets if (source := source_of(gadget)) is not None]
+    return {source: _solve(task, source, watch, progress) for source in dict.fromkeys(sources)}
+
+
+def source_of(gadget: Gadget) -> Source | None:
+    """Where a gadget's alternative values come from, if it is a continuation."""
+    alternative = getattr(gadget, "alternative", None)
+    return alternative.source if isinstance(alternative, ContinuationValues) else None
+
+
+def with_values(gadget: Gadget, continued: dict[Source, Continued]) -> Gadget:
+    """The gadget with numbers for alternative values."""
+    source, promising = source_of(gadget), dict[str, Any]()
+    if source is None:
+        return gadget
+    promising["alternative"] = continued[source].values
+    return dataclasses.replace(gadget, **promising)  # pyright: ignore[reportArgumentType]
+
+
+def _solve(task: GadgetTask, source: Source, watch: Stopwatch, progress: bool | None) -> Continued:
+    """One continuation of every blueprint."""
+    options = dataclasses.replace(task.options, target_gap=None, chunk=None)
+    if source == EXACT:
+        options = dataclasses.replace(options, rule=None, checkpoint=None)
+    else:
+        folder = None if options.checkpoint is None else options.checkpoint / f"continuation-{source}"
+        rule = find_rule("cfr+") if options.rule is None else options.rule
+        options = dataclasses.replace(options, rule=rule, iterations=source, checkpoint=folder)
+    asked = dataclasses.replace(task, gadgets=(OptimalContinuation(NoPrior()),), options=options)
+    solutions: GadgetSolutions = solve_gadgets(asked, watch, progress)
+    known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # else the lane is a failure
+    values = StrategyValues(known, ContinuationValues(source).name)
+    return Continued(solutions.policy(asked), values, solutions.failures)

@@ -1,0 +1,30 @@
+"""Exact values of the optimal continuation in the games of the field, by linear programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from tests.refining.test_continuation import SAFE
+
+GAMES = [
+    ("leduc_poker", "flop"),
+    ("liars_dice(dice_sides=4)", "depth:1"),
+    ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "depth:1"),
+]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("name", "cut"), GAMES)
+def test_safe_gadgets_are_the_optimal_continuation(name: str, cut: str, player: int) -> None:
+    tree = jg.enumerate_game(jg.load(name))
+    blueprint = jg.cfr_checkpoints(tree, [10], progress=False)
+    promised = jg.ContinuationValues()
+    asked = [make(jg.NoPrior(), alternative=promised) for make in SAFE]
+    asked += [make(jg.BlueprintPrior(), "auto", promised) for make in (jg.Resolving, jg.MaxMargin)]
+    gadgets = [jg.OptimalContinuation(jg.NoPrior()), *asked]
+    found = jg.refine(tree, cut, blueprint, gadgets, player=player, value=(0.0, 0.0), algorithm="lp")
+    numbers = found.refined_exploitability
+    np.testing.assert_allclose(numbers[1:], numbers[0], rtol=0, atol=1e-7)
+    assert (numbers <= found.exploitability_bound + 1e-7).all()
