@@ -42,6 +42,7 @@ from jaxgadget.policy.evaluate import exploitability
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.solving.lp import GAP_TOLERANCE
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.forest import build_forest
@@ -58,10 +59,10 @@ EPSILONS = (1e-3, 0.05, 0.3)
 ALL_GADGETS = tuple(make_gadgets(list(GADGETS), list(PRIORS), EPSILONS))
 ALGORITHMS = ("cfr+", "dcfr", "pcfr+", "linear-cfr", "cfr", "sapcfr+")
 DTYPES = ("float32", "float64")
-RELATIVE = 1e-7
-"""Rounding of both linear programs, as a share of a structure's largest payoff."""
-ABSOLUTE = 1e-10
-"""Rounding of sums over all structures, as a share of the largest such sum."""
+ROUNDING = 1e-11
+"""Of sums and products, as a share of the largest payoff."""
+PROGRAM = 1e-8
+"""Of the optima of linear programs, likewise."""
 
 
 # What was found
@@ -142,6 +143,11 @@ class Structure:
     most: float
     value: float
 
+    @property
+    def unit(self) -> float:
+        """What values below the chance that picks it can reach."""
+        return self.weight * self.most
+
     @functools.cached_property
     def labels(self) -> list[Label]:
         """Infosets of both players."""
@@ -166,10 +172,10 @@ class Bundle:
     where: Cut
     structures: list[Structure]
 
-    @functools.cached_property
-    def rounding(self) -> float:
-        """Of sums over structures."""
-        return ABSOLUTE * sum(part.weight * part.most for part in self.structures)
+    @property
+    def unit(self) -> float:
+        """What sums over structures can reach."""
+        return sum(part.unit for part in self.structures)
 
     @functools.cached_property
     def blueprints(self) -> Policy:
@@ -225,20 +231,20 @@ def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
     )  # history 0 of a game alone is the joint root
     where = cut(tree, lambda tree: np.array(all_roots))
     subgame_of = dict(zip(where.roots.tolist(), where.subgame.tolist(), strict=True))
-    structures = [
-        Structure(
-            shape=shape,
-            game=game,
-            components=components,
-            subgames=[subgame_of[histories[roots[0] - 1]] for roots in components],
-            weight=float(tree.chance[histories[0]]),
-            most=float(np.abs(tree.payoff[histories]).max()) or 1.0,
-            value=lp.solve(game.root, 0).value,
-        )
-        for shape, (game, components, histories) in zip(shapes, drafts, strict=True)
-    ]
+    structures: list[Structure] = []
+    for shape, (game, components, histories) in zip(shapes, drafts, strict=True):
+        weight = float(tree.chance[histories[0]])
+        most = float(np.abs(tree.payoff[histories]).max()) or 1.0
+        subgames = [subgame_of[histories[roots[0] - 1]] for roots in components]
+        value = _optimum(game.root, 0, {}, weight * most)
+        structures.append(Structure(shape, game, components, subgames, weight, most, value))
     assert sorted(itertools.chain(*(part.subgames for part in structures))) == list(range(where.num_subgames))
     return Bundle(name, seed, tree, where, structures)
+
+
+def _optimum(root: efg.Node, player: int, floors: efg.Floors, unit: float) -> float:
+    """The value of an explicit tree; payoffs are divided by `unit`, as tolerances of HiGHS are absolute."""
+    return unit * lp.solve(efg.Chance((1 / unit,), (root,)), player, floors).value
 
 
 def _alone(joint: efg.Game, histories: Sequence[int], weight: float) -> efg.Game:
@@ -375,9 +381,8 @@ def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
         where = f"{part.shape.name}, player {player}, {outcome.how}, {bundle.name}"
         names = {(part.shape.name, player, outcome.lane_name(k)) for k in range(earned.shape[1])}
         findings.lanes |= names
-        tolerance = RELATIVE * part.weight * part.most + bundle.rounding
-        value = efg.sign(player) * part.value
-        findings.hold("nobody guarantees more than the value", where, earned[number] - value, tolerance)
+        excess = earned[number] - efg.sign(player) * part.value
+        findings.hold("nobody guarantees more than the value", where, excess, PROGRAM * part.unit)
         _examine_rise(outcome, part, where, kept[number], earned[number], findings)
     _examine_sums(outcome, kept, earned, findings)
     _examine_rows(outcome, findings)
@@ -399,7 +404,7 @@ def _examine_rise(
     An optimal continuation is one game for all structures. Its gap is that of every structure: none can
     be better than optimal.
     """
-    count, tolerance = len(kept), RELATIVE * part.weight * part.most + outcome.bundle.rounding
+    count, tolerance = len(kept), ROUNDING * part.unit
     for number, gadget in enumerate(outcome.gadgets):
         lanes = slice(number * count, (number + 1) * count)
         rise, gap = kept - earned[lanes], outcome.gap[part.subgames, lanes]
@@ -420,7 +425,8 @@ def _examine_rise(
             if gadget.epsilon == 0:
                 findings.hold(at_zero, asked, rise - part.weight * gap.max(axis=0), tolerance)
         elif gadget.name == "optimal-continuation" and gadget.epsilon == 0:
-            findings.hold(at_zero, asked, rise - outcome.gap[0, lanes], tolerance)
+            of_all = ROUNDING * outcome.bundle.unit
+            findings.hold(at_zero, asked, rise - outcome.gap[0, lanes], of_all)
 
 
 def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findings) -> None:
@@ -429,7 +435,7 @@ def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findin
     where = f"player {outcome.player}, {outcome.how}, {bundle.name}"
     value = sign * _value(bundle)[0]
     before = np.tile(value - kept.sum(axis=0), len(outcome.gadgets))
-    tolerance = 10 * bundle.rounding
+    tolerance = ROUNDING * bundle.unit
     after = value - earned.sum(axis=0)
     statement = "the exploitability that is reported is that of a best response"
     findings.hold(statement, f"before, {where}", np.abs(outcome.before - before), tolerance)
@@ -500,18 +506,17 @@ def _examine_games(
             elsewhere = float(kept[:, blueprint].sum() - kept[number, blueprint])
             findings.programs.add((part.shape.name, outcome.player, outcome.lane_name(lane)))
             if lane in totals:
-                totals[lane] += _whole_continuation(outcome, aboves[blueprint], lane, refined)
+                totals[lane] += _whole_continuation(outcome, aboves[blueprint], lane, refined, part.unit)
             else:
                 which = int(rng.integers(len(part.components)))
                 subgame, row = aboves[blueprint].subgames[which], part.subgames[which]
                 _examine_game(outcome, part, subgame, row, lane, refined, elsewhere, findings)
     for lane, (optimum, extra) in totals.items():
         where = f"player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}, {bundle.name}"
-        tolerance = 10 * bundle.rounding
-        _hold_optimum(outcome, 0, lane, optimum, where, tolerance, findings)
+        _hold_optimum(outcome, 0, lane, optimum, where, (bundle.unit, bundle.unit), findings)
         if outcome.losses is not None:
             off = abs(outcome.losses[0, lane] - max(outcome.gap[0, lane] + extra, 0.0))
-            findings.hold("losses are those of the definition", where, off, tolerance)
+            findings.hold("losses are those of the definition", where, off, ROUNDING * bundle.unit)
 
 
 def _examine_game(
@@ -541,18 +546,20 @@ def _examine_game(
     where = f"{part.shape.name}, subgame {row}, player {outcome.player}, {outcome.lane_name(lane)}"
     where = f"{where}, {outcome.how}, {outcome.bundle.name}"
     tree = gadgets.build(kind, subgame, *asked)
+    unit = part.most if kind in ("max-margin", "reach-max-margin") else part.unit
     constant = elsewhere if kind == "full" else 0.0
-    optimum = lp.solve(tree.root, outcome.player, tree.floors).value + constant
-    normalised = kind in ("max-margin", "reach-max-margin")
-    tolerance = RELATIVE * part.most * (1 if normalised else part.weight) + outcome.bundle.rounding
-    _hold_optimum(outcome, row, lane, optimum, where, tolerance, findings)
+    optimum = _optimum(tree.root, outcome.player, tree.floors, unit) + constant
+    largest = outcome.bundle.unit if kind == "full" else unit
+    _hold_optimum(outcome, row, lane, optimum, where, (unit, largest), findings)
     value = gadgets.objective(kind, subgame, strategies, *asked) + constant
     off = abs(outcome.value[row, lane] - value)
-    findings.hold("the value is what the strategy guarantees in the gadget game", where, off, tolerance)
+    findings.hold(
+        "the value is what the strategy guarantees in the gadget game", where, off, ROUNDING * largest
+    )
     if outcome.losses is not None and kind in gadgets.BOUNDED:
         rise = gadgets.rise_bound(kind, subgame, strategies, outcome.gap[row, lane], *asked)
         off = abs(outcome.losses[row, lane] - rise)
-        findings.hold("losses are those of the definition", where, off, tolerance)
+        findings.hold("losses are those of the definition", where, off, ROUNDING * unit)
 
 
 def _hold_optimum(
@@ -561,24 +568,38 @@ def _hold_optimum(
     lane: int,
     optimum: float,
     where: str,
-    tolerance: float,
+    units: tuple[float, float],
     findings: Findings,
 ) -> None:
+    """Holds certificates against an optimum.
+
+    Args:
+      outcome: what the package says.
+      row: of the gadget game.
+      lane: of the outcome.
+      optimum: of the explicit tree.
+      where: for violations.
+      units: what payoffs reach in the explicit tree, and in the package's game.
+      findings: are told.
+    """
     value, gap = float(outcome.value[row, lane]), float(outcome.gap[row, lane])
+    tolerance = PROGRAM * units[0] + ROUNDING * units[1]
     findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
     findings.hold("the optimum is at most value + gap", where, optimum - value - gap, tolerance)
     if outcome.exact:
         statement = "the optimum is the value that linear programs find"
-        findings.hold(statement, where, abs(optimum - value), tolerance)
+        findings.hold(statement, where, abs(optimum - value), tolerance + GAP_TOLERANCE * units[1])
 
 
-def _whole_continuation(outcome: Outcome, above: gadgets.Above, lane: int, strategies: Strategy) -> Array:
+def _whole_continuation(
+    outcome: Outcome, above: gadgets.Above, lane: int, strategies: Strategy, unit: float
+) -> Array:
     """A structure's part of an optimal continuation's optimum, and what leaving the floors gains there."""
     gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
     asked = prior_name(gadget), float(gadget.epsilon)
     subgame = above.subgames[0]
     tree = gadgets.build(gadget.name, subgame, *asked)
-    optimum = lp.solve(tree.root, outcome.player, tree.floors).value
+    optimum = _optimum(tree.root, outcome.player, tree.floors, unit)
     return np.array([optimum, gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)])
 
 
@@ -588,7 +609,8 @@ def _whole_continuation(outcome: Outcome, above: gadgets.Above, lane: int, strat
 def outcomes(bundle: Bundle, iterations: int) -> Iterator[Outcome]:
     """Both players, by regret matching and by linear programs."""
     rng = np.random.default_rng(bundle.seed)
-    algorithm, dtype = ALGORITHMS[bundle.seed % len(ALGORITHMS)], DTYPES[bundle.seed % len(DTYPES)]
+    algorithm = ALGORITHMS[bundle.seed % len(ALGORITHMS)]
+    dtype = DTYPES[bundle.seed // len(ALGORITHMS) % len(DTYPES)]
     for player in (0, 1):
         yield solve_by_cfr(bundle, player, algorithm=algorithm, dtype=dtype, iterations=iterations)
         yield solve_by_programs(bundle, player, rng)
