@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -56,28 +57,30 @@ def another_lane(outcome: fuzz.Outcome) -> dict[str, Any]:
     return {"policy": dataclasses.replace(outcome.policy, probabilities=rolled)}
 
 
-@pytest.mark.parametrize(
-    ("number", "change", "statement"),
-    [
-        (
-            0,
-            lambda o: {"value": o.value + 1e-4 * np.abs(o.value)},
-            "the value is what the strategy guarantees",
-        ),
-        (0, lambda o: {"value": o.value + o.gap + 1e-3}, "the optimum is at least the value"),
-        (0, lambda o: {"gap": np.zeros_like(o.gap)}, "the optimum is at most value + gap"),
-        (0, lambda o: {"losses": o.losses * 0.5}, "losses are those of the definition"),
-        (0, lambda o: {"losses": o.losses * 0}, "exploitability rises no more than the bound says"),
-        (0, lambda o: {"gap": o.gap * 0}, "with ε = 0 exploitability rises no more than the gap"),
-        (0, lambda o: {"before": o.before * 1.001}, "the exploitability that is reported"),
-        (0, lambda o: {"after": o.after * 1.001}, "the exploitability that is reported"),
-        (0, lambda o: {"bound": o.after * 0.999}, "the bound that is reported holds"),
-        (0, lambda o: {"has_decision": np.zeros_like(o.has_decision)}, "nothing changes where nothing"),
-        (0, another_lane, "the value is what the strategy guarantees"),
-        (1, lambda o: {"value": o.value - 1e-4, "gap": o.gap + 1e-3}, "the value that linear programs find"),
-    ],
-)
-def test_what_is_wrong_is_noticed(number: int, change: Any, statement: str) -> None:
+WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
+    "value": (0, lambda o: {"value": 1.0001 * o.value}, "the value is what the strategy guarantees"),
+    "too much": (0, lambda o: {"value": o.value + 2 * o.gap + 1e-3}, "the optimum is at least the value"),
+    "gap": (0, lambda o: {"gap": 0 * o.gap}, "the optimum is at most value + gap"),
+    "half the losses": (0, lambda o: {"losses": o.losses / 2}, "losses are those of the definition"),
+    "no losses": (0, lambda o: {"losses": 0 * o.losses}, "rises no more than the bound says"),
+    "no gaps": (0, lambda o: {"gap": 0 * o.gap}, "with ε = 0 exploitability rises no more than the gap"),
+    "before": (0, lambda o: {"before": 1.001 * o.before}, "reported is that of a best response: before"),
+    "after": (0, lambda o: {"after": 1.001 * o.after}, "reported is that of a best response: after"),
+    "bound": (0, lambda o: {"bound": 0.999 * o.after}, "the bound that is reported holds"),
+    "no decision": (0, lambda o: {"has_decision": o.has_decision & False}, "nothing changes where nothing"),
+    "another lane": (0, another_lane, "the value is what the strategy guarantees"),
+    "program": (
+        1,
+        lambda o: {"value": o.value - 1e-4, "gap": o.gap + 1e-3},
+        "the value that linear programs",
+    ),
+}
+"""Which outcome, what of it is replaced, and what must notice."""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_noticed(what: str) -> None:
+    number, change, statement = WRONG[what]
     outcome = outcomes()[number]
-    findings = examined(dataclasses.replace(outcome, **change(outcome)))
+    findings = examined(dataclasses.replace(outcome, **change(outcome)), programs=5)
     assert any(statement in violation for violation in findings.violations)
