@@ -39,6 +39,7 @@ from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.gadgets.registry import GADGETS, PRIORS
 from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.policy.evaluate import exploitability
+from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
@@ -63,6 +64,7 @@ ROUNDING = 1e-11
 """Of sums and products, as a share of the largest payoff."""
 PROGRAM = 1e-8
 """Of the optima of linear programs, likewise."""
+IS_GUARANTEED = "the value is what the strategy guarantees in the gadget game"
 
 
 # What was found
@@ -80,6 +82,7 @@ class Findings:
       structures: names of those attacked.
       lanes: combinations of structure, player, blueprint, gadget, prior and ε.
       programs: those of them of which an independent linear program solved a gadget game.
+      gaps: of these games after regret matching, as a share of the largest payoff.
     """
 
     held: Counter[str] = dataclasses.field(default_factory=Counter)
@@ -89,6 +92,7 @@ class Findings:
     structures: list[str] = dataclasses.field(default_factory=list)
     lanes: set[tuple[str, int, str]] = dataclasses.field(default_factory=set)
     programs: set[tuple[str, int, str]] = dataclasses.field(default_factory=set)
+    gaps: list[float] = dataclasses.field(default_factory=list)
 
     def hold(self, statement: str, where: str, excess: Array | float, tolerance: float) -> None:
         """Checks that `excess`, one number or many, is at most the tolerance."""
@@ -107,7 +111,8 @@ class Findings:
     def summary(self) -> str:
         lines = [
             f"{len(self.structures)} structures, {self.refusals} more with a cut that is refused, "
-            f"{len(self.lanes)} combinations, {len(self.programs)} of them with a linear program",
+            f"{len(self.lanes)} combinations, {len(self.programs)} of them with a linear program; gaps after "
+            f"regret matching: median {np.median(self.gaps):.1g}, largest {max(self.gaps):.1g} of the payoff",
             *(
                 f"  {count:9d} × {statement} (worst {self.worst[statement]:.2g} × the tolerance)"
                 for statement, count in sorted(self.held.items())
@@ -365,6 +370,17 @@ def _value(bundle: Bundle) -> tuple[float, float]:
 # Checks
 
 
+def examine_value(bundle: Bundle, findings: Findings) -> None:
+    """The package's linear program of the joint game finds what the structures' own add up to."""
+    off = abs(solve_exactly(bundle.tree).value - _value(bundle)[0])
+    findings.hold(
+        "the game's value is that of its structures",
+        bundle.name,
+        off,
+        (PROGRAM + GAP_TOLERANCE) * bundle.unit,
+    )
+
+
 def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
     """Holds everything against the definitions.
 
@@ -404,29 +420,29 @@ def _examine_rise(
     An optimal continuation is one game for all structures. Its gap is that of every structure: none can
     be better than optimal.
     """
-    count, tolerance = len(kept), ROUNDING * part.unit
+    count = len(kept)
     for number, gadget in enumerate(outcome.gadgets):
+        if gadget.name not in gadgets.BOUNDED:
+            continue
         lanes = slice(number * count, (number + 1) * count)
-        rise, gap = kept - earned[lanes], outcome.gap[part.subgames, lanes]
-        asked = f"{where}, {describe(gadget)}"
-        statement = f"{gadget.name}: exploitability rises no more than the bound says"
-        at_zero = f"{gadget.name}: with ε = 0 exploitability rises no more than the gap"
-        if gadget.name in ("resolving", "reach-resolving"):
-            if outcome.losses is not None:
-                findings.hold(
-                    statement, asked, rise - outcome.losses[part.subgames, lanes].sum(axis=0), tolerance
-                )
-            if gadget.epsilon == 0:
-                findings.hold(at_zero, asked, rise - gap.sum(axis=0), tolerance)
-        elif gadget.name in ("max-margin", "reach-max-margin"):
-            if outcome.losses is not None:
-                most = part.weight * outcome.losses[part.subgames, lanes].max(axis=0)
-                findings.hold(statement, asked, rise - most, tolerance)
-            if gadget.epsilon == 0:
-                findings.hold(at_zero, asked, rise - part.weight * gap.max(axis=0), tolerance)
-        elif gadget.name == "optimal-continuation" and gadget.epsilon == 0:
-            of_all = ROUNDING * outcome.bundle.unit
-            findings.hold(at_zero, asked, rise - outcome.gap[0, lanes], of_all)
+        rise, asked = kept - earned[lanes], f"{where}, {describe(gadget)}"
+        joint = gadget.name == "optimal-continuation"
+        tolerance = ROUNDING * (outcome.bundle.unit if joint else part.unit)
+        if outcome.losses is not None and not (joint and gadget.epsilon > 0):
+            most = _allowed(gadget.name, part, outcome.losses[:, lanes])
+            statement = f"{gadget.name}: exploitability rises no more than the losses allow"
+            findings.hold(statement, asked, rise - most, tolerance)
+        if gadget.epsilon == 0:
+            most = _allowed(gadget.name, part, outcome.gap[:, lanes])
+            statement = f"{gadget.name}: with ε = 0 exploitability rises no more than the gap"
+            findings.hold(statement, asked, rise - most, tolerance)
+
+
+def _allowed(kind: str, part: Structure, losses: Array) -> Array:
+    """By how much a structure's exploitability may rise if these, `[S, lanes]`, are its games' losses."""
+    if kind.endswith("resolving"):
+        return losses[part.subgames].sum(axis=0)
+    return part.weight * losses[part.subgames].max(axis=0) if kind.endswith("max-margin") else losses[0]
 
 
 def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findings) -> None:
@@ -487,12 +503,12 @@ def _examine_games(
     """
     bundle, count, (before, after) = outcome.bundle, outcome.blueprint.num_lanes, strategies
     rng = np.random.default_rng([bundle.seed, outcome.player, outcome.exact])
-    joint = {n for n, gadget in enumerate(outcome.gadgets) if gadget.name == "optimal-continuation"}
+    joint = [n for n, gadget in enumerate(outcome.gadgets) if gadget.name == "optimal-continuation"]
     lanes = np.arange(outcome.policy.num_lanes)
-    is_joint = np.isin(lanes // count, list(joint))
+    is_joint = np.isin(lanes // count, joint)
     share = min(1.0, programs / len(lanes))
     of_all = rng.permutation(lanes[is_joint])[: int(np.ceil(share * is_joint.sum()))].tolist()
-    totals = {lane: np.zeros(2) for lane in of_all}
+    totals = {lane: np.zeros(3) for lane in of_all}
     for number, part in enumerate(bundle.structures):
         drawn = rng.permutation(lanes[~is_joint])[: programs - len(of_all)].tolist()
         components = tuple(tuple(roots) for roots in part.components)
@@ -506,14 +522,18 @@ def _examine_games(
             elsewhere = float(kept[:, blueprint].sum() - kept[number, blueprint])
             findings.programs.add((part.shape.name, outcome.player, outcome.lane_name(lane)))
             if lane in totals:
-                totals[lane] += _whole_continuation(outcome, aboves[blueprint], lane, refined, part.unit)
+                totals[lane] += _examine_continuation(
+                    outcome, part, aboves[blueprint], lane, refined, findings
+                )
             else:
                 which = int(rng.integers(len(part.components)))
                 subgame, row = aboves[blueprint].subgames[which], part.subgames[which]
                 _examine_game(outcome, part, subgame, row, lane, refined, elsewhere, findings)
-    for lane, (optimum, extra) in totals.items():
+    for lane, (optimum, value, extra) in totals.items():
         where = f"player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}, {bundle.name}"
         _hold_optimum(outcome, 0, lane, optimum, where, (bundle.unit, bundle.unit), findings)
+        off = abs(outcome.value[0, lane] - value)
+        findings.hold(IS_GUARANTEED, where, off, ROUNDING * bundle.unit)
         if outcome.losses is not None:
             off = abs(outcome.losses[0, lane] - max(outcome.gap[0, lane] + extra, 0.0))
             findings.hold("losses are those of the definition", where, off, ROUNDING * bundle.unit)
@@ -553,9 +573,7 @@ def _examine_game(
     _hold_optimum(outcome, row, lane, optimum, where, (unit, largest), findings)
     value = gadgets.objective(kind, subgame, strategies, *asked) + constant
     off = abs(outcome.value[row, lane] - value)
-    findings.hold(
-        "the value is what the strategy guarantees in the gadget game", where, off, ROUNDING * largest
-    )
+    findings.hold(IS_GUARANTEED, where, off, ROUNDING * largest)
     if outcome.losses is not None and kind in gadgets.BOUNDED:
         rise = gadgets.rise_bound(kind, subgame, strategies, outcome.gap[row, lane], *asked)
         off = abs(outcome.losses[row, lane] - rise)
@@ -586,21 +604,46 @@ def _hold_optimum(
     tolerance = PROGRAM * units[0] + ROUNDING * units[1]
     findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
     findings.hold("the optimum is at most value + gap", where, optimum - value - gap, tolerance)
-    if outcome.exact:
+    if not outcome.exact:
+        findings.gaps.append(gap / units[1])
+    else:
         statement = "the optimum is the value that linear programs find"
         findings.hold(statement, where, abs(optimum - value), tolerance + GAP_TOLERANCE * units[1])
 
 
-def _whole_continuation(
-    outcome: Outcome, above: gadgets.Above, lane: int, strategies: Strategy, unit: float
+def _examine_continuation(
+    outcome: Outcome,
+    part: Structure,
+    above: gadgets.Above,
+    lane: int,
+    strategies: Strategy,
+    findings: Findings,
 ) -> Array:
-    """A structure's part of an optimal continuation's optimum, and what leaving the floors gains there."""
+    """Holds a structure's part of the optimal continuation, one game for all, against its explicit tree.
+
+    Args:
+      outcome: what the package says.
+      part: the structure.
+      above: its explicit cut, with the lane's blueprint.
+      lane: of the outcome.
+      strategies: the refined ones.
+      findings: are told.
+
+    Returns:
+      The part's optimum, what the strategy guarantees, and what the opponent gains by leaving its floors.
+    """
     gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
-    asked = prior_name(gadget), float(gadget.epsilon)
-    subgame = above.subgames[0]
+    subgame, asked = above.subgames[0], (prior_name(gadget), float(gadget.epsilon))
     tree = gadgets.build(gadget.name, subgame, *asked)
-    optimum = _optimum(tree.root, outcome.player, tree.floors, unit)
-    return np.array([optimum, gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)])
+    optimum = _optimum(tree.root, outcome.player, tree.floors, part.unit)
+    value = gadgets.objective(gadget.name, subgame, strategies, *asked)
+    where = f"{part.shape.name}, player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}"
+    where, gap = f"{where}, {outcome.bundle.name}", float(outcome.gap[0, lane])
+    tolerance = PROGRAM * part.unit + ROUNDING * outcome.bundle.unit
+    statement = "optimal-continuation: no structure is further from its own optimum than the gap"
+    findings.hold(statement, where, optimum - value - gap, tolerance)
+    findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
+    return np.array([optimum, value, gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)])
 
 
 # The attack
@@ -624,6 +667,7 @@ def attack(seed: int, structures: int, batch: int, programs: int, iterations: in
         shapes, seed = accepted_structures(seed, count, findings)
         name = f"--seed {first} --structures {count} --batch {count}"
         bundle = make_bundle(shapes, first, name)
+        examine_value(bundle, findings)
         for outcome in outcomes(bundle, iterations):
             examine(outcome, findings, programs)
         findings.structures += [shape.name for shape in shapes]
