@@ -685,7 +685,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("--structures", type=int, default=300, help="how many (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="of the first one (default %(default)s)")
-    parser.add_argument("--batch", type=int, default=75, help="so many as one game (default %(default)s)")
+    parser.add_argument("--batch", type=int, default=100, help="so many as one game (default %(default)s)")
     parser.add_argument(
         "--programs",
         type=int,
