@@ -23,7 +23,7 @@ demo: $(STAMP)  ## refine Leduc's subgames, print the table and draw the picture
 test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options on)
 	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow $(PYTEST_ARGS)
 
-test-slow: $(STAMP)  ## run what takes long: experiments, notebooks, documented programs, kill -9
+test-slow: $(STAMP)  ## run what takes long: experiments, notebooks, documented programs, random games, kill -9
 	$(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS) tests/slow
 
 lint: $(STAMP)  ## check format, lint and types

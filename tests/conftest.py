@@ -51,6 +51,7 @@ UNOPTIMISED = {
     "test_experiments_nested",
     "test_experiments_performance",
     "test_experiments_refinements",
+    "test_fuzz",
     "test_gadgets",
     "test_joint",
     "test_limited",

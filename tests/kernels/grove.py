@@ -8,7 +8,7 @@ sizes, and its exploitability is the chance-weighted sum of theirs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -17,7 +17,6 @@ import numpy as np
 from jaxgadget import OptimalContinuation, Policy, ReachResolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import GadgetGames, build_games
-from jaxgadget.games.game import CHANCE
 from jaxgadget.kernels.problem import Problem, with_regret_tolerance
 from jaxgadget.refining.prepare import Prepared, prepare
 from jaxgadget.tree.cut import Cut, cut
@@ -26,28 +25,14 @@ from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.precision import precision
 from tests.reference import cuts, efg, gadgets
 from tests.reference.efg import Array, Label, Strategy
-from tests.reference.random_games import SHAPES, History, RandomGame, Shape, Turn, random_policy
+from tests.reference.random_games import SHAPES, RandomGame, random_policy, side_by_side
 
 LIST = tuple(SHAPES.values())
 NUM_SUBGAMES = sum(shape.subgames for shape in LIST)
 NUM_BLUEPRINTS = 3
 
 
-def _turn(h: History) -> Turn:
-    return _shape(h).turn(h[1:]) if h else (CHANCE, tuple(range(len(LIST))))
-
-
-def _seen(player: int, h: History) -> Hashable:
-    return h[0] if len(h) == 1 else _shape(h).seen(player, h[1:])
-
-
-def _shape(h: History) -> Shape:
-    number = h[0]
-    assert isinstance(number, int)
-    return LIST[number]
-
-
-GROVE = Shape("grove", "", NUM_SUBGAMES, _turn, _seen)
+GROVE = side_by_side("grove", LIST)
 
 
 @functools.cache

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tests.reference.efg import Chance, Decision, Game
+from tests.reference import efg
+from tests.reference.efg import Chance, Decision, Game, Label, Node
 
 
 def num_moves(game: Game, history: int) -> int:
@@ -35,3 +36,20 @@ def components(game: Game, roots: Sequence[int]) -> list[list[int]]:
             inside.extend(near)
         found.append(sorted(inside))
     return found
+
+
+def crosses(game: Game, parts: Sequence[Sequence[int]]) -> bool:
+    """Whether an infoset lies on both sides of a cut, in two subgames, or below two own root infostates."""
+    places: dict[Label, set[object]] = {}
+    below: set[Node] = set()
+    for number, roots in enumerate(parts):
+        for h in roots:
+            for node in efg.walk(game.nodes[h]):
+                below.add(node)
+                if isinstance(node, Decision):
+                    place = number, game.infostate[node.player][h]
+                    places.setdefault(node.infoset, set()).add(place)
+    for node in efg.walk(game.root):
+        if isinstance(node, Decision) and node not in below:
+            places.setdefault(node.infoset, set()).add("above")
+    return any(len(where) > 1 for where in places.values())

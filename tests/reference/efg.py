@@ -362,6 +362,64 @@ def best_response_value(root: Node, player: int, strategies: Strategy, floors: F
     return sign(player) * value(root, {**strategies, **response})
 
 
+def guaranteed(root: Node, player: int, strategies: Strategy) -> Array:
+    """`[lanes]` what the player gets, in its utility, if the other one answers at best.
+
+    Minus `best_response_value` of the other player, for many strategies at once: rows are
+    `[actions, lanes]`.
+    """
+    other = 1 - player
+    lanes = next(iter(strategies.values())).shape[1]
+    members: dict[Label, list[tuple[Decision, Array]]] = {}
+
+    def collect(node: Node, reach: Array) -> None:
+        """Lists the other player's decisions, with the reach of everybody else."""
+        if isinstance(node, Decision) and node.player == other:
+            members.setdefault(node.infoset, []).append((node, reach))
+            for child in node.children:
+                collect(child, reach)
+        elif isinstance(node, Decision):
+            for p, child in zip(strategies[node.infoset], node.children, strict=True):
+                collect(child, reach * p)
+        elif isinstance(node, Chance):
+            for weight, child in zip(node.weights, node.children, strict=True):
+                collect(child, reach * weight)
+        elif isinstance(node, Past):
+            collect(node.child, reach if node.player == other else reach * node.reach)
+
+    responses: dict[Label, Array] = {}
+    values: dict[Node, Array] = {}
+
+    def response(label: Label) -> Array:
+        """`[lanes]` number of the other player's best action."""
+        if label not in responses:
+            nodes = members[label]
+            count = len(nodes[0][0].actions)
+            q = [sum(reach * value_of(node.children[a]) for node, reach in nodes) for a in range(count)]
+            responses[label] = np.argmin(q, axis=0)
+        return responses[label]
+
+    def value_of(node: Node) -> Array:
+        if node not in values:
+            values[node] = find_value(node)
+        return values[node]
+
+    def find_value(node: Node) -> Array:
+        if isinstance(node, Terminal):
+            return np.full(lanes, sign(player) * node.payoff)
+        if isinstance(node, Past):
+            return node.reach * value_of(node.child)
+        below = np.array([value_of(child) for child in node.children])
+        if isinstance(node, Chance):
+            return np.array(node.weights) @ below
+        if node.player == other:
+            return np.take_along_axis(below, response(node.infoset)[None], axis=0)[0]
+        return np.sum(strategies[node.infoset] * below, axis=0)
+
+    collect(root, np.ones(lanes))
+    return value_of(root)
+
+
 def nash_conv(root: Node, strategies: Strategy, floors: Floors | None = None) -> float:
     """Sum of both players' best-response values: the improvements, as the game is zero-sum.
 

@@ -1,14 +1,15 @@
-"""Random games of five fixed shapes: the structure never changes, only payoffs and chance.
+"""Random games: of five fixed shapes, whose seed changes payoffs and chance only, or of a random shape.
 
-Every shape has chance, information hidden from both players, decisions of both above and below
+Every fixed shape has chance, information hidden from both players, decisions of both above and below
 its cut, subgames of different sizes and unequal numbers of actions (ids up to 3, not always
-contiguous). Payoffs are normal draws, so nothing is tied.
+contiguous). Payoffs are normal draws, so nothing is tied. `random_shape` draws the structure too.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
@@ -38,17 +39,27 @@ END: Turn = (TERMINAL, ())
 NUM_ACTIONS = 4
 
 
+def _as_drawn(history: History, draw: float) -> float:
+    return draw
+
+
+def _even(history: History) -> float:
+    return 1.0
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class Shape:
     """The structure of a game.
 
     Attributes:
-      name: key of `SHAPES`.
+      name: key of `SHAPES`, if it is one of these.
       cut: the cut to use.
-      subgames: how many subgames that cut has.
+      subgames: how many subgames that cut has, 0 if nobody has counted them.
       turn: whose turn it is after a history.
       seen: what a player sees on arrival at a history, None for nothing (the own action is known anyway).
       public: what both are known to have seen, or None if the shape does not say.
+      payoff: player 0's payoff at a terminal history, of a normal draw.
+      unevenness: of the chance after a history: the power to which its probabilities are raised.
     """
 
     name: str
@@ -57,6 +68,8 @@ class Shape:
     turn: Callable[[History], Turn]
     seen: Callable[[int, History], Hashable]
     public: Callable[[History], Hashable] | None = None
+    payoff: Callable[[History, float], float] = _as_drawn
+    unevenness: Callable[[History], float] = _even
 
 
 def _table(turns: Mapping[History, Turn]) -> Callable[[History], Turn]:
@@ -248,6 +261,214 @@ SHAPES: Mapping[str, Shape] = {
 }
 
 
+# Random shapes
+
+SMALLEST, LARGEST = 20, 300
+"""Histories of a random shape."""
+
+
+def side_by_side(name: str, shapes: Sequence[Shape]) -> Shape:
+    """Shapes as one: chance picks which, and both players see it."""
+
+    def of(h: History) -> Shape:
+        number = h[0]
+        assert isinstance(number, int)
+        return shapes[number]
+
+    return Shape(
+        name,
+        "",
+        sum(shape.subgames for shape in shapes),
+        lambda h: of(h).turn(h[1:]) if h else (CHANCE, tuple(range(len(shapes)))),
+        lambda player, h: h[0] if len(h) == 1 else of(h).seen(player, h[1:]),
+        payoff=lambda h, draw: of(h).payoff(h[1:], draw),
+        unevenness=lambda h: of(h).unevenness(h[1:]) if h else 1.0,
+    )
+
+
+def random_shape(seed: int) -> Shape:
+    """A structure of `SMALLEST` to `LARGEST` histories in which both players act, and a `depth:` cut.
+
+    The cut has roots, but may cross an infoset.
+    """
+    rng = np.random.default_rng(seed)
+    while True:
+        draft = _Draft(rng, most=int(np.exp(rng.uniform(np.log(SMALLEST), np.log(LARGEST)))))
+        depths = draft.depths()
+        if SMALLEST <= draft.size <= LARGEST and draft.actors() >= {0, 1} and depths:
+            break
+    if len(depths) > 1 and rng.random() < 0.9:
+        depths = depths[1:]  # mostly, somebody has moved before
+    depth = depths[int(rng.integers(len(depths)))]
+    public = draft.public.__getitem__ if rng.random() < 0.5 else None
+    scale, power = 10.0 ** float(rng.choice([-2, 0, 2])), float(rng.choice([1, 3]))
+    kind = int(rng.integers(3))
+
+    def payoff(h: History, draw: float) -> float:
+        """All different, tied, or mostly 0."""
+        return scale * (draw, float(np.round(1.5 * draw)), draw if abs(draw) > 1 else 0.0)[kind]
+
+    return Shape(
+        f"random-{seed}",
+        f"depth:{depth}",
+        0,
+        _table(draft.turns),
+        lambda player, h: draft.seen[player].get(h),
+        public,
+        payoff,
+        lambda h: power,
+    )
+
+
+@dataclasses.dataclass(eq=False)
+class _Spot:
+    """Histories that both players know to be in one set: everything public has been the same.
+
+    Attributes:
+      histories: the set.
+      public: what was public.
+      length: turns before.
+    """
+
+    histories: list[History]
+    public: tuple[int, ...]
+    length: int
+
+
+class _Draft:
+    """A random structure under construction: a tree of spots, each with one turn for all its histories.
+
+    What a player may do depends on its infostate. A move shows both players one of a few signals, which
+    lead to different spots, and may show each player another one; before that, some moves may lead
+    through a turn of chance or of a player that others do not see. Everything that a player ever tells
+    apart it goes on telling apart, and its own moves it knows: perfect recall.
+
+    Attributes:
+      size: number of histories.
+      turns: by history, those that are not terminal.
+      seen: for both players by history, what it sees on arrival, if anything.
+      public: by history, all signals that both have seen.
+    """
+
+    def __init__(self, rng: np.random.Generator, most: int):
+        self._rng, self._most, self.size = rng, most, 1
+        self._known: dict[History, tuple[Hashable, Hashable]] = {(): ((), ())}
+        self._menus: dict[Hashable, tuple[int, ...]] = {}
+        self.turns: dict[History, Turn] = {}
+        self.seen: tuple[dict[History, Hashable], dict[History, Hashable]] = ({}, {})
+        self.public: dict[History, Hashable] = {(): ()}
+        spots = [_Spot([()], (), 0)]
+        while spots:
+            spots += self._grow(spots.pop(int(rng.integers(len(spots)))))
+
+    def actors(self) -> set[int]:
+        """Which players ever have more than one action."""
+        several = {actor for actor, moves in self.turns.values() if len(moves) > 1}
+        return {player for player in (0, 1) if any(actor & (PLAYER_0, PLAYER_1)[player] for actor in several)}
+
+    def depths(self) -> list[int]:
+        """Numbers of players' moves before decisions, each once."""
+        return sorted(
+            {
+                sum(self.turns[h[:k]][0] != CHANCE for k in range(len(h)))
+                for h, (actor, _) in self.turns.items()
+                if actor != CHANCE
+            }
+        )
+
+    def _happens(self, probability: float) -> bool:
+        return bool(self._rng.random() < probability)
+
+    def _actor(self, spot: _Spot) -> int:
+        weights = [0.8, 0.05, 0.05, 0.1, 0.0] if spot.length == 0 else [0.15, 0.28, 0.28, 0.15, 0.14]
+        return int(self._rng.choice([CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL], p=weights))
+
+    def _menu(self, player: int, h: History) -> tuple[int, ...]:
+        """The player's actions; the same wherever it knows the same."""
+        key = player, self._known[h][player]
+        if key not in self._menus:
+            count = int(self._rng.choice([1, 2, 3], p=[0.1, 0.6, 0.3]))
+            actions = self._rng.choice(NUM_ACTIONS, size=count, replace=False)
+            self._menus[key] = tuple(sorted(actions.tolist()))
+        return self._menus[key]
+
+    def _moves(self, actor: int, h: History, outcomes: int) -> tuple[Move, ...]:
+        if actor == CHANCE:
+            return tuple(range(outcomes))
+        menus = [self._menu(player, h) for player in (0, 1) if actor & (PLAYER_0, PLAYER_1)[player]]
+        return tuple(itertools.product(*menus)) if len(menus) == 2 else menus[0]
+
+    def _arrive(
+        self, actor: int, h: History, move: Move, seen: Sequence[Hashable], public: Hashable
+    ) -> History:
+        """Adds a history after a move of `actor`."""
+        below = (*h, move)
+        known: list[Hashable] = []
+        for player in (0, 1):
+            own = (move[player] if isinstance(move, tuple) else move) if actor & (1 << player) else None
+            if seen[player] is not None:
+                self.seen[player][below] = seen[player]
+            step = () if own is None and seen[player] is None else ((own, seen[player]),)
+            known.append((*self._known[h][player], *step))
+        self._known[below] = known[0], known[1]
+        self.public[below] = public
+        self.size += 1
+        return below
+
+    def _grow(self, spot: _Spot) -> list[_Spot]:
+        """Gives a spot its turn; the spots that follow. It ends the game where there is no room for more."""
+        rng, actor = self._rng, self._actor(spot)
+        staying = spot.histories
+        if actor != TERMINAL and spot.length > 0 and len(staying) > 2 and self._happens(0.1):
+            ends = rng.random(len(staying)) < 0.3  # for reasons that players need not have seen
+            staying = [h for h, end in zip(staying, ends, strict=True) if not end]
+        outcomes = int(rng.integers(2, 5))
+        if actor == TERMINAL or not staying:
+            return []
+        moves = {h: self._moves(actor, h, outcomes) for h in staying}
+        if self.size + sum(map(len, moves.values())) > self._most:
+            return []
+        all_moves = sorted({move for options in moves.values() for move in options})
+        classes = int(rng.choice([1, 2, len(all_moves)], p=[0.2, 0.3, 0.5]))
+        signal = {
+            move: number if classes == len(all_moves) else int(rng.integers(classes))
+            for number, move in enumerate(all_moves)
+        }
+        private = [self._private(actor, player, all_moves) for player in (0, 1)]
+        aside = {move for move in all_moves if self._happens(0.3)} if self._happens(0.15) else set[Move]()
+        who = int(rng.choice([CHANCE, PLAYER_0, PLAYER_1]))
+        following: dict[int, list[History]] = {}
+        for h, options in moves.items():
+            self.turns[h] = actor, options
+            for move in options:
+                public = (*spot.public, signal[move]) if classes > 1 else spot.public
+                seen: list[Hashable] = []
+                for player in (0, 1):
+                    shown = (signal[move] if classes > 1 else None, private[player].get(move))
+                    asked = ("asked",) if move in aside and who & (1 << player) else ()
+                    seen.append(None if shown == (None, None) and not asked else (*shown, *asked))
+                below = [self._arrive(actor, h, move, seen, public)]
+                if move in aside:
+                    below = self._step_aside(who, below[0], public)
+                following.setdefault(signal[move], []).extend(below)
+        return [
+            _Spot(histories, (*spot.public, number) if classes > 1 else spot.public, spot.length + 1)
+            for number, histories in following.items()
+        ]
+
+    def _step_aside(self, who: int, h: History, public: Hashable) -> list[History]:
+        """A turn of which only who has it knows, if anybody."""
+        options = self._moves(who, h, 2)
+        self.turns[h] = who, options
+        return [self._arrive(who, h, move, (None, None), public) for move in options]
+
+    def _private(self, actor: int, player: int, moves: Sequence[Move]) -> dict[Move, int]:
+        """What only one player is shown of every move, if anything; more often of a chance move."""
+        if not self._happens(0.6 if actor == CHANCE else 0.25):
+            return {}
+        return {move: int(self._rng.integers(2)) for move in moves}
+
+
 class RandomGame:
     """A `Game` of one shape with values drawn from a seed."""
 
@@ -265,8 +486,10 @@ class RandomGame:
             for h in self.histories[-1]:
                 actor, moves = shape.turn(h)
                 if actor == TERMINAL:
-                    self.returns[h] = float(rng.normal())
-                chance = _probabilities(rng, len(moves)) if actor == CHANCE else np.ones(len(moves))
+                    self.returns[h] = shape.payoff(h, float(rng.normal()))
+                chance = np.ones(len(moves))
+                if actor == CHANCE:
+                    chance = _probabilities(rng, len(moves), shape.unevenness(h))
                 for move, p in zip(moves, chance, strict=True):
                     self.probability[(*h, move)] = float(p)
                     below.append((*h, move))
@@ -370,9 +593,9 @@ def random_subgames(shape: str, seed: int, resolver: int, zeros: float = 0.0) ->
     return gadgets.subgames(game, cuts.components(game, roots), resolver, blueprint)
 
 
-def _probabilities(rng: np.random.Generator, count: int) -> Array:
-    """Random chance probabilities, none of them tiny."""
-    weights = 0.1 + rng.dirichlet(np.ones(count))
+def _probabilities(rng: np.random.Generator, count: int, unevenness: float) -> Array:
+    """Random chance probabilities: the largest is at most 11 times the smallest, to the given power."""
+    weights = (0.1 + rng.dirichlet(np.ones(count))) ** unevenness
     return weights / weights.sum()
 
 

@@ -14,9 +14,21 @@ import pyspiel
 import pytest
 from open_spiel.python.algorithms import cfr as openspiel_cfr
 
+from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.arrays import IntArray
 from tests.reference import cfr, efg, lp
 from tests.reference.openspiel import from_openspiel
-from tests.reference.random_games import SHAPES, random_policy, random_subgames, random_tree
+from tests.reference.random_games import (
+    LARGEST,
+    SHAPES,
+    SMALLEST,
+    RandomGame,
+    random_policy,
+    random_shape,
+    random_subgames,
+    random_tree,
+)
 
 KUHN = "kuhn_poker"
 GOOFSPIEL_3 = "goofspiel(imp_info=True,num_cards=3,points_order=descending)"
@@ -177,7 +189,51 @@ def test_floors_hold_in_cfr_responses_and_programs() -> None:
     assert abs(solutions[0].value - lp.solve(root, 0).value) > 1e-3
 
 
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_many_strategies_are_answered_as_each_by_itself(shape: str, player: int) -> None:
+    tree, game = random_tree(shape, 0)
+    rng = np.random.default_rng(player)
+    lanes = [random_policy(tree, rng, zeros) for zeros in (0.0, 0.4, 0.4)]
+    together = {label: np.stack([rows[label] for rows in lanes], axis=1) for label in lanes[0]}
+    past = efg.Chance((0.7, 0.6), (efg.Past(player, 0.5, game.root), efg.Past(1 - player, 0.2, game.root)))
+    for root in (game.root, past):
+        expected = [-efg.best_response_value(root, 1 - player, rows) for rows in lanes]
+        np.testing.assert_allclose(efg.guaranteed(root, player, together), expected, atol=1e-12)
+
+
 # Random games
+
+
+def test_random_shapes_differ_in_all_that_a_structure_can() -> None:
+    """And what their seed draws is a game: `enumerate_game` checks perfect recall and all else."""
+    trees = [enumerate_game(RandomGame(random_shape(seed), seed)) for seed in range(40)]
+    again = enumerate_game(RandomGame(random_shape(7), 7))
+    np.testing.assert_array_equal(again.payoff, trees[7].payoff)
+    sizes = {tree.num_histories for tree in trees}
+    assert SMALLEST <= min(sizes) < 40 and 200 < max(sizes) <= LARGEST and len(sizes) > 25
+    assert all(len(tree.infosets[player]) > 0 for tree in trees for player in (0, 1))
+    for actor in (CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS):
+        count = sum(bool((tree.actor == actor).any()) for tree in trees)
+        assert 10 < count, "every kind of turn is there often"
+    late = [_moves_before(tree) for tree in trees]
+    assert any((first != last).any() for first, last in late), "some infosets span different lengths"
+    rows = [np.bincount(tree.infoset[0][tree.infoset[0] >= 0]) for tree in trees]
+    assert {1, 2, 3, 4} <= set(np.concatenate(rows).tolist()), "infosets have different sizes"
+    scales = [float(np.abs(tree.payoff).max()) for tree in trees]
+    assert min(scales) < 0.1 and max(scales) > 100
+    assert any(tree.public is None for tree in trees) and any(tree.public is not None for tree in trees)
+
+
+def _moves_before(tree: HistoryTree) -> tuple[IntArray, IntArray]:
+    """The fewest and the most moves before each infoset of player 0."""
+    acts = np.nonzero(tree.infoset[0] >= 0)[0]
+    level = np.searchsorted(tree.level_offset, acts, side="right")
+    fewest = np.full(len(tree.infosets[0]), tree.num_histories)
+    most = np.zeros(len(tree.infosets[0]), np.int64)
+    np.minimum.at(fewest, tree.infoset[0, acts], level)
+    np.maximum.at(most, tree.infoset[0, acts], level)
+    return fewest, most
 
 
 @pytest.mark.parametrize("shape", SHAPES)

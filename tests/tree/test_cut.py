@@ -11,7 +11,7 @@ from jaxgadget.tree.cut import Cut, cut, cut_at, kept_subgames
 from jaxgadget.tree.history import enumerate_game
 from tests.games.test_contract import LOSS, START, WIN, ZERO, Arrays, by
 from tests.reference import cuts, efg
-from tests.reference.random_games import SHAPES
+from tests.reference.random_games import SHAPES, RandomGame, random_shape
 from tests.tree.test_history import make
 
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
@@ -58,6 +58,22 @@ def test_depth_cuts_are_the_definitions(name, depth):
     assert (found.name, found.tree) == (f"depth:{depth}", tree)
     if name.startswith("random "):
         assert len(expected) == SHAPES[name.removeprefix("random ")].subgames
+
+
+def test_cuts_are_refused_where_they_cross_an_infoset_and_nowhere_else():
+    refused = 0
+    for seed in range(60):
+        shape = random_shape(seed)
+        tree = enumerate_game(RandomGame(shape, seed))
+        game = efg.from_tree(tree)
+        components = cuts.components(game, cuts.depth_roots(game, int(shape.cut.removeprefix("depth:"))))
+        if cuts.crosses(game, components):
+            refused += 1
+            with pytest.raises(ValueError, match="crosses an infoset"):
+                cut(tree, shape.cut)
+        else:
+            assert groups(cut(tree, shape.cut)) == components
+    assert 0 < refused < 30
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,705 @@
+"""An attack with random games: hundreds of structures, re-solved by the package and held against definitions.
+
+    python -m tests.fuzz --structures 300
+
+Solving takes a moment and compiling a minute, and every structure has a program of its own. So chance picks
+one of many structures, both players see which, and this one game is solved: its subgames are those of all
+structures, side by side in one forest. What comes out is held against each structure by itself, as an
+explicit tree (`tests/reference`): recursion for best responses, a linear program of its own for optima.
+
+Every lane (blueprint, gadget, prior, ε) of every structure and either player:
+
+- the refined strategy's exploitability, from a best response of the explicit tree, is ≥ 0 and no more than
+  the blueprint's plus what the gadget games' losses allow; for safe gadgets with ε = 0, plus their gaps;
+- what the package says of exploitability before and after, and its bound, is what the structures add up to;
+- nothing changes outside the subgames, nor where there is nothing to solve.
+
+And of some lanes, drawn at random, of each structure:
+
+- the optimum of the gadget game's explicit tree lies in `[value, value + gap]`, and is the value itself if
+  linear programs solved the game;
+- value and losses are those of the definitions at the strategy found.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import functools
+import itertools
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+import jaxgadget
+from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.registry import GADGETS, PRIORS
+from jaxgadget.gadgets.specs import make_gadgets
+from jaxgadget.policy.evaluate import exploitability
+from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.refine import refine
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.solving.lp import GAP_TOLERANCE
+from jaxgadget.solving.options import make_options
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.forest import build_forest
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import drop_programs
+from tests.kernels.grove import to_policy
+from tests.reference import cuts, efg, gadgets, lp
+from tests.reference.efg import Array, Label, Strategy
+from tests.reference.random_games import RandomGame, Shape, random_policy, random_shape, side_by_side
+
+EPSILONS = (1e-3, 0.05, 0.3)
+"""Besides 0, which is that of prior `none`."""
+ALL_GADGETS = tuple(make_gadgets(list(GADGETS), list(PRIORS), EPSILONS))
+ALGORITHMS = ("cfr+", "dcfr", "pcfr+", "linear-cfr", "cfr", "sapcfr+")
+DTYPES = ("float32", "float64")
+ROUNDING = 1e-11
+"""Of sums and products, as a share of the largest payoff."""
+PROGRAM = 1e-8
+"""Of the optima of linear programs, likewise."""
+IS_GUARANTEED = "the value is what the strategy guarantees in the gadget game"
+
+
+# What was found
+
+
+@dataclasses.dataclass(eq=False)
+class Findings:
+    """What held and what did not.
+
+    Attributes:
+      held: how often each statement was checked.
+      worst: the most that was left over of each, as a share of its tolerance: above 1 it is violated.
+      violations: a sentence each.
+      refusals: structures whose cut the package refuses, each for good reason.
+      structures: names of those attacked.
+      lanes: combinations of structure, player, blueprint, gadget, prior and ε.
+      programs: those of them of which an independent linear program solved a gadget game.
+      gaps: of these games after regret matching, as a share of the largest payoff.
+    """
+
+    held: Counter[str] = dataclasses.field(default_factory=Counter)
+    worst: dict[str, float] = dataclasses.field(default_factory=dict)
+    violations: list[str] = dataclasses.field(default_factory=list)
+    refusals: int = 0
+    structures: list[str] = dataclasses.field(default_factory=list)
+    lanes: set[tuple[str, int, str]] = dataclasses.field(default_factory=set)
+    programs: set[tuple[str, int, str]] = dataclasses.field(default_factory=set)
+    gaps: list[float] = dataclasses.field(default_factory=list)
+
+    def hold(self, statement: str, where: str, excess: Array | float, tolerance: float) -> None:
+        """Checks that `excess`, one number or many, is at most the tolerance."""
+        share = np.atleast_1d(np.asarray(excess, np.float64)) / tolerance
+        self.held[statement] += share.size
+        most = float(share.max(initial=-np.inf))
+        self.worst[statement] = max(most, self.worst.get(statement, -np.inf))
+        bad = ~(share <= 1)  # NaN is no number that holds
+        if bad.any():
+            number = int(np.argmax(bad))
+            self.violations.append(
+                f"{statement}: {where}, number {number}: {float(share.flat[number]):.3g} × the tolerance of "
+                f"{tolerance:.3g}"
+            )
+
+    def summary(self) -> str:
+        lines = [
+            f"{len(self.structures)} structures, {self.refusals} more with a cut that is refused, "
+            f"{len(self.lanes)} combinations, {len(self.programs)} of them with a linear program; gaps after "
+            f"regret matching: median {np.median(self.gaps):.1g}, largest {max(self.gaps):.1g} of the payoff",
+            *(
+                f"  {count:9d} × {statement} (worst {self.worst[statement]:.2g} × the tolerance)"
+                for statement, count in sorted(self.held.items())
+            ),
+            f"{len(self.violations)} violations",
+            *(f"  {violation}" for violation in self.violations[:50]),
+        ]
+        return "\n".join(lines)
+
+
+# Structures
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Structure:
+    """One structure within the game that joins them.
+
+    Attributes:
+      shape: what it is.
+      game: the explicit game, its root the chance that picks it, with only this outcome.
+      components: the roots of every subgame, numbered in `game`.
+      subgames: the number of each subgame in the joint cut.
+      weight: the probability that chance picks it.
+      most: the largest payoff.
+      value: of the game for player 0, times `weight`.
+    """
+
+    shape: Shape
+    game: efg.Game
+    components: list[list[int]]
+    subgames: list[int]
+    weight: float
+    most: float
+    value: float
+
+    @property
+    def unit(self) -> float:
+        """What values below the chance that picks it can reach."""
+        return self.weight * self.most
+
+    @functools.cached_property
+    def labels(self) -> list[Label]:
+        """Infosets of both players."""
+        return list(efg.infosets(self.game.root))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Bundle:
+    """Many structures as one game, with a cut through all of them.
+
+    Attributes:
+      name: how to have it again.
+      seed: of payoffs, chance, blueprints and what is drawn of the checks.
+      tree: all of it.
+      where: the cut.
+      structures: in the order of chance's outcomes.
+    """
+
+    name: str
+    seed: int
+    tree: HistoryTree
+    where: Cut
+    structures: list[Structure]
+
+    @property
+    def unit(self) -> float:
+        """What sums over structures can reach."""
+        return sum(part.unit for part in self.structures)
+
+    @functools.cached_property
+    def blueprints(self) -> Policy:
+        """A random one, one with reaches that are 0 or tiny, and one near an equilibrium."""
+        rng = np.random.default_rng(self.seed)
+        drawn = to_policy(self.tree, [random_policy(self.tree, rng, zeros) for zeros in (0.0, 0.35)])
+        named = dataclasses.replace(drawn, labels=("random", "cornered"))
+        return Policy.stack([named, jaxgadget.make_blueprints(self.tree, ["cfr:30"], progress=False)])
+
+
+def accepted_structures(seed: int, count: int, findings: Findings) -> tuple[list[Shape], int]:
+    """The next structures whose cuts the package takes, and the seed after the last one.
+
+    That it refuses a cut is held against the definition, and so are the subgames of those that it takes.
+    """
+    shapes: list[Shape] = []
+    while len(shapes) < count:
+        shape = random_shape(seed)
+        tree = enumerate_game(RandomGame(shape, seed))
+        game = efg.from_tree(tree)
+        components = cuts.components(game, cuts.depth_roots(game, int(shape.cut.removeprefix("depth:"))))
+        crosses = cuts.crosses(game, components)
+        try:
+            found = cut(tree, shape.cut)
+        except ValueError:
+            findings.refusals += 1
+            findings.hold("a cut is refused where it crosses an infoset", shape.name, not crosses, 0.5)
+        else:
+            members = [found.roots[found.subgame == s].tolist() for s in range(found.num_subgames)]
+            same = members == components and not crosses
+            findings.hold("subgames are the components of a cut's roots", shape.name, not same, 0.5)
+            shapes.append(shape)
+        seed += 1
+    return shapes, seed
+
+
+def make_bundle(shapes: Sequence[Shape], seed: int, name: str = "") -> Bundle:
+    """Joins structures; the seed draws payoffs and chance."""
+    tree = enumerate_game(RandomGame(side_by_side("structures side by side", shapes), seed))
+    joint = efg.from_tree(tree)
+    owner = np.full(tree.num_histories, -1)
+    for h in range(1, tree.num_histories):
+        parent = tree.parent[h]
+        owner[h] = owner[parent] if parent else tree.action[2, h]
+    drafts: list[tuple[efg.Game, list[list[int]], list[int]]] = []
+    for number, shape in enumerate(shapes):
+        histories = np.nonzero(owner == number)[0].tolist()
+        game = _alone(joint, histories, float(tree.chance[histories[0]]))
+        roots = cuts.depth_roots(game, int(shape.cut.removeprefix("depth:")))
+        drafts.append((game, cuts.components(game, roots), histories))
+    all_roots = sorted(
+        histories[h - 1] for _, parts, histories in drafts for h in itertools.chain(*parts)
+    )  # history 0 of a game alone is the joint root
+    where = cut(tree, lambda tree: np.array(all_roots))
+    subgame_of = dict(zip(where.roots.tolist(), where.subgame.tolist(), strict=True))
+    structures: list[Structure] = []
+    for shape, (game, components, histories) in zip(shapes, drafts, strict=True):
+        weight = float(tree.chance[histories[0]])
+        most = float(np.abs(tree.payoff[histories]).max()) or 1.0
+        subgames = [subgame_of[histories[roots[0] - 1]] for roots in components]
+        value = _optimum(game.root, 0, {}, weight * most)
+        structures.append(Structure(shape, game, components, subgames, weight, most, value))
+    assert sorted(itertools.chain(*(part.subgames for part in structures))) == list(range(where.num_subgames))
+    return Bundle(name, seed, tree, where, structures)
+
+
+def _optimum(root: efg.Node, player: int, floors: efg.Floors, unit: float) -> float:
+    """The value of an explicit tree; payoffs are divided by `unit`, as tolerances of HiGHS are absolute."""
+    return unit * lp.solve(efg.Chance((1 / unit,), (root,)), player, floors).value
+
+
+def _alone(joint: efg.Game, histories: Sequence[int], weight: float) -> efg.Game:
+    """Some histories of the joint game, all of one structure, under a root that leads nowhere else."""
+    number = {h: 1 + k for k, h in enumerate(histories)}
+    first, second = (("root", *(states[h] for h in histories)) for states in joint.infostate)
+    top = efg.Chance((weight,), (joint.nodes[histories[0]],))
+    return efg.Game(
+        nodes=(top, *(joint.nodes[h] for h in histories)),
+        parent=(0, *(number.get(joint.parent[h], 0) for h in histories)),
+        infostate=(first, second),
+    )
+
+
+# Solving
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outcome:
+    """What the package says; lanes run over gadgets, then blueprints, S subgames.
+
+    Attributes:
+      bundle: the structures.
+      player: who re-solved.
+      how: algorithm and precision.
+      gadgets: what was solved.
+      blueprint: before.
+      policy: after.
+      value: `[S, lanes]` of the gadget games, and this:
+      gap: `[S, lanes]`.
+      losses: `[S, lanes]`; None if nobody asked.
+      has_decision: `[S, lanes]`.
+      before: `[lanes]` exploitability of the blueprint.
+      after: `[lanes]` refined.
+      bound: `[lanes]` of `after`, NaN where there is none.
+    """
+
+    bundle: Bundle
+    player: int
+    how: str
+    gadgets: tuple[Gadget, ...]
+    blueprint: Policy
+    policy: Policy
+    value: Array
+    gap: Array
+    losses: Array | None
+    has_decision: Array
+    before: Array
+    after: Array
+    bound: Array
+
+    @property
+    def exact(self) -> bool:
+        """Whether linear programs solved it."""
+        return self.losses is None
+
+    def lane_name(self, lane: int) -> str:
+        gadget, blueprint = divmod(lane, self.blueprint.num_lanes)
+        return f"{self.blueprint.labels[blueprint]} | {describe(self.gadgets[gadget])}"
+
+
+def solve_by_cfr(bundle: Bundle, player: int, *, algorithm: str, dtype: str, iterations: int) -> Outcome:
+    """All gadgets with all blueprints, by regret matching, as `refine` does it; with every game's losses."""
+    options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype)
+    task = GadgetTask(
+        build_forest(bundle.tree, bundle.where), player, bundle.blueprints, ALL_GADGETS, options
+    )
+    solutions = solve_gadgets(task, Stopwatch(), progress=False)
+    policy, value = solutions.policy(task), _value(bundle)
+    before = np.tile(exploitability(task.blueprint, player, value=value), len(task.gadgets))
+    return Outcome(
+        bundle=bundle,
+        player=player,
+        how=f"{algorithm} in {dtype}",
+        gadgets=task.gadgets,
+        blueprint=task.blueprint,
+        policy=policy,
+        value=solutions.value,
+        gap=solutions.gap,
+        losses=solutions.losses,
+        has_decision=solutions.has_decision,
+        before=before,
+        after=exploitability(policy, player, value=value),
+        bound=before + solutions.loss_bound,
+    )
+
+
+def solve_by_programs(bundle: Bundle, player: int, rng: np.random.Generator) -> Outcome:
+    """One blueprint, and every gadget with a prior and an ε drawn at random, by linear programs."""
+    by_name = [[gadget for gadget in ALL_GADGETS if gadget.name == name] for name in GADGETS]
+    asked = tuple(several[int(rng.integers(len(several)))] for several in by_name)
+    blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
+    how = {"player": player, "algorithm": "lp", "value": _value(bundle), "progress": False}
+    result = refine(bundle.tree, bundle.where, blueprint, asked, **how)
+    return Outcome(
+        bundle=bundle,
+        player=player,
+        how="lp",
+        gadgets=asked,
+        blueprint=blueprint,
+        policy=result.policy,
+        value=result.gadget_value,
+        gap=result.gap,
+        losses=None,
+        has_decision=result.has_decision,
+        before=result.blueprint_exploitability,
+        after=result.refined_exploitability,
+        bound=result.exploitability_bound,
+    )
+
+
+def _value(bundle: Bundle) -> tuple[float, float]:
+    """Player 0's value of the joint game, from the structures' own linear programs."""
+    value = sum(part.value for part in bundle.structures)
+    return value, value
+
+
+# Checks
+
+
+def examine_value(bundle: Bundle, findings: Findings) -> None:
+    """The package's linear program of the joint game finds what the structures' own add up to."""
+    off = abs(solve_exactly(bundle.tree).value - _value(bundle)[0])
+    findings.hold(
+        "the game's value is that of its structures",
+        bundle.name,
+        off,
+        (PROGRAM + GAP_TOLERANCE) * bundle.unit,
+    )
+
+
+def examine(outcome: Outcome, findings: Findings, programs: int) -> None:
+    """Holds everything against the definitions.
+
+    Args:
+      outcome: what the package says.
+      findings: are told.
+      programs: of how many lanes of each structure, drawn at random, to solve a gadget game.
+    """
+    bundle, player = outcome.bundle, outcome.player
+    before, after = _rows(outcome.blueprint), _rows(outcome.policy)
+    kept = np.array([efg.guaranteed(part.game.root, player, before) for part in bundle.structures])
+    earned = np.array([efg.guaranteed(part.game.root, player, after) for part in bundle.structures])
+    for number, part in enumerate(bundle.structures):
+        where = f"{part.shape.name}, player {player}, {outcome.how}, {bundle.name}"
+        names = {(part.shape.name, player, outcome.lane_name(k)) for k in range(earned.shape[1])}
+        findings.lanes |= names
+        excess = earned[number] - efg.sign(player) * part.value
+        findings.hold("nobody guarantees more than the value", where, excess, PROGRAM * part.unit)
+        _examine_rise(outcome, part, where, kept[number], earned[number], findings)
+    _examine_sums(outcome, kept, earned, findings)
+    _examine_rows(outcome, findings)
+    _examine_games(outcome, (before, after), kept, findings, programs)
+
+
+def _rows(policy: Policy) -> dict[Label, Array]:
+    """`[actions, lanes]` of both players by infoset."""
+    top = np.ones((1, policy.num_lanes))
+    first, second = (np.concatenate([top, rows]) for rows in policy.probabilities)
+    return efg.from_sequences(policy.tree, (first, second))
+
+
+def _examine_rise(
+    outcome: Outcome, part: Structure, where: str, kept: Array, earned: Array, findings: Findings
+) -> None:
+    """How much a structure's exploitability rises: its own games' losses bound that, with ε = 0 their gaps.
+
+    An optimal continuation is one game for all structures. Its gap is that of every structure: none can
+    be better than optimal.
+    """
+    count = len(kept)
+    for number, gadget in enumerate(outcome.gadgets):
+        if gadget.name not in gadgets.BOUNDED:
+            continue
+        lanes = slice(number * count, (number + 1) * count)
+        rise, asked = kept - earned[lanes], f"{where}, {describe(gadget)}"
+        joint = gadget.name == "optimal-continuation"
+        tolerance = ROUNDING * (outcome.bundle.unit if joint else part.unit)
+        if outcome.losses is not None and not (joint and gadget.epsilon > 0):
+            most = _allowed(gadget.name, part, outcome.losses[:, lanes])
+            statement = f"{gadget.name}: exploitability rises no more than the losses allow"
+            findings.hold(statement, asked, rise - most, tolerance)
+        if gadget.epsilon == 0:
+            most = _allowed(gadget.name, part, outcome.gap[:, lanes])
+            statement = f"{gadget.name}: with ε = 0 exploitability rises no more than the gap"
+            findings.hold(statement, asked, rise - most, tolerance)
+
+
+def _allowed(kind: str, part: Structure, losses: Array) -> Array:
+    """By how much a structure's exploitability may rise if these, `[S, lanes]`, are its games' losses."""
+    if kind.endswith("resolving"):
+        return losses[part.subgames].sum(axis=0)
+    return part.weight * losses[part.subgames].max(axis=0) if kind.endswith("max-margin") else losses[0]
+
+
+def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findings) -> None:
+    """What the package says of the joint game is what the structures add up to."""
+    bundle, sign = outcome.bundle, efg.sign(outcome.player)
+    where = f"player {outcome.player}, {outcome.how}, {bundle.name}"
+    value = sign * _value(bundle)[0]
+    before = np.tile(value - kept.sum(axis=0), len(outcome.gadgets))
+    tolerance = ROUNDING * bundle.unit
+    after = value - earned.sum(axis=0)
+    statement = "the exploitability that is reported is that of a best response"
+    findings.hold(statement, f"before, {where}", np.abs(outcome.before - before), tolerance)
+    findings.hold(statement, f"after, {where}", np.abs(outcome.after - after), tolerance)
+    for number, gadget in enumerate(outcome.gadgets):
+        lanes = slice(number * kept.shape[1], (number + 1) * kept.shape[1])
+        asked = f"{where}, {describe(gadget)}"
+        if gadget.name in gadgets.BOUNDED:
+            statement = f"{gadget.name}: the bound that is reported holds for all structures together"
+            findings.hold(statement, asked, after[lanes] - outcome.bound[lanes], tolerance)
+        else:
+            missing = ~np.isnan(outcome.bound[lanes])
+            findings.hold("no bound is reported where there is none", asked, missing.any(), 0.5)
+
+
+def _examine_rows(outcome: Outcome, findings: Findings) -> None:
+    """What may not change does not, and everything is a strategy."""
+    tree, player = outcome.bundle.tree, outcome.player
+    forest = build_forest(tree, outcome.bundle.where)
+    infosets = tree.infosets[player]
+    subgame = forest.infoset_subgame(player)[infosets.infoset[1:]]
+    copies = len(outcome.gadgets)
+    where = f"player {player}, {outcome.how}, {outcome.bundle.name}"
+    for p in (0, 1):
+        rows, blueprint = outcome.policy.probabilities[p], np.tile(outcome.blueprint.probabilities[p], copies)
+        change = np.abs(rows - blueprint)
+        if p == player:
+            solved = (subgame >= 0)[:, None] & outcome.has_decision[np.maximum(subgame, 0)]
+            change = np.where(solved, 0.0, change)
+        findings.hold("nothing changes where nothing is solved", where, change.max(axis=0), 1e-12)
+        findings.hold("probabilities are not negative", where, -rows.min(axis=0), 1e-15)
+
+
+def _examine_games(
+    outcome: Outcome,
+    strategies: tuple[dict[Label, Array], dict[Label, Array]],
+    kept: Array,
+    findings: Findings,
+    programs: int,
+) -> None:
+    """Solves gadget games of the explicit trees, some lanes of every structure and one subgame each.
+
+    Args:
+      outcome: what the package says.
+      strategies: before and after, by infoset.
+      kept: `[structures, blueprints]` what the blueprint guarantees.
+      findings: are told.
+      programs: of how many lanes.
+    """
+    bundle, count, (before, after) = outcome.bundle, outcome.blueprint.num_lanes, strategies
+    rng = np.random.default_rng([bundle.seed, outcome.player, outcome.exact])
+    joint = [n for n, gadget in enumerate(outcome.gadgets) if gadget.name == "optimal-continuation"]
+    lanes = np.arange(outcome.policy.num_lanes)
+    is_joint = np.isin(lanes // count, joint)
+    share = min(1.0, programs / len(lanes))
+    of_all = rng.permutation(lanes[is_joint])[: int(np.ceil(share * is_joint.sum()))].tolist()
+    totals = {lane: np.zeros(3) for lane in of_all}
+    for number, part in enumerate(bundle.structures):
+        drawn = rng.permutation(lanes[~is_joint])[: programs - len(of_all)].tolist()
+        components = tuple(tuple(roots) for roots in part.components)
+        aboves: list[gadgets.Above] = []
+        for blueprint in range(count):
+            rows = {label: before[label][:, blueprint] for label in part.labels}
+            aboves.append(gadgets.Above(part.game, components, outcome.player, rows))
+        for lane in [*drawn, *of_all]:
+            blueprint = lane % count
+            refined = {label: after[label][:, lane] for label in part.labels}
+            elsewhere = float(kept[:, blueprint].sum() - kept[number, blueprint])
+            findings.programs.add((part.shape.name, outcome.player, outcome.lane_name(lane)))
+            if lane in totals:
+                totals[lane] += _examine_continuation(
+                    outcome, part, aboves[blueprint], lane, refined, findings
+                )
+            else:
+                which = int(rng.integers(len(part.components)))
+                subgame, row = aboves[blueprint].subgames[which], part.subgames[which]
+                _examine_game(outcome, part, subgame, row, lane, refined, elsewhere, findings)
+    for lane, (optimum, value, extra) in totals.items():
+        where = f"player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}, {bundle.name}"
+        _hold_optimum(outcome, 0, lane, optimum, where, (bundle.unit, bundle.unit), findings)
+        off = abs(outcome.value[0, lane] - value)
+        findings.hold(IS_GUARANTEED, where, off, ROUNDING * bundle.unit)
+        if outcome.losses is not None:
+            off = abs(outcome.losses[0, lane] - max(outcome.gap[0, lane] + extra, 0.0))
+            findings.hold("losses are those of the definition", where, off, ROUNDING * bundle.unit)
+
+
+def _examine_game(
+    outcome: Outcome,
+    part: Structure,
+    subgame: gadgets.Subgame,
+    row: int,
+    lane: int,
+    strategies: Strategy,
+    elsewhere: float,
+    findings: Findings,
+) -> None:
+    """Holds one gadget game of one lane against its explicit tree.
+
+    Args:
+      outcome: what the package says.
+      part: the structure.
+      subgame: the explicit one.
+      row: its number in the joint cut.
+      lane: of the outcome.
+      strategies: the refined ones.
+      elsewhere: what the blueprint guarantees in all other structures, which the full gadget adds.
+      findings: are told.
+    """
+    gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
+    kind, asked = gadget.name, (prior_name(gadget), float(gadget.epsilon))
+    where = f"{part.shape.name}, subgame {row}, player {outcome.player}, {outcome.lane_name(lane)}"
+    where = f"{where}, {outcome.how}, {outcome.bundle.name}"
+    tree = gadgets.build(kind, subgame, *asked)
+    unit = part.most if kind in ("max-margin", "reach-max-margin") else part.unit
+    constant = elsewhere if kind == "full" else 0.0
+    optimum = _optimum(tree.root, outcome.player, tree.floors, unit) + constant
+    largest = outcome.bundle.unit if kind == "full" else unit
+    _hold_optimum(outcome, row, lane, optimum, where, (unit, largest), findings)
+    value = gadgets.objective(kind, subgame, strategies, *asked) + constant
+    off = abs(outcome.value[row, lane] - value)
+    findings.hold(IS_GUARANTEED, where, off, ROUNDING * largest)
+    if outcome.losses is not None and kind in gadgets.BOUNDED:
+        rise = gadgets.rise_bound(kind, subgame, strategies, outcome.gap[row, lane], *asked)
+        off = abs(outcome.losses[row, lane] - rise)
+        findings.hold("losses are those of the definition", where, off, ROUNDING * unit)
+
+
+def _hold_optimum(
+    outcome: Outcome,
+    row: int,
+    lane: int,
+    optimum: float,
+    where: str,
+    units: tuple[float, float],
+    findings: Findings,
+) -> None:
+    """Holds certificates against an optimum.
+
+    Args:
+      outcome: what the package says.
+      row: of the gadget game.
+      lane: of the outcome.
+      optimum: of the explicit tree.
+      where: for violations.
+      units: what payoffs reach in the explicit tree, and in the package's game.
+      findings: are told.
+    """
+    value, gap = float(outcome.value[row, lane]), float(outcome.gap[row, lane])
+    tolerance = PROGRAM * units[0] + ROUNDING * units[1]
+    findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
+    findings.hold("the optimum is at most value + gap", where, optimum - value - gap, tolerance)
+    if not outcome.exact:
+        findings.gaps.append(gap / units[1])
+    else:
+        statement = "the optimum is the value that linear programs find"
+        findings.hold(statement, where, abs(optimum - value), tolerance + GAP_TOLERANCE * units[1])
+
+
+def _examine_continuation(
+    outcome: Outcome,
+    part: Structure,
+    above: gadgets.Above,
+    lane: int,
+    strategies: Strategy,
+    findings: Findings,
+) -> Array:
+    """Holds a structure's part of the optimal continuation, one game for all, against its explicit tree.
+
+    Args:
+      outcome: what the package says.
+      part: the structure.
+      above: its explicit cut, with the lane's blueprint.
+      lane: of the outcome.
+      strategies: the refined ones.
+      findings: are told.
+
+    Returns:
+      The part's optimum, what the strategy guarantees, and what the opponent gains by leaving its floors.
+    """
+    gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
+    subgame, asked = above.subgames[0], (prior_name(gadget), float(gadget.epsilon))
+    tree = gadgets.build(gadget.name, subgame, *asked)
+    optimum = _optimum(tree.root, outcome.player, tree.floors, part.unit)
+    value = gadgets.objective(gadget.name, subgame, strategies, *asked)
+    where = f"{part.shape.name}, player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}"
+    where, gap = f"{where}, {outcome.bundle.name}", float(outcome.gap[0, lane])
+    tolerance = PROGRAM * part.unit + ROUNDING * outcome.bundle.unit
+    statement = "optimal-continuation: no structure is further from its own optimum than the gap"
+    findings.hold(statement, where, optimum - value - gap, tolerance)
+    findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
+    return np.array([optimum, value, gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)])
+
+
+# The attack
+
+
+def outcomes(bundle: Bundle, iterations: int) -> Iterator[Outcome]:
+    """Both players, by regret matching and by linear programs."""
+    rng = np.random.default_rng(bundle.seed)
+    algorithm = ALGORITHMS[bundle.seed % len(ALGORITHMS)]
+    dtype = DTYPES[bundle.seed // len(ALGORITHMS) % len(DTYPES)]
+    for player in (0, 1):
+        yield solve_by_cfr(bundle, player, algorithm=algorithm, dtype=dtype, iterations=iterations)
+        yield solve_by_programs(bundle, player, rng)
+
+
+def attack(seed: int, structures: int, batch: int, programs: int, iterations: int) -> Findings:
+    """Draws structures and attacks them, so many as one game; prints how far it is."""
+    findings, began = Findings(), time.perf_counter()
+    while len(findings.structures) < structures:
+        count, first = min(batch, structures - len(findings.structures)), seed
+        shapes, seed = accepted_structures(seed, count, findings)
+        name = f"--seed {first} --structures {count} --batch {count}"
+        bundle = make_bundle(shapes, first, name)
+        examine_value(bundle, findings)
+        for outcome in outcomes(bundle, iterations):
+            examine(outcome, findings, programs)
+        findings.structures += [shape.name for shape in shapes]
+        drop_programs()
+        print(
+            f"{time.perf_counter() - began:6.0f} s: {len(findings.structures)} structures "
+            f"(the last {count} with {bundle.tree.num_histories} histories), "
+            f"{len(findings.lanes)} combinations, {len(findings.violations)} violations",
+            flush=True,
+        )
+    return findings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__.partition("\n")[0])
+    parser.add_argument("--structures", type=int, default=300, help="how many (default %(default)s)")
+    parser.add_argument("--seed", type=int, default=0, help="of the first one (default %(default)s)")
+    parser.add_argument("--batch", type=int, default=100, help="so many as one game (default %(default)s)")
+    parser.add_argument(
+        "--programs",
+        type=int,
+        default=20,
+        help="lanes of each that linear programs check (default %(default)s)",
+    )
+    parser.add_argument("--iterations", type=int, default=300, help="of CFR (default %(default)s)")
+    options = parser.parse_args()
+    began = time.perf_counter()
+    findings = attack(**vars(options))
+    print(findings.summary())
+    print(f"{time.perf_counter() - began:.0f} s")
+    return 1 if findings.violations else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

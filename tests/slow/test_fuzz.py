@@ -1,0 +1,86 @@
+"""A share of the attack with random games, `python -m tests.fuzz`, and that it would notice."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgadget.gadgets.registry import GADGETS
+from tests import fuzz
+from tests.reference.gadgets import BOUNDED
+
+STRUCTURES, PROGRAMS, ITERATIONS = 40, 12, 200
+
+
+@functools.cache
+def bundle() -> fuzz.Bundle:
+    shapes, _ = fuzz.accepted_structures(1000, STRUCTURES, fuzz.Findings())
+    return fuzz.make_bundle(shapes, 1000)
+
+
+@functools.cache
+def outcomes() -> tuple[fuzz.Outcome, ...]:
+    """Player 0 by regret matching, by linear programs, then player 1."""
+    return tuple(fuzz.outcomes(bundle(), ITERATIONS))
+
+
+def examined(*outcomes: fuzz.Outcome, programs: int = PROGRAMS) -> fuzz.Findings:
+    findings = fuzz.Findings()
+    for outcome in outcomes:
+        fuzz.examine(outcome, findings, programs)
+    return findings
+
+
+def test_random_structures_hold() -> None:
+    findings = examined(*outcomes())
+    fuzz.examine_value(bundle(), findings)
+    assert not findings.violations, findings.summary()
+    blueprints = bundle().blueprints.num_lanes
+    assert len(findings.lanes) == STRUCTURES * 2 * blueprints * len(fuzz.ALL_GADGETS)
+    assert len(findings.programs) > STRUCTURES * 2 * PROGRAMS
+    assert {lane.split(" | ")[1].split(",")[0] for _, _, lane in findings.programs} == set(GADGETS)
+    for kind in BOUNDED:
+        assert findings.held[f"{kind}: exploitability rises no more than the losses allow"] > 0
+        assert findings.held[f"{kind}: with ε = 0 exploitability rises no more than the gap"] > 0
+    assert {outcome.how for outcome in outcomes()} == {"cfr in float32", "lp"}
+
+
+def another_lane(outcome: fuzz.Outcome) -> dict[str, Any]:
+    """The strategy of another lane."""
+    first, second = outcome.policy.probabilities
+    rolled = np.roll(first, 1, axis=1), np.roll(second, 1, axis=1)
+    return {"policy": dataclasses.replace(outcome.policy, probabilities=rolled)}
+
+
+WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
+    "value": (0, lambda o: {"value": 1.0001 * o.value}, "the value is what the strategy guarantees"),
+    "too much": (0, lambda o: {"value": o.value + 2 * o.gap + 1e-3}, "the optimum is at least the value"),
+    "gap": (0, lambda o: {"gap": 0 * o.gap}, "the optimum is at most value + gap"),
+    "half the losses": (0, lambda o: {"losses": o.losses / 2}, "losses are those of the definition"),
+    "no losses": (0, lambda o: {"losses": 0 * o.losses}, "rises no more than the losses allow"),
+    "no gaps": (0, lambda o: {"gap": 0 * o.gap}, "with ε = 0 exploitability rises no more than the gap"),
+    "before": (0, lambda o: {"before": 1.001 * o.before}, "reported is that of a best response: before"),
+    "after": (0, lambda o: {"after": 1.001 * o.after}, "reported is that of a best response: after"),
+    "bound": (0, lambda o: {"bound": 0.999 * o.after}, "the bound that is reported holds"),
+    "no decision": (0, lambda o: {"has_decision": o.has_decision & False}, "nothing changes where nothing"),
+    "another lane": (0, another_lane, "the value is what the strategy guarantees"),
+    "program": (
+        1,
+        lambda o: {"value": o.value - 1e-4, "gap": o.gap + 1e-3},
+        "the value that linear programs",
+    ),
+}
+"""Which outcome, what of it is replaced, and what must notice."""
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_what_is_wrong_is_noticed(what: str) -> None:
+    number, change, statement = WRONG[what]
+    outcome = outcomes()[number]
+    findings = examined(dataclasses.replace(outcome, **change(outcome)), programs=5)
+    assert any(statement in violation for violation in findings.violations)
