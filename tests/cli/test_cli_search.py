@@ -43,6 +43,12 @@ def run(*arguments: object) -> Result:
     return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
 
 
+def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[object, ...]:
+    """With another value of an option."""
+    place = arguments.index(option) + 1
+    return (*arguments[:place], value, *arguments[place + 1 :])
+
+
 def record(result: Result) -> dict[str, Any]:
     """What was written, nothing else, as strict JSON."""
     assert (result.exit_code, result.stderr) == (0, "")
@@ -173,9 +179,11 @@ def test_the_same_command_goes_on_and_another_is_refused(
         del again[name]
     assert again == {name: value for name, value in before.items() if name in again}
     assert [row["step"] for row in json.loads((out / "log.json").read_text())] == [1, 2, 3]
-    result = run(*TRAIN, "--width", 16, "--out", out)
+    result = run(*changed(TRAIN, "--width", 16), "--out", out)
     assert result.exit_code == 2 and "architecture width is 8, not 16" in result.stderr
-    assert "of 3 steps, not 4, and a training's steps" in run(*TRAIN, "--steps", 4, "--out", out).stderr
+    assert (
+        "of 3 steps, not 4, and a training's steps" in run(*changed(TRAIN, "--steps", 4), "--out", out).stderr
+    )
     shown = run(*TRAIN, "--out", out).stdout
     assert "1 histories held out" in shown
     assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")

@@ -137,7 +137,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pyt
         ((*CUT, "--blueprint", "steep"), "blueprint 'steep' is unknown"),
         ((*CUT, "--gadget", "trap"), "'trap' is not one of"),
         ((*CUT, "--epsilon", "2"), "epsilon=2"),
-        ((*CUT, "--seed", "-1"), "seeds=-1: expected a whole number >= 0"),
+        ((*CUT, "--blueprint", "draws:1", "--seed", "-1"), "seeds=-1: expected a whole number >= 0"),
         ((*CUT, "--iterations", "0"), "iterations=0"),
         ((*CUT, "--player", "2"), "'2' is not one of"),
         ((*CUT, "--algorithm", "lp"), "--iterations means nothing with --algorithm lp; leave it out"),

@@ -148,4 +148,3 @@ def test_outputs_go_where_links_lead(tmp_path: pathlib.Path):
     assert result.exit_code == 0, result.stderr
     assert link.is_symlink() and target.read_text().startswith("{")
     assert plot.is_symlink() and drawn.read_bytes().startswith(b"<?xml")
-

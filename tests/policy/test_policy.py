@@ -325,7 +325,10 @@ def test_policies_of_another_game_are_refused(trees, tmp_path):
         ({"probabilities_0": lambda old: old[:-2]}, r"policy\.npz"),
         ({"labels": 3}, r"policy\.npz' is damaged: it lacks game or labels; write it again"),
         ({"labels": [3]}, r"policy\.npz' is damaged: it lacks game or labels"),
-        ({"probabilities_0": lambda old: old.astype(str)}, r"policy\.npz' is damaged: .* are <U\d+, expected float64; write it"),
+        (
+            {"probabilities_0": lambda old: old.astype(str)},
+            r"policy\.npz' is damaged: .* are <U\d+, expected float64; write it",
+        ),
         ({"labels": ["a", "b"]}, r"have shape \(12, 1\), expected \(12, 2\)"),
     ],
     ids=range(12),
