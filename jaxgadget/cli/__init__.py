@@ -107,7 +107,7 @@ app = typer.Typer(
 )
 
 
-def _command(name: str, epilog: str | None = None) -> Callable[[Callable[..., None]], None]:
+def _command(name: str, epilog: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Makes a function a command."""
     return lambda function: app.command(name, epilog=epilog, cls=Command)(clear_errors()(function))
 

@@ -7,7 +7,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Generator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 class Command(TyperCommand):
     """A command that refuses an option given twice if it takes a single value: one of them would be lost."""
 
-    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `TyperCommand`."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
         for number, option in enumerate(order):
             single = isinstance(option, TyperOption) and not option.multiple and not option.is_flag
             if single and option in order[:number]:

@@ -126,11 +126,11 @@ class TrainingFolder:
         Raises:
           ValueError: if one of them cannot be read.
         """
+        step = self.last_step()
+        if step is None:
+            return begin, []
+        log_checksum = _check_files(self.path)
         with _open(self.path) as manager:
-            step = manager.latest_step()
-            if step is None:
-                return begin, []
-            log_checksum = _check_files(self.path, step)
             parts = {"weights": begin.weights, "optimiser": begin.optimiser}
             restored = _restore(manager, step, parts, f"folder={str(self.path)!r}")
         try:
@@ -157,7 +157,7 @@ class TrainingFolder:
             what = " ".join(str(error).split())
             raise ValueError(
                 f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({what}); make "
-                "room there or choose another folder"
+                "room there, then go on, or choose another folder"
             ) from error
         sums = read_record(self.path / CHECKSUMS, REMEDY) or {}
         kept = {name: sum for name, sum in sums.items() if (self.path / CHECKPOINTS / name).is_dir()}
@@ -171,10 +171,15 @@ class TrainingFolder:
 
 def last_step(folder: pathlib.Path) -> int | None:
     """The step of the newest checkpoint in a folder, None if there is none."""
-    if not (folder / CHECKPOINTS).is_dir():
-        return None
-    with _open(folder, only_read=True) as manager:
-        return manager.latest_step()
+    return max(_steps(folder), default=None)
+
+
+def _steps(folder: pathlib.Path) -> list[int]:
+    """Of all checkpoints: what orbax has not finished has another name."""
+    place = folder / CHECKPOINTS
+    return (
+        sorted(int(path.name) for path in place.iterdir() if path.name.isdecimal()) if place.is_dir() else []
+    )
 
 
 def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkValues:
@@ -214,7 +219,7 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
     step = last_step(path)
     if step is None:
         raise ValueError(f"{where} has no checkpoint yet; train it longer")
-    _check_files(path, step)
+    _check_files(path)
     with _open(path, only_read=True) as manager:
         values.weights = _restore(manager, step, {"weights": values.weights}, where)["weights"]
     return values
@@ -235,22 +240,28 @@ def _checksums(folder: pathlib.Path) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): file_checksum(path) for path in files}
 
 
-def _check_files(folder: pathlib.Path, step: int) -> str | None:
-    """ValueError if a checkpoint is not as it was written; the log's checksum, None if nobody knows it."""
+def _check_files(folder: pathlib.Path) -> str | None:
+    """ValueError if a checkpoint is not as it was written; orbax looks into all of them, not only the newest.
+
+    Returns:
+      The checksum of the log up to the newest one; None if nobody knows it.
+    """
     record = folder / CHECKSUMS
-    sums = read_record(record, REMEDY) or {}
-    if str(step) not in sums:  # version 0.2, or killed in between
-        return None
-    try:
-        files, log_checksum = dict(sums[str(step)]["files"]), str(sums[str(step)]["log"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise damaged(record, error, REMEDY) from error
-    checkpoint = folder / CHECKPOINTS / str(step)
-    found = _checksums(checkpoint)
-    for name in files:
-        if found.get(name) != files[name]:
-            said = ValueError("its checksum is not that of its content" if name in found else "it is gone")
-            raise damaged(checkpoint / name, said, REMEDY)
+    sums, log_checksum = read_record(record, REMEDY) or {}, None
+    for step in _steps(folder):
+        try:
+            kept = sums.get(str(step), {"files": {}, "log": None})  # version 0.2, or killed in between
+            files, log_checksum = dict(kept["files"]), kept["log"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(record, error, REMEDY) from error
+        checkpoint = folder / CHECKPOINTS / str(step)
+        found = _checksums(checkpoint) if files else {}
+        for name in files:
+            if found.get(name) != files[name]:
+                said = ValueError(
+                    "its checksum is not that of its content" if name in found else "it is gone"
+                )
+                raise damaged(checkpoint / name, said, REMEDY)
     return log_checksum
 
 

@@ -108,7 +108,7 @@ class Piece:
         try:
             lists: dict[str, Any] = {what: tuple(record[what]) for what in ("gadgets", "blueprints")}
             piece = Piece(**{**record, **lists})
-            texts = (piece.key, piece.game, piece.cut)
+            texts: list[Any] = [piece.key, piece.game, piece.cut]
             if not all(isinstance(text, str) for text in texts) or not re.fullmatch(
                 "[0-9a-f]{16}", piece.key
             ):

@@ -121,9 +121,9 @@ def write_archive(
       compress: unless they are large.
     """
     small = sum(array.nbytes for array in arrays.values()) <= LARGE_BYTES
-    record: Any = np.asarray(json.dumps(seal(header, arrays)))
+    stored: dict[str, Any] = {HEADER: np.asarray(json.dumps(seal(header, arrays))), **arrays}
     with atomic_writer(path) as file:
-        (np.savez_compressed if compress and small else np.savez)(file, **{HEADER: record}, **arrays)
+        (np.savez_compressed if compress and small else np.savez)(file, **stored)
 
 
 def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str, Any]]:
