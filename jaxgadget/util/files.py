@@ -73,6 +73,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         if not os.access(target, os.W_OK):
             raise ValueError(f"cannot write {shown!r}: Permission denied; choose another file")
         return
+    if any(_is_stream(target, number) for number in (1, 2)):
+        raise ValueError(
+            f"cannot write {shown!r}: standard output or standard error goes there and would be lost; choose "
+            "another file"
+        )
     if target.is_symlink():
         raise ValueError(f"cannot write {shown!r}: the link leads round in a circle; choose another file")
     if not folder.is_dir():
@@ -113,6 +118,13 @@ def _destination(path: str | os.PathLike[str]) -> pathlib.Path:
 def _is_special(path: pathlib.Path) -> bool:
     """Whether a device, a pipe or a socket is there."""
     return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _is_stream(path: pathlib.Path, number: int) -> bool:
+    """Whether a stream of this process that is open under a number goes into a file."""
+    with contextlib.suppress(OSError):
+        return path.is_file() and os.path.samestat(os.stat(path), os.fstat(number))
+    return False
 
 
 def _write_all(file: io.RawIOBase | io.FileIO, data: memoryview) -> None:

@@ -186,6 +186,21 @@ def test_a_full_device_is_named_and_stays_a_device(tmp_path):
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
+def test_the_file_that_standard_output_goes_to_is_not_replaced(tmp_path):
+    """By whatever name: what is printed there would be lost with the old file."""
+    path = tmp_path / "out.txt"
+    script = "import sys; from jaxgadget.util.files import check_writable; check_writable(sys.argv[1])"
+    for name in ("out.txt", "/dev/stdout"):
+        if os.path.exists(name) or name == "out.txt":
+            with open(path, "wb") as out:
+                command = [sys.executable, "-c", script, name]
+                environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+                done = subprocess.run(
+                    command, cwd=tmp_path, env=environment, stdout=out, stderr=subprocess.PIPE, text=True
+                )
+            assert f"cannot write {name!r}: standard output or standard error goes there" in done.stderr
+
+
 # --- full disks, and what the killed leave ---------------------------------------------------
 
 
