@@ -5,13 +5,16 @@ Orbax notices little of what happens to its files, so a file beside them has a c
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import logging
 import math
 import operator
 import os
 import pathlib
 import warnings
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import chex
@@ -57,8 +60,12 @@ def _orbax() -> Any:
     return ocp
 
 
-def _open(folder: pathlib.Path, *, only_read: bool = False) -> ocp.CheckpointManager:
-    """Orbax's checkpoints in a folder, of which it keeps the newest two; to be closed."""
+@contextlib.contextmanager
+def _open(folder: pathlib.Path, *, only_read: bool = False) -> Generator[ocp.CheckpointManager]:
+    """Orbax's checkpoints in a folder, of which it keeps the newest two.
+
+    What fails in a thread of its own orbax logs with a traceback, and raises it besides: it is told once.
+    """
     ocp = _orbax()
     options = ocp.CheckpointManagerOptions(
         max_to_keep=None if only_read else 2,
@@ -66,7 +73,14 @@ def _open(folder: pathlib.Path, *, only_read: bool = False) -> ocp.CheckpointMan
         cleanup_tmp_directories=not only_read,
         create=not only_read,
     )
-    return ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options)
+    log = logging.getLogger("absl")
+    before = log.disabled
+    log.disabled = True
+    try:
+        with ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options) as manager:
+            yield manager
+    finally:
+        log.disabled = before
 
 
 class TrainingFolder:

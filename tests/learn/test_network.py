@@ -3,6 +3,7 @@
 import copy
 import dataclasses
 import json
+import logging
 
 import jax
 import numpy as np
@@ -215,16 +216,18 @@ def test_checksums_are_of_the_checkpoints_that_are_kept(kuhn, tmp_path):
     assert sorted(read_record(tmp_path / CHECKSUMS, "")) == ["2", "3"]
 
 
-def test_a_full_disk_names_the_folder(kuhn, tmp_path, monkeypatch):
+def test_a_full_disk_names_the_folder_and_is_told_once(kuhn, tmp_path, monkeypatch, caplog):
     ocp = pytest.importorskip("orbax.checkpoint")
     kept, progress = save(tmp_path, make(kuhn))
 
     def full(*args, **more):
+        logging.getLogger("absl").error("a thread raised an exception")
         raise ValueError('RESOURCE_EXHAUSTED: write "x/d/1": No space left on device')
 
     monkeypatch.setattr(ocp.CheckpointManager, "save", full)
     with pytest.raises(ValueError, match=r"folder=.*: the checkpoint of step 8 cannot be written .*No space"):
         kept.save(dataclasses.replace(progress, step=np.int32(8)), [{"step": 8, "loss": 0.5}])
+    assert caplog.messages == [] and not logging.getLogger("absl").disabled
 
 
 def test_damaged_descriptions_are_refused(kuhn, tmp_path):
