@@ -6,20 +6,26 @@ What needs JAX, pandas or matplotlib is imported inside the commands: help and c
 from __future__ import annotations
 
 import contextlib
-import errno
 import gc
 import io
-import os
 import pathlib
 import sys
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
+from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS, OURS
 from jaxgadget.cli import options, search
+from jaxgadget.cli.command import (
+    Command,
+    check_algorithm,
+    check_gadgets,
+    clear_errors,
+    keeping,
+    refuse_unused,
+)
 from jaxgadget.cli.prepare import (
     enumerate_named,
     exit_if_undefined,
@@ -107,25 +113,9 @@ app = typer.Typer(
 )
 
 
-@contextlib.contextmanager
-def _clear_errors() -> Generator[None]:
-    """What can be foreseen becomes a line on standard error and status 2; Ctrl-C is status 130."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        typer.echo("Interrupted.", err=True)
-        raise typer.Exit(130) from None
-    except (ValueError, ImportError, OSError, MemoryError) as error:
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:  # nobody reads any more
-            raise
-        typer.echo(f"Error: {_sentence(error)}", err=True)
-        raise typer.Exit(2) from None
-
-
-def _sentence(error: BaseException) -> str:
-    if isinstance(error, OSError) and error.filename is not None and error.strerror:
-        return f"{os.fspath(error.filename)!r}: {error.strerror}"
-    return " ".join(line.strip() for line in str(error).splitlines()) or type(error).__name__
+def _command(name: str, epilog: str | None = None) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Makes a function a command."""
+    return lambda function: app.command(name, epilog=epilog, cls=Command)(clear_errors()(function))
 
 
 @app.callback(invoke_without_command=True)
@@ -137,8 +127,7 @@ def _options(
         raise typer.Exit
 
 
-@app.command("games")
-@_clear_errors()
+@_command("games")
 def games() -> None:
     """List the games that have a name, with their parameters."""
     from jaxgadget.games.registry import list_games
@@ -154,9 +143,9 @@ def games() -> None:
     )
 
 
-@app.command("solve", epilog=SOLVE_EXAMPLES)
-@_clear_errors()
+@_command("solve", SOLVE_EXAMPLES)
 def solve(
+    context: typer.Context,
     game: options.Game,
     algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 1000,
@@ -170,21 +159,23 @@ def solve(
     json: options.Json = None,
 ) -> None:
     """Solve a whole game: an equilibrium, its value and its NashConv."""
+    check_algorithm(context, algorithm)
     check_outputs({"--json": json, "--save": save, "--checkpoint": checkpoint})
     tree, build = enumerate_named(game, max_histories)
     from jaxgadget.policy.solve import solve as solve_game
     from jaxgadget.report import tables
 
-    solution = solve_game(
-        tree,
-        algorithm=str(algorithm),
-        iterations=iterations,
-        target_gap=target_gap,
-        dtype=dtype.value,
-        floors=floor or None,
-        time_limit=time_limit,
-        checkpoint=checkpoint,
-    )
+    with _keeping(checkpoint):
+        solution = solve_game(
+            tree,
+            algorithm=str(algorithm),
+            iterations=iterations,
+            target_gap=target_gap,
+            dtype=dtype.value,
+            floors=floor or None,
+            time_limit=time_limit,
+            checkpoint=checkpoint,
+        )
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}
     if save is not None:
         solution.policy.save(save)
@@ -198,9 +189,9 @@ def solve(
         show(tables.solution_table(solution, seconds), notes)
 
 
-@app.command("refine", epilog=REFINE_EXAMPLES)
-@_clear_errors()
+@_command("refine", REFINE_EXAMPLES)
 def refine(
+    context: typer.Context,
     game: options.Game,
     cut: options.Cut = None,
     player: options.Player = options.PlayerName.FIRST,
@@ -230,6 +221,9 @@ def refine(
     Prints a line for each, or a summary if there are many. Exploitability is v* − value against a
     best response, so the game's value v* is bracketed too.
     """
+    check_algorithm(context, algorithm)
+    if json == STANDARD_OUTPUT:
+        refuse_unused(context, "with --json -, which has all rows", "rows")
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
     from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
     from jaxgadget.gadgets.specs import make_alternative, make_gadgets
@@ -239,6 +233,7 @@ def refine(
     promises = [make_alternative(text) for text in dict.fromkeys(alternative or [BEST_RESPONSE])]
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
     gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, promises, ways)
+    check_gadgets(context, gadgets)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut, infostate)
     from jaxgadget.refining.refine import refine as refine_subgames
@@ -250,13 +245,14 @@ def refine(
     how: dict[str, Any] = {"algorithm": str(algorithm), "iterations": iterations, "dtype": dtype.value}
     how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
-    if player is options.PlayerName.BOTH:
-        both_refined = refine_both(*asked, checkpoint=checkpoint, **how)
-        results, policy = list(both_refined.players), both_refined.policy
-    else:
-        both_refined = None
-        results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
-        policy = results[0].policy
+    with _keeping(checkpoint):
+        if player is options.PlayerName.BOTH:
+            both_refined = refine_both(*asked, checkpoint=checkpoint, **how)
+            results, policy = list(both_refined.players), both_refined.policy
+        else:
+            both_refined = None
+            results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
+            policy = results[0].policy
     failures = {lane for result in results for lane in result.failures}
     if save is not None:
         save = save_defined(policy, failures, save)
@@ -300,15 +296,15 @@ def _finish_refine(
         show(tables.both_table(both_refined), last)
 
 
-app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))
-app.command("train-value", epilog=search.TRAIN_EXAMPLES)(_clear_errors()(search.train_value))
-app.command("nested", epilog=search.NESTED_EXAMPLES)(_clear_errors()(search.nested))
-app.command("match", epilog=search.MATCH_EXAMPLES)(_clear_errors()(search.match))
+_command("sweep", SWEEP_EXAMPLES)(sweep)
+_command("train-value", search.TRAIN_EXAMPLES)(search.train_value)
+_command("nested", search.NESTED_EXAMPLES)(search.nested)
+_command("match", search.MATCH_EXAMPLES)(search.match)
 
 
-@app.command("bench", epilog=BENCH_EXAMPLES)
-@_clear_errors()
+@_command("bench", BENCH_EXAMPLES)
 def bench(
+    context: typer.Context,
     game: options.BenchGames = None,
     lanes: options.Lanes = None,
     engine: options.Engines = None,
@@ -325,6 +321,10 @@ def bench(
     OpenSpiel's C++ solver and LiteEFG run by turns with jaxgadget if they are installed (extra `peers`).
     Building, compiling and running are told apart; nothing is compiled by way of the compilation cache.
     """
+    if engine and OURS not in engine:
+        refuse_unused(context, "without --engine jaxgadget", "lanes", "dtype")
+    if iterations is not None:
+        refuse_unused(context, "with --iterations", "seconds")
     check_outputs({"--json": json})
     keep_programs()
     from jaxgadget.bench.bench import bench as run_bench
@@ -348,6 +348,17 @@ def bench(
             warn(note)
     else:
         show(bench_tables(benchmark), [*bench_notes(benchmark), *written(results=json)])
+
+
+def _keeping(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
+    """Where a solve is interrupted, its checkpoints are told."""
+
+    def describe() -> str:
+        from jaxgadget.solving.checkpoint import describe_kept
+
+        return "" if checkpoint is None else describe_kept(checkpoint)
+
+    return keeping(describe)
 
 
 def _find_cut(tree: HistoryTree, name: str | None, infostate: str | None) -> Cut:

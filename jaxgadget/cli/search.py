@@ -8,7 +8,10 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import typer
+
 from jaxgadget.cli import options
+from jaxgadget.cli.command import check_gadgets, keeping, refuse_unused
 from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
@@ -104,24 +107,31 @@ def train_value(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, profile = _prepare(game, [spec := _only(blueprint)], max_histories, allow_several=False)
+    from jaxgadget.learn.checkpoints import last_step
     from jaxgadget.learn.training import train_value as train
     from jaxgadget.report import search as report
     from jaxgadget.searching.portfolio import make_portfolio
 
     with working("portfolio"):
         portfolio = make_portfolio(profile, size=k, seed=seed)
-    training = train(
-        tree,
-        portfolio,
-        folder=out,
-        steps=steps,
-        targets=targets.value,
-        seed=seed,
-        width=width,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        heldout=heldout,
-    )
+
+    def describe() -> str:
+        step = last_step(out)
+        return "" if step is None else f"{str(out)!r} keeps the checkpoint of step {step} of {steps}"
+
+    with keeping(describe):
+        training = train(
+            tree,
+            portfolio,
+            folder=out,
+            steps=steps,
+            targets=targets.value,
+            seed=seed,
+            width=width,
+            batch_size=batch_size,
+            learning_rate=learning_rate,
+            heldout=heldout,
+        )
     if plot is not None:
         from jaxgadget.report.training import draw_training
 
@@ -180,6 +190,7 @@ def _visited_error(
 
 
 def nested(
+    context: typer.Context,
     game: options.Game,
     player: options.Player = options.PlayerName.FIRST,
     depth: Depth = 1,
@@ -201,8 +212,10 @@ def nested(
     The policy that comes out is assembled in the whole game, so its exploitability is exact.
     Seconds include compiling: the first search of every shape does that (Leduc: about half a minute).
     """
+    if leaf != EXACT:
+        refuse_unused(context, "with a network at --leaf", "seed")
     check_outputs({"--json": json, "--save": save})
-    gadgets = _gadgets(gadget, prior, epsilon)
+    check_gadgets(context, gadgets := _gadgets(gadget, prior, epsilon))
     tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
     from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report
@@ -256,6 +269,7 @@ def _join(searches: Sequence[Nested]) -> Policy:
 
 
 def match(
+    context: typer.Context,
     game: options.Game,
     blueprint: Blueprint = None,
     gadget: Gadget = None,
@@ -276,7 +290,7 @@ def match(
     The blueprint itself plays too.
     """
     check_outputs({"--json": json, "--plot": plot})
-    gadgets = _gadgets(gadget, prior, [epsilon])
+    check_gadgets(context, gadgets := _gadgets(gadget, prior, [epsilon]))
     spec = _only(blueprint)
     tree, profile = _prepare(game, [spec], max_histories, allow_several=False)
     from jaxgadget.play.match import play_matches

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.cli import options
+from jaxgadget.cli.command import check_algorithm, check_gadgets, keeping, refuse_unused
 from jaxgadget.cli.prepare import exit_if_undefined, first_cut, keep_programs
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
@@ -123,6 +124,7 @@ Plot = Annotated[
 
 
 def sweep(
+    context: typer.Context,
     folder: Folder,
     game: Games,
     cut: Cuts = None,
@@ -149,15 +151,23 @@ def sweep(
     Every finished piece is kept in FOLDER, so the same command goes on after an interruption, and several may
     be at work in one folder. Prints a summary for every game, cut and player.
     """
+    check_algorithm(context, algorithm)
     check_outputs({"--json": json, "--csv": csv, "--parquet": parquet, "--plot": plot})
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
     asked |= {"epsilons": epsilon, "seeds": seed, "iterations": iterations}
     keep_programs()
+    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.games.registry import load
+    from jaxgadget.policy.blueprints import DRAWS, parse_blueprint
     from jaxgadget.report import sweeps
+    from jaxgadget.sweeping.sweep import DEFAULT_BLUEPRINTS, describe_finished
     from jaxgadget.sweeping.sweep import sweep as run_sweep
 
-    try:
+    check_gadgets(context, make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon))
+    if not any(parse_blueprint(spec).kind == DRAWS for spec in blueprint or DEFAULT_BLUEPRINTS):
+        refuse_unused(context, "without --blueprint draws:COUNT", "seed")
+    with keeping(lambda: describe_finished(folder)):
         rows = run_sweep(
             folder,
             {name: cut or first_cut(load(name)) for name in game},
@@ -170,9 +180,6 @@ def sweep(
             extend=extend,
             **{name: values for name, values in asked.items() if values},
         )
-    except KeyboardInterrupt:
-        typer.echo(f"What is finished is in {folder}; the same command goes on.", err=True)
-        raise
     for path, write in ((csv, sweeps.write_csv), (parquet, sweeps.write_parquet), (plot, sweeps.draw_sweep)):
         if path is not None:
             write(rows, path)

@@ -1,14 +1,20 @@
-"""Folders with a value network: orbax checkpoints, what they are for, and the log of the training."""
+"""Folders with a value network: orbax checkpoints, what they are for, and the log of the training.
+
+Orbax notices little of what happens to its files, so a file beside them has a checksum of each.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
+import logging
 import math
 import operator
 import os
 import pathlib
 import warnings
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import chex
@@ -18,8 +24,10 @@ from jaxgadget.learn.encoding import Encoding, decision_histories
 from jaxgadget.learn.learner import Progress
 from jaxgadget.learn.network import Architecture, NetworkValues, abstract_weights
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.machine import describe_device, find_versions
+from jaxgadget.util.sealed import checksum, damaged, file_checksum, read_record, write_record
 
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
@@ -29,8 +37,14 @@ FORMAT_VERSION = 1
 DESCRIPTION = "network.json"
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
+CHECKSUMS = "checksums.json"
+"""Of every file of a checkpoint, and of the log up to its step; versions up to 0.2 have none."""
+
 MACHINE = "machine"
 """What the weights' last bits depend on besides; another one is told, not refused."""
+
+REMEDY = "delete the folder to start again"
+EXPECTED = "expected what train_value wrote"
 
 Row = dict[str, float]
 """A row of the log."""
@@ -46,8 +60,12 @@ def _orbax() -> Any:
     return ocp
 
 
-def _open(folder: pathlib.Path, *, only_read: bool = False) -> ocp.CheckpointManager:
-    """Orbax's checkpoints in a folder, of which it keeps the newest two; to be closed."""
+@contextlib.contextmanager
+def _open(folder: pathlib.Path, *, only_read: bool = False) -> Generator[ocp.CheckpointManager]:
+    """Orbax's checkpoints in a folder, of which it keeps the newest two.
+
+    What fails in a thread of its own orbax logs with a traceback, and raises it besides: it is told once.
+    """
     ocp = _orbax()
     options = ocp.CheckpointManagerOptions(
         max_to_keep=None if only_read else 2,
@@ -55,7 +73,14 @@ def _open(folder: pathlib.Path, *, only_read: bool = False) -> ocp.CheckpointMan
         cleanup_tmp_directories=not only_read,
         create=not only_read,
     )
-    return ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options)
+    log = logging.getLogger("absl")
+    before = log.disabled
+    log.disabled = True
+    try:
+        with ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options) as manager:
+            yield manager
+    finally:
+        log.disabled = before
 
 
 class TrainingFolder:
@@ -92,8 +117,7 @@ class TrainingFolder:
         machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
         description = _read_description(self.path)
         if description is None:
-            with atomic_writer(self.path / DESCRIPTION) as file:
-                file.write(json.dumps(asked | {MACHINE: machine}, indent=1).encode())
+            write_record(self.path / DESCRIPTION, asked | {MACHINE: machine})
             return
         begun = description.pop(MACHINE, machine)
         wanted, kept = _flat(json.loads(json.dumps(asked))), _flat(description)
@@ -116,37 +140,60 @@ class TrainingFolder:
         Raises:
           ValueError: if one of them cannot be read.
         """
+        step = self.last_step()
+        if step is None:
+            return begin, []
+        log_checksum = _check_files(self.path)
         with _open(self.path) as manager:
-            step = manager.latest_step()
-            if step is None:
-                return begin, []
             parts = {"weights": begin.weights, "optimiser": begin.optimiser}
             restored = _restore(manager, step, parts, f"folder={str(self.path)!r}")
         try:
             kept: list[dict[str, float | None]] = json.loads((self.path / LOG).read_bytes())
-            named = [{k: math.nan if x is None else x for k, x in row.items()} for row in kept]
-            rows: list[Row] = [row for row in named if row["step"] <= step]
+            kept = [row for row in kept if _number(row["step"]) <= step]
+            if log_checksum not in (None, checksum({LOG: kept})):
+                raise ValueError("its checksum is not that of its content")
+            rows = [{name: _number(value) for name, value in row.items()} for row in kept]
         except Exception as error:
-            raise ValueError(
-                f"{str(self.path / LOG)!r} cannot be read ({type(error).__name__}); delete the folder to "
-                "start again"
-            ) from error
+            raise damaged(self.path / LOG, error, REMEDY) from error
         return dataclasses.replace(begin, **restored, step=jax.numpy.int32(step)), rows
 
     def save(self, progress: Progress, log: list[Row]) -> None:
-        """Writes the log, then a checkpoint; each is whole or not there."""
+        """Writes the log, then a checkpoint, then checksums; each is whole or not there."""
+        rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
         with atomic_writer(self.path / LOG) as file:
-            rows = [{k: x if math.isfinite(x) else None for k, x in row.items()} for row in log]
             file.write(json.dumps(rows, allow_nan=False).encode())
-        args = _orbax().args
+        args, step = _orbax().args, int(progress.step)
         parts = {name: args.StandardSave(getattr(progress, name)) for name in ("weights", "optimiser")}
-        with _open(self.path) as manager:
-            manager.save(int(progress.step), args=args.Composite(**parts))
+        try:
+            with _open(self.path) as manager:
+                manager.save(step, args=args.Composite(**parts))
+        except Exception as error:
+            what = " ".join(str(error).split())
+            raise ValueError(
+                f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({what}); make "
+                "room there, then go on, or choose another folder"
+            ) from error
+        sums = read_record(self.path / CHECKSUMS, REMEDY) or {}
+        kept = {name: sum for name, sum in sums.items() if (self.path / CHECKPOINTS / name).is_dir()}
+        written = {"files": _checksums(self.path / CHECKPOINTS / str(step)), "log": checksum({LOG: rows})}
+        write_record(self.path / CHECKSUMS, kept | {str(step): written})
 
     def last_step(self) -> int | None:
         """The newest checkpoint's step."""
-        with _open(self.path) as manager:
-            return manager.latest_step()
+        return last_step(self.path)
+
+
+def last_step(folder: pathlib.Path) -> int | None:
+    """The step of the newest checkpoint in a folder, None if there is none."""
+    return max(_steps(folder), default=None)
+
+
+def _steps(folder: pathlib.Path) -> list[int]:
+    """Of all checkpoints: what orbax has not finished has another name."""
+    place = folder / CHECKPOINTS
+    return (
+        sorted(int(path.name) for path in place.iterdir() if path.name.isdecimal()) if place.is_dir() else []
+    )
 
 
 def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkValues:
@@ -183,15 +230,53 @@ def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkVal
         values.encoding(tree, decision_histories(tree)[:1])
     except Exception as error:
         raise _unreadable(path / DESCRIPTION, error) from error
-    step = None
-    if (path / CHECKPOINTS).is_dir():
-        with _open(path, only_read=True) as manager:
-            step = manager.latest_step()
-            if step is not None:
-                values.weights = _restore(manager, step, {"weights": values.weights}, where)["weights"]
+    step = last_step(path)
     if step is None:
         raise ValueError(f"{where} has no checkpoint yet; train it longer")
+    _check_files(path)
+    with _open(path, only_read=True) as manager:
+        values.weights = _restore(manager, step, {"weights": values.weights}, where)["weights"]
     return values
+
+
+def _number(value: float | None) -> float:
+    """What the log has: a number, or None for NaN."""
+    if value is None:
+        return math.nan
+    if not is_finite_number(value):
+        raise ValueError(f"{value!r} is no number")
+    return value
+
+
+def _checksums(folder: pathlib.Path) -> dict[str, str]:
+    """Of every file of a checkpoint, by its path in there."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): file_checksum(path) for path in files}
+
+
+def _check_files(folder: pathlib.Path) -> str | None:
+    """ValueError if a checkpoint is not as it was written; orbax looks into all of them, not only the newest.
+
+    Returns:
+      The checksum of the log up to the newest one; None if nobody knows it.
+    """
+    record = folder / CHECKSUMS
+    sums, log_checksum = read_record(record, REMEDY) or {}, None
+    for step in _steps(folder):
+        try:
+            kept = sums.get(str(step), {"files": {}, "log": None})  # version 0.2, or killed in between
+            files, log_checksum = dict(kept["files"]), kept["log"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise damaged(record, error, REMEDY) from error
+        checkpoint = folder / CHECKPOINTS / str(step)
+        found = _checksums(checkpoint) if files else {}
+        for name in files:
+            if found.get(name) != files[name]:
+                said = ValueError(
+                    "its checksum is not that of its content" if name in found else "it is gone"
+                )
+                raise damaged(checkpoint / name, said, REMEDY)
+    return log_checksum
 
 
 def _parse(description: dict[str, Any], name: str) -> NetworkValues:
@@ -220,19 +305,18 @@ def _parse(description: dict[str, Any], name: str) -> NetworkValues:
 
 
 def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
-    what = f"{type(error).__name__}: {error}"
-    return ValueError(f"{str(path)!r} cannot be read ({what}); expected what train_value wrote")
+    return damaged(path, error, EXPECTED)
 
 
 def _read_description(folder: pathlib.Path) -> dict[str, Any] | None:
     """What a folder's network is for; None if it holds none; ValueError if the file is not ours."""
     path = folder / DESCRIPTION
-    if not path.exists():
+    description = read_record(path, EXPECTED)
+    if description is None:
         return None
     try:
-        description: Any = json.loads(path.read_bytes())
         kind = (description["format"], description["version"])
-    except Exception as error:
+    except KeyError as error:
         raise _unreadable(path, error) from error
     if kind != (FORMAT, FORMAT_VERSION):
         raise ValueError(

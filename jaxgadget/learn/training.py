@@ -10,6 +10,7 @@ as the order in which XLA adds up depends on these.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import os
 import time
@@ -44,6 +45,8 @@ from jaxgadget.util.progress import progress_bar
 
 PARTS = 50
 """By default so many checkpoints and rows of the log a training."""
+
+log = logging.getLogger(__name__)
 
 LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
 """Pairs of sampled returns that an error is measured with, at least, in the log and at the end."""
@@ -227,6 +230,8 @@ class _Trainer:
         if keeper is not None:
             self.progress, self.log = keeper.load(self.progress)
             self._before = self.log[-1]["seconds"] if self.log else 0.0
+            if 0 < (step := int(self.progress.step)) < hyper.steps:
+                log.info("Going on in %r after step %d of %d.", str(keeper.path), step, hyper.steps)
 
     def seconds(self) -> float:
         """So far, with the runs before."""

@@ -7,7 +7,6 @@ infostate string.
 from __future__ import annotations
 
 import dataclasses
-import json
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.truncated import places_in
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
-from jaxgadget.util.files import atomic_writer
+from jaxgadget.util.sealed import ForeignError, read_archive, write_archive
 
 if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
 FORMAT = "jaxgadget policy"
 FORMAT_VERSION = 1
 NOT_OURS = "is not a policy file of jaxgadget; expected one that Policy.save wrote"
+REMEDY = "write it again"
 
 ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
@@ -279,7 +279,7 @@ class Policy:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.npz` file, atomically.
 
-        It holds `header` (JSON: format, version, game, labels) and for each player p
+        It holds `header` (JSON: format, version, game, labels, checksum) and for each player p
         `infostates_p` (strings, sorted), `num_actions_p`, `actions_p` (ids, ascending in an
         infoset) and `probabilities_p` `[actions, lanes]`, all in the order of the strings.
         """
@@ -289,7 +289,7 @@ class Policy:
             "game": self.tree.game.name,
             "labels": list(self.labels),
         }
-        arrays: dict[str, Any] = {"header": np.asarray(json.dumps(header))}
+        arrays: dict[str, Any] = {}
         for player in (0, 1):
             order, rows = _file_order(self.tree, player)
             infosets = self.tree.infosets[player]
@@ -297,15 +297,14 @@ class Policy:
             arrays[f"num_actions_{player}"] = infosets.num_actions[order]
             arrays[f"actions_{player}"] = infosets.action[1:][rows]
             arrays[f"probabilities_{player}"] = self.probabilities[player][rows]
-        with atomic_writer(path) as file:
-            np.savez_compressed(file, **arrays)
+        write_archive(path, header, arrays, compress=True)
 
     @staticmethod
     def load(path: str | os.PathLike[str], tree: HistoryTree) -> Policy:
         """Reads a policy written by `save`.
 
         Raises:
-          ValueError: if the file is not a policy, of another version, or of another game.
+          ValueError: if the file is not a policy, damaged, of another version, or of another game.
         """
         where = f"policy file {os.fspath(path)!r}"
         header, arrays = _read(path, where)
@@ -325,32 +324,33 @@ class Policy:
                     "load it with the game that it was made for"
                 )
             stored = arrays[f"probabilities_{player}"]
-            if stored.shape != (len(rows), len(header["labels"])):
+            expected = (len(rows), len(header["labels"]))
+            if stored.shape != expected or stored.dtype != np.float64:
                 raise ValueError(
                     f"{where} is damaged: probabilities of player {player} have shape {stored.shape}, "
-                    f"expected {(len(rows), len(header['labels']))}; write it again"
+                    f"expected {expected}, and are {stored.dtype}, expected float64; {REMEDY}"
                 )
             values = np.empty(stored.shape)
             values[rows] = stored
             probabilities.append(values)
-        return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
+        try:
+            return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
+        except ValueError as error:
+            raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
 
 
 def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dict[str, Any]]:
     """Header and arrays of a policy file, checked as far as no game is needed."""
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            header: Any = json.loads(str(archive["header"]))
-            arrays = {name: archive[name] for name in archive.files}
+        fields, arrays = read_archive(path)
     except FileNotFoundError:
         raise ValueError(f"{where} does not exist") from None
     except OSError as error:
         raise ValueError(f"{where} cannot be read: {error.strerror or error}") from error
-    except Exception as error:
+    except ForeignError as error:
         raise ValueError(f"{where} {NOT_OURS}") from error
-    if not isinstance(header, dict):
-        raise ValueError(f"{where} {NOT_OURS}")
-    fields: dict[str, Any] = {str(key): value for key, value in header.items()}
+    except ValueError as error:
+        raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
     if fields.get("format") != FORMAT or fields.get("version") != FORMAT_VERSION:
         raise ValueError(
             f"{where} is {fields.get('format')!r} version {fields.get('version')!r}; expected {FORMAT!r} "
@@ -359,8 +359,9 @@ def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dic
     labels = fields.get("labels")
     parts = [f"{name}_{player}" for name in ("infostates", "actions", "probabilities") for player in (0, 1)]
     missing = [part for part in parts if part not in arrays]
-    if not isinstance(fields.get("game"), str) or not isinstance(labels, list) or missing:
-        raise ValueError(f"{where} is damaged: it lacks {missing or 'game or labels'}; write it again")
+    named = isinstance(labels, list) and all(isinstance(label, str) for label in labels)
+    if not isinstance(fields.get("game"), str) or not named or missing:
+        raise ValueError(f"{where} is damaged: it lacks {missing or 'game or labels'}; {REMEDY}")
     return fields, arrays
 
 

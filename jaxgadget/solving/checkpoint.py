@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -15,12 +16,24 @@ import numpy as np
 from jaxgadget.kernels.cfr import State
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.util.files import atomic_writer
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.files import check_regular
+from jaxgadget.util.sealed import (
+    HEADER,
+    ForeignError,
+    damaged,
+    read_archive,
+    read_record,
+    write_archive,
+    write_record,
+)
 
 CHECKPOINT_FORMAT = "jaxgadget checkpoint 1"
 CHUNKS_FORMAT = "jaxgadget chunks 2"
 CHUNKS_FILE = "chunks.json"
 """In a folder of checkpoints: how lanes were split, where they were, by the name of the solve."""
+
+REMEDY = "delete it to start again"
 
 
 def fingerprint(problem: Problem, rule: Rule) -> str:
@@ -37,9 +50,7 @@ def fingerprint(problem: Problem, rule: Rule) -> str:
 def save_checkpoint(path: str | os.PathLike[str], key: str, state: State) -> None:
     """Writes a state, atomically."""
     arrays: dict[str, Any] = {f"leaf_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
-    arrays["header"] = np.asarray(json.dumps({"format": CHECKPOINT_FORMAT, "key": key}))
-    with atomic_writer(path) as file:
-        np.savez(file, **arrays)
+    write_archive(path, {"format": CHECKPOINT_FORMAT, "key": key}, arrays)
 
 
 def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> State | None:
@@ -49,25 +60,48 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
       The state; None if there is no file yet.
 
     Raises:
-      ValueError: if the file is no checkpoint, or one of another problem.
+      ValueError: if the file is no checkpoint, damaged, or one of another problem.
     """
-    if not pathlib.Path(path).exists():
-        return None
+    check_regular(path, "checkpoint")
     try:
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            header = json.loads(str(archive["header"]))
-            leaves = [archive[f"leaf_{i}"] for i in range(len(archive.files) - 1)]
-    except Exception as error:
-        raise ValueError(
-            f"checkpoint {os.fspath(path)!r} cannot be read ({type(error).__name__}); delete it to start "
-            "again"
-        ) from error
+        header, arrays = read_archive(path)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ValueError(f"checkpoint {os.fspath(path)!r} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        what = "cannot be read" if isinstance(error, ForeignError) else "is damaged"
+        raise ValueError(f"checkpoint {os.fspath(path)!r} {what} ({error}); {REMEDY}") from error
     if header.get("format") != CHECKPOINT_FORMAT or header.get("key") != key:
         raise ValueError(
             f"checkpoint {os.fspath(path)!r} is of another solve (game, blueprint, gadget, algorithm or "
             "precision differ); choose another file or delete it"
         )
-    return jax.tree.unflatten(jax.tree.structure(begin), [jax.device_put(leaf) for leaf in leaves])
+    first, structure = jax.tree.flatten(begin)
+    expected = {f"leaf_{i}": (leaf.shape, leaf.dtype) for i, leaf in enumerate(first)}
+    if {name: (array.shape, array.dtype) for name, array in arrays.items()} != expected:
+        raise ValueError(
+            f"checkpoint {os.fspath(path)!r} is damaged (its arrays have other shapes); {REMEDY}"
+        )
+    return jax.tree.unflatten(structure, [jax.device_put(arrays[name]) for name in expected])
+
+
+def describe_kept(checkpoint: pathlib.Path) -> str:
+    """What a file or folder of checkpoints holds, in words; nothing if it holds none.
+
+    What cannot be read is left out: whoever goes on from it is told what is wrong.
+    """
+    files = sorted(checkpoint.rglob("*.npz")) if checkpoint.is_dir() else [checkpoint]
+    kept: list[int] = []
+    for file in filter(pathlib.Path.is_file, files):
+        with contextlib.suppress(Exception), np.load(file, allow_pickle=False) as archive:
+            if json.loads(str(archive[HEADER]))["format"] == CHECKPOINT_FORMAT:
+                kept.append(int(archive["leaf_0"]))  # a state's first field
+    if not kept:
+        return ""
+    many = f"{len(kept)} checkpoint{'s' if len(kept) > 1 else ''}"
+    upto = f" to {max(kept)}" if max(kept) > min(kept) else ""
+    return f"{str(checkpoint)!r} keeps {many}, of iteration {min(kept)}{upto}"
 
 
 def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
@@ -75,8 +109,7 @@ def save_chunk(folder: pathlib.Path, name: str, lanes: int, chunk: int) -> None:
     if chunk == lanes:
         return
     kept = _read_chunks(folder) | {name: {"lanes": lanes, "chunk": chunk}}
-    with atomic_writer(folder / CHUNKS_FILE) as file:
-        file.write(json.dumps({"format": CHUNKS_FORMAT, "solves": kept}, indent=1).encode())
+    write_record(folder / CHUNKS_FILE, {"format": CHUNKS_FORMAT, "solves": kept})
 
 
 def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
@@ -98,17 +131,15 @@ def load_chunk(folder: pathlib.Path, name: str, lanes: int) -> int | None:
 
 def _read_chunks(folder: pathlib.Path) -> dict[str, dict[str, int]]:
     path = folder / CHUNKS_FILE
-    if not path.exists():
+    saved = read_record(path, REMEDY)
+    if saved is None:
         return {}
     try:
-        saved = json.loads(path.read_bytes())
         if saved["format"] != CHUNKS_FORMAT:
-            raise ValueError(saved["format"])
+            raise ValueError(f"its format is {saved['format']!r}, not {CHUNKS_FORMAT!r}")
         return {
-            str(name): {"lanes": int(kept["lanes"]), "chunk": int(kept["chunk"])}
+            name: {what: check_whole_number(what, kept[what], 1) for what in ("lanes", "chunk")}
             for name, kept in saved["solves"].items()
         }
-    except Exception as error:
-        raise ValueError(
-            f"checkpoint {str(path)!r} cannot be read: {type(error).__name__}; delete it to start again"
-        ) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise damaged(path, error, REMEDY) from error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import logging
 import os
 import pathlib
 import threading
@@ -47,6 +48,8 @@ CHECKPOINT_SECONDS = 20.0
 
 CHECKED_SHARE = 0.25
 """Plans that take a smaller share of the memory there is are not held against the compiled loop."""
+
+log = logging.getLogger(__name__)
 
 Report = Callable[[int], None]
 """Is told the number of iterations done."""
@@ -149,6 +152,7 @@ def solve(
         shared = options.placement.everywhere(structure if same else cast_arrays(structure, options.dtype))
     done = np.zeros(plan.num_chunks, np.int64)
     building, stop = threading.Lock(), threading.Event()
+    resumed: list[int] = []
 
     def tell() -> None:
         if report is not None:
@@ -170,6 +174,10 @@ def solve(
             begun = state if state is not None else batch.payoff_state
             loop = _Loop(problem_of(shared, options.dtype), rule, options, file, begun)
             done[number] = loop.iteration
+            if file is not None and loop.iteration > 0 and not loop.is_done and not resumed:
+                where = (str(file), loop.iteration, options.iterations)
+                log.info("Going on from %r at iteration %d of %d.", *where)
+                resumed.append(number)
             if plan.workers == 1:
                 tell()
         for iteration in loop.run():
@@ -291,6 +299,12 @@ class _Loop:
         return int(self.state.iteration)
 
     @property
+    def is_done(self) -> bool:
+        """Whether all iterations are, or the gap is small enough."""
+        target = self._options.target_gap
+        return self.iteration >= self._options.iterations or (target is not None and self._gap <= target)
+
+    @property
     def _at_a_look(self) -> bool:
         """Whether an undisturbed run would look at the gap here."""
         return self.iteration % self._options.check_every == 0
@@ -315,7 +329,7 @@ class _Loop:
         target = options.target_gap
         # Parts begin where the gap is looked at, so that the result does not depend on them.
         part = 1 if target is None else options.check_every - self.iteration % options.check_every
-        while self.iteration < options.iterations and not (target is not None and self._gap <= target):
+        while not self.is_done:
             began = time.perf_counter()
             self._advance(self.iteration + part)
             seconds = time.perf_counter() - began

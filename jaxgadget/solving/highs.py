@@ -121,7 +121,7 @@ def run(
         solver.run()
         status = solver.modelStatusToString(solver.getModelStatus())
     if status != "Optimal":
-        raise ProgramError(f"{what} has no solution: HiGHS says {status!r}{_advice(status)}")
+        raise _unsolved(what, status)
     return _solution(solver)
 
 
@@ -143,7 +143,7 @@ def stays_optimal(
         return _solution(solver)
     if status in ("Iteration limit reached", "Infeasible", "Unbounded", "Unknown"):
         return None
-    raise ProgramError(f"{what}: HiGHS says {status!r} of a basis at hand{_advice(status)}")
+    raise _unsolved(what, status)
 
 
 def _load(model: Model, what: str, time_limit: float | None) -> Any:
@@ -160,7 +160,7 @@ def _load(model: Model, what: str, time_limit: float | None) -> Any:
     }
     if time_limit is not None:
         if not time_limit > 0:
-            raise ProgramError(f"{what} has no solution: HiGHS says {NO_TIME!r}{_advice(NO_TIME)}")
+            raise _unsolved(what, NO_TIME)
         options["time_limit"] = float(time_limit)
     for option, value in options.items():
         solver.setOptionValue(option, value)
@@ -213,10 +213,12 @@ def _solution(solver: Any) -> ProgramSolution:
     )
 
 
-def _advice(status: str) -> str:
-    """What to do about a model status of HiGHS."""
+def _unsolved(what: str, status: str) -> ProgramError:
+    """The error for a model status of HiGHS, and what to do about it."""
     if status == NO_TIME:
-        return "; raise time_limit"
+        return ProgramError(f"{what} was not solved in time: HiGHS says {status!r}; raise time_limit")
     if status in ("Infeasible", "Unbounded", "Primal infeasible or unbounded"):
-        return "; check floors, legal actions and what is asked of the value"
-    return "; its numbers may differ by too many orders of magnitude"
+        said, advice = "has no solution", "check floors, legal actions and what is asked of the value"
+    else:
+        said, advice = "was not solved", "its numbers may differ by too many orders of magnitude"
+    return ProgramError(f"{what} {said}: HiGHS says {status!r}; {advice}")

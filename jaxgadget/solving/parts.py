@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-import json
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 
+from jaxgadget.solving.checkpoint import REMEDY
 from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import IntArray
-from jaxgadget.util.files import atomic_writer
+from jaxgadget.util.sealed import damaged, read_record, write_record
 
 PARTS_FORMAT = "jaxgadget parts 1"
 PARTS_FILE = "parts.json"
@@ -47,8 +48,7 @@ def save_parts(folder: pathlib.Path, parts: Sequence[IntArray]) -> None:
     """Writes down where the parts begin, unless there is only one."""
     if len(parts) > 1:
         begins = [int(part[0]) for part in parts]
-        with atomic_writer(folder / PARTS_FILE) as file:
-            file.write(json.dumps({"format": PARTS_FORMAT, "begins": begins}).encode())
+        write_record(folder / PARTS_FILE, {"format": PARTS_FORMAT, "begins": begins})
 
 
 def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None:
@@ -58,17 +58,15 @@ def load_parts(folder: pathlib.Path, num_subgames: int) -> list[IntArray] | None
       ValueError: if the file cannot be read or fits no forest of so many subgames.
     """
     path = folder / PARTS_FILE
-    if not path.exists():
+    record = read_record(path, REMEDY)
+    if record is None:
         return None
     try:
-        record = json.loads(path.read_bytes())
-        begins = [int(begin) for begin in record["begins"]]
-        if record["format"] != PARTS_FORMAT or begins[0] != 0 or sorted(set(begins)) != begins:
-            raise ValueError(record)
-    except Exception as error:
-        raise ValueError(
-            f"checkpoint {str(path)!r} cannot be read: {type(error).__name__}; delete it to start again"
-        ) from error
+        begins = [check_whole_number("begins", begin, 0) for begin in record["begins"]]
+        if record["format"] != PARTS_FORMAT or begins[:1] != [0] or sorted(set(begins)) != begins:
+            raise ValueError(f"{record} lists no parts")
+    except (KeyError, TypeError, ValueError) as error:
+        raise damaged(path, error, REMEDY) from error
     if begins[-1] >= num_subgames:
         raise ValueError(
             f"checkpoint {str(path)!r} is of another solve, with more than {num_subgames} subgames; choose "

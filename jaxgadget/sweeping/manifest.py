@@ -8,6 +8,7 @@ import itertools
 import json
 import os
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -15,6 +16,7 @@ import numpy as np
 
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import group_gadgets
+from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
 from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.games.game import Game
 from jaxgadget.games.registry import load
@@ -29,11 +31,15 @@ from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.digest import digest
+from jaxgadget.util.registry import find
 
 FORMAT = 2
 """Of manifests and pieces."""
 
 LARGEST_SEED = 2**32 - 1
+
+KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
+"""What gadgets, priors and alternative values are called: `module:object` → name."""
 
 GameSpec = str | os.PathLike[str] | Game | Rules[Any]
 Cuts = str | Sequence[str]
@@ -101,9 +107,22 @@ class Piece:
         """From a manifest; ValueError if that is damaged."""
         try:
             lists: dict[str, Any] = {what: tuple(record[what]) for what in ("gadgets", "blueprints")}
-            return Piece(**{**record, **lists})
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{record!r} describes no piece of a sweep") from error
+            piece = Piece(**{**record, **lists})
+            texts: list[Any] = [piece.key, piece.game, piece.cut]
+            if not all(isinstance(text, str) for text in texts) or not re.fullmatch(
+                "[0-9a-f]{16}", piece.key
+            ):
+                raise ValueError(f"{texts!r}: expected a key of sixteen hexadecimal digits, a game and a cut")
+            check_whole_number("player", piece.player, 0, 1)
+            for what, least in {"iterations": 0, "chunk": 1, "work": 0}.items():
+                check_whole_number(what, record[what], least)
+            for number in piece.gadgets:
+                check_whole_number("gadgets", number, 0)
+            begin, end = piece.blueprints
+            check_whole_number("blueprints", end, check_whole_number("blueprints", begin, 0) + 1)
+            return piece
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{record!r} describes no piece of a sweep: {error}") from error
 
     @property
     def num_rows(self) -> int:
@@ -285,24 +304,42 @@ def fingerprint(tree: HistoryTree) -> str:
 
 
 def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What differs between two records, in words."""
-    return [
-        f"{name}: {_difference(old.get(name), new.get(name))}"
-        for name in {**old, **new}
-        if old.get(name) != new.get(name)
-    ]
+    """What differs between two records: a line for each difference, in the words of tables."""
+    lines: list[str] = []
+    for name in {**old, **new}:
+        before, after = old.get(name), new.get(name)
+        if before == after:
+            continue
+        if isinstance(before, Mapping) and isinstance(after, Mapping):
+            said = differences(before, after)
+        elif isinstance(before, list) and isinstance(after, list):
+            said = [f"{label(part)} only then" for part in before if part not in after]
+            said += [f"{label(part)} only now" for part in after if part not in before]
+            said = said or ["in another order"]
+        else:
+            said = [f"{label(before)} then, {label(after)} now"]
+        lines += [f"{name}: {line}" for line in said]
+    return lines
 
 
-def _difference(old: Any, new: Any) -> str:
-    if isinstance(old, Mapping) and isinstance(new, Mapping):
-        return ", ".join(differences(old, new))
-    if isinstance(old, list) and isinstance(new, list):
-        gone, more = [x for x in old if x not in new], [x for x in new if x not in old]
-        if not gone and not more:
-            return "in another order"
-        parts = [f"{json.dumps(part)} only {when}" for part, when in ((gone, "then"), (more, "now")) if part]
-        return ", ".join(parts)
-    return f"{json.dumps(old)} then, {json.dumps(new)} now"
+def label(thing: Any) -> str:
+    """What tables call something that a record has; of gadgets and priors, see `identity`."""
+    if isinstance(thing, list):
+        return ", ".join(map(label, thing))
+    if not isinstance(thing, Mapping):
+        return "none" if thing is None else f"{thing:g}" if isinstance(thing, float) else str(thing)
+    if "digest" in thing:
+        return f"array {thing['digest']}"
+    module, _, kind = str(thing.get("class")).rpartition(".")
+    place = f"{module}:{kind}"
+    usual = identity(find({place: place}, place, "kind")()) if place in KINDS else {}
+    parts = [str(thing.get("name") or KINDS.get(place, kind))]
+    for field, value in thing.items():
+        if field == "prior" and label(value) != "none":
+            parts.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
+        elif field not in ("class", "name", "prior", "epsilon") and value != usual.get(field):
+            parts.append(f"{field} {label(value)}")
+    return ", ".join(parts)
 
 
 def _several(name: str, values: Any) -> list[Any]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import os
 import pathlib
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, NamedTuple
 
 import filelock
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 
 from jaxgadget.sweeping.manifest import FORMAT, Piece
 from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
 
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
@@ -50,6 +50,12 @@ SCHEMA = pa.schema(
 )
 """Columns of a sweep's rows."""
 
+_CHECKSUM = b"checksum"
+"""Of all rows, in a piece's metadata."""
+
+REMEDY = "delete it and sweep again"
+MANIFEST_REMEDY = f"{REMEDY}, which keeps finished pieces, or choose another folder"
+
 
 class Manifest(NamedTuple):
     """What was settled before a sweep began: what was asked for, versions and device, and the pieces."""
@@ -71,8 +77,8 @@ class Store:
                 make_folder(subfolder)
 
     def manifest(self) -> Manifest | None:
-        """What was settled, if anything; ValueError if a person or another program wrote it."""
-        record = read_record(self.path)
+        """What was settled, if anything; ValueError if it is damaged or of another version."""
+        record = read_record(self.path, MANIFEST_REMEDY)
         if record is None:
             return None
         if record.get("format") != FORMAT:
@@ -81,10 +87,7 @@ class Store:
             pieces = [Piece.read(piece) for piece in record["pieces"]]
             return Manifest(dict(record["request"]), dict(record["versions"]), pieces)
         except (KeyError, TypeError, ValueError) as error:
-            raise ValueError(
-                f"{str(self.path)!r} is damaged: {error}; delete it and sweep again, which keeps finished "
-                "pieces, or choose another folder"
-            ) from error
+            raise damaged(self.path, error, MANIFEST_REMEDY) from error
 
     def settle(self, manifest: Manifest) -> None:
         """Writes the manifest; one that was there is kept beside it. Its lock must be held."""
@@ -125,6 +128,7 @@ class Store:
         """Keeps a finished piece. Its lock must be held."""
         self.clean(self.pieces, piece.key)
         table = pa.Table.from_pandas(rows, schema=SCHEMA, preserve_index=False)
+        table = table.replace_schema_metadata({_CHECKSUM: checksum(table.to_pydict())})
         with atomic_writer(self.file(piece)) as file:
             pq.write_table(table, file)
 
@@ -138,37 +142,26 @@ class Store:
     def _read(self, piece: Piece) -> Any:
         path = self.file(piece)
         try:
-            with pq.ParquetFile(path) as file:
-                table = file.read()
-        except (OSError, pa.ArrowException) as error:
-            raise ValueError(f"{str(path)!r} cannot be read; delete it and sweep again") from error
+            content = path.read_bytes()
+        except OSError as error:
+            raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}; {REMEDY}") from error
+        try:
+            table = pq.ParquetFile(pa.BufferReader(content)).read()
+            said = table.schema.metadata or {}
+            if _CHECKSUM not in said and b"pandas" not in said:  # which versions up to 0.2 wrote
+                raise ValueError("its checksum is gone")
+            if _CHECKSUM in said and said[_CHECKSUM].decode() != checksum(table.to_pydict()):
+                raise ValueError("its checksum is not that of its rows")
+        except Exception as error:  # pyarrow has many kinds of its own
+            raise damaged(path, error, REMEDY) from error
         as_it_should = (
             table.schema.remove_metadata() == SCHEMA
             and table.num_rows == piece.num_rows
             and set(table["piece"].to_pylist()) == {piece.key}
         )
         if not as_it_should:
-            raise ValueError(f"{str(path)!r} holds other rows than it should; delete it and sweep again")
+            raise ValueError(f"{str(path)!r} holds other rows than it should; {REMEDY}")
         return table.replace_schema_metadata()
-
-
-def read_record(path: pathlib.Path) -> dict[str, Any] | None:
-    """A JSON object, None if there is no file; ValueError if it holds something else."""
-    try:
-        record = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{str(path)!r} cannot be read: {error}") from error
-    if not isinstance(record, dict):
-        raise ValueError(f"{str(path)!r} holds no JSON object; delete it and sweep again")
-    return record
-
-
-def write_record(path: pathlib.Path, record: Mapping[str, Any]) -> None:
-    """Writes a JSON object, atomically."""
-    with atomic_writer(path) as file:
-        file.write((json.dumps(record, indent=1, ensure_ascii=False) + "\n").encode())
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ a killed sweep goes on where it was, and several processes may share one folder.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import os
 import pathlib
 import time
@@ -40,13 +41,15 @@ from jaxgadget.sweeping.manifest import (
     piece_key,
     record_digest,
 )
-from jaxgadget.sweeping.store import SCHEMA, TIMES, Manifest, Store, read_record, write_record
+from jaxgadget.sweeping.store import REMEDY, SCHEMA, TIMES, Manifest, Store
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.machine import describe_device, find_versions, source_digest
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.util.sealed import damaged, read_record, write_record
 
 DEFAULT_BLUEPRINTS = ("cfr-spread:25", "draws:20")
 """As in Kubíček et al. (2026), §8."""
@@ -59,6 +62,8 @@ PATIENCE = 0.2
 
 KEPT_HISTORIES = 1_000_000
 """Of several games in memory together, at most; those that came first go first."""
+
+log = logging.getLogger(__name__)
 
 
 def sweep(
@@ -154,6 +159,16 @@ def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
     return store.collect([piece for piece in manifest.pieces if piece.key in finished])
 
 
+def describe_finished(folder: str | os.PathLike[str]) -> str:
+    """What a sweep's folder keeps, in words; nothing if no sweep has begun there."""
+    store = Store(pathlib.Path(folder), create=False)
+    manifest = store.manifest()
+    if manifest is None:
+        return ""
+    done = len(store.finished().intersection(piece.key for piece in manifest.pieces))
+    return f"{os.fspath(folder)!r} keeps {done} of {len(manifest.pieces)} pieces"
+
+
 class Workshop:
     """Makes what pieces need, a game at a time, and solves them."""
 
@@ -188,16 +203,32 @@ class Workshop:
             record, rows = (self.store.games / f"{key}{end}" for end in (".json", ".npz"))
             with self.store.lock(key, wait=True):
                 self.store.clean(self.store.games, key)
-                brought = read_record(record) or self._make(name, record, rows)
-            if not {"fingerprint", "value", "seeds"} <= brought.keys():
-                raise ValueError(f"{str(record)!r} is damaged; delete it and sweep again")
-            if brought["fingerprint"] != fingerprint(tree):
+                brought = read_record(record, REMEDY) or self._make(name, record, rows)
+            try:
+                seeds = [
+                    None if seed is None else check_whole_number("seeds", seed, 0)
+                    for seed in brought["seeds"]
+                ]
+                low, high = brought["value"]
+                if not (is_finite_number(low) and is_finite_number(high) and low <= high):
+                    raise ValueError(f"value={brought['value']!r}: expected a bracket of two numbers")
+                rules = brought["fingerprint"]
+            except (KeyError, TypeError, ValueError) as error:
+                raise damaged(record, error, REMEDY) from error
+            if rules != fingerprint(tree):
                 raise ValueError(
                     f"game {name!r}: its rules are not those with which the sweep in "
                     f"{str(self.store.folder)!r} began; choose another folder"
                 )
-            low, high = brought["value"]
-            self._setups[name] = Setup(tree, Policy.load(rows, tree), brought["seeds"], (low, high))
+            try:
+                policy = Policy.load(rows, tree)
+                if policy.num_lanes != len(seeds):
+                    raise ValueError(f"{str(rows)!r} has {policy.num_lanes} lanes, expected {len(seeds)}")
+            except ValueError as error:
+                raise ValueError(
+                    f"{error}; delete the folder {str(record.parent)!r} and sweep again, which makes it anew"
+                ) from error
+            self._setups[name] = Setup(tree, policy, seeds, (low, high))
         return self._setups[name]
 
     def _make(self, name: str, record: pathlib.Path, rows: pathlib.Path) -> dict[str, Any]:
@@ -321,11 +352,15 @@ def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:
 
 
 def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
-    return ValueError(
-        f"the sweep in {str(store.folder)!r} {what} ({'; '.join(changed)}): choose another folder, or "
+    """The error, with a note for every difference."""
+    error = ValueError(
+        f"the sweep in {str(store.folder)!r} {what}: choose another folder, or "
         "extend=True (--extend on the command line) to keep what both have in common and add the rest; "
         "only what is asked for then is returned, so ask for all that you want"
     )
+    for difference in changed:
+        error.add_note(difference)
+    return error
 
 
 def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: bool | None) -> None:
@@ -339,6 +374,8 @@ def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: b
             return finished
 
         done = look()
+        if 0 < len(done) < len(work):
+            log.info("Going on in %r with piece %d of %d.", str(store.folder), len(done) + 1, len(work))
         while len(done) < len(work):
             ours = 0
             for piece in pieces:

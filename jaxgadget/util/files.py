@@ -1,62 +1,173 @@
-"""Files that are whole or not there: written beside their place, then moved."""
+"""Files that are whole or not there: written beside their place, then moved.
+
+A symbolic link is followed: what it leads to is replaced, and made if it is not there yet. A device or a pipe
+cannot be replaced, so it gets everything at once in the end.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import pathlib
+import re
 import secrets
 import tempfile
+import time
 from collections.abc import Generator
 from typing import IO
+
+try:
+    import fcntl
+except ImportError:  # not on Windows
+    fcntl = None
+
+LEFT_OVER_SECONDS = 3600.0
+"""A temporary file that nobody has touched for so long and nobody holds was left by a process that died."""
 
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """Opens a temporary file that replaces `path` when the block ends without an error.
 
+    What killed processes left half-written of this file is removed; see `LEFT_OVER_SECONDS`.
+
     Raises:
       ValueError: if the folder does not exist or cannot be written.
+      OSError: if writing fails, as on a full disk; it names the file.
     """
-    target = pathlib.Path(path)
-    check_writable(target)
-    # Not `tempfile`: its files are closed to others, and the umask cannot be read without changing it for all
-    # threads. The system itself applies it to a file that is opened like any other.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-    file = open(temporary, "xb")
-    try:
-        with file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    check_writable(path)
+    target = _destination(path)
+    with _named(path):
+        if _is_special(target):
+            buffer = io.BytesIO()
+            yield buffer
+            with open(target, "wb", buffering=0) as special:
+                _write_all(special, buffer.getbuffer())
+            return
+        _remove_left_over(target)
+        # Not `tempfile`: its files are closed to others, and the umask cannot be read without changing it for
+        # all threads. The system itself applies it to a file that is opened like any other.
+        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
+        file = open(temporary, "xb")
+        try:
+            with file:
+                _hold(file)
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(temporary, target)
+        except BaseException:
+            temporary.unlink(missing_ok=True)
+            raise
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
     """ValueError unless a file can be written at `path`: before the work, not after it."""
-    target = pathlib.Path(path)
+    shown = os.fspath(path)
+    target = _destination(path)
     folder = target.parent
     if target.is_dir():
-        raise ValueError(f"cannot write {str(target)!r}: it is a folder; expected the path of a file")
-    if not folder.is_dir():
+        raise ValueError(f"cannot write {shown!r}: it is a folder; expected the path of a file")
+    if _is_special(target):
+        if not os.access(target, os.W_OK):
+            raise ValueError(f"cannot write {shown!r}: Permission denied; choose another file")
+        return
+    if any(_is_stream(target, number) for number in (1, 2)):
         raise ValueError(
-            f"cannot write {str(target)!r}: folder {str(folder)!r} does not exist; create it first"
+            f"cannot write {shown!r}: standard output or standard error goes there and would be lost; choose "
+            "another file"
         )
+    if target.is_symlink():
+        raise ValueError(f"cannot write {shown!r}: the link leads round in a circle; choose another file")
+    if not folder.is_dir():
+        raise ValueError(f"cannot write {shown!r}: folder {str(folder)!r} does not exist; create it first")
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise ValueError(f"cannot write {str(target)!r}: {error.strerror}; choose another folder") from error
+        raise ValueError(f"cannot write {shown!r}: {error.strerror}; choose another folder") from error
+
+
+def check_regular(path: str | os.PathLike[str], what: str) -> None:
+    """ValueError if something else than a file is there: what is kept there could not be read again."""
+    if _is_special(pathlib.Path(path)):
+        raise ValueError(
+            f"{what} {os.fspath(path)!r} is a device or a pipe, and is to be read again; expected a file"
+        )
 
 
 def make_folder(path: str | os.PathLike[str]) -> None:
-    """Makes a folder if it is not there; ValueError if that is impossible."""
+    """Makes a folder, or what a link leads to, if it is not there; ValueError if that is impossible."""
     try:
-        pathlib.Path(path).mkdir(parents=True, exist_ok=True)
+        pathlib.Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ValueError(
             f"cannot use {os.fspath(path)!r} as a folder: {error.strerror}; choose another one"
         ) from error
+
+
+def _destination(path: str | os.PathLike[str]) -> pathlib.Path:
+    """What is written in the end: where a link leads, but a device or pipe by the name that it was given."""
+    target = pathlib.Path(path)
+    return (
+        pathlib.Path(os.path.realpath(target)) if target.is_symlink() and not _is_special(target) else target
+    )
+
+
+def _is_special(path: pathlib.Path) -> bool:
+    """Whether a device, a pipe or a socket is there."""
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _is_stream(path: pathlib.Path, number: int) -> bool:
+    """Whether a stream of this process that is open under a number goes into a file."""
+    with contextlib.suppress(OSError):
+        return path.is_file() and os.path.samestat(os.stat(path), os.fstat(number))
+    return False
+
+
+def _write_all(file: io.RawIOBase | io.FileIO, data: memoryview) -> None:
+    while data:
+        data = data[file.write(data) :]
+
+
+@contextlib.contextmanager
+def _named(path: str | os.PathLike[str]) -> Generator[None]:
+    """Errors of the system that do not say of which file they speak are told to be of this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is not None or error.errno is None:
+            raise
+        raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+
+
+def _hold(file: IO[bytes]) -> None:
+    """Tells other processes that this one is still writing; the system takes it back if it dies."""
+    if fcntl is not None:
+        with contextlib.suppress(OSError):  # file systems without locks
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _remove_left_over(target: pathlib.Path) -> None:
+    """Removes temporary files of this one that are old and that nobody holds."""
+    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}")
+    oldest = time.time() - LEFT_OVER_SECONDS
+    with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            if pattern.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                if entry.stat(follow_symlinks=False).st_mtime < oldest and not _is_held(entry.path):
+                    os.unlink(entry.path)
+
+
+def _is_held(path: str) -> bool:
+    """Whether a process is still writing it; where there are no locks, nobody can tell but by its age."""
+    if fcntl is None:
+        return False
+    with open(path, "rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            return True
+    return False

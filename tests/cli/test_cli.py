@@ -189,8 +189,10 @@ def test_solve_table_and_files(kuhn: HistoryTree, tmp_path: pathlib.Path):
 def test_solve_resumes_from_its_checkpoint(tmp_path: pathlib.Path):
     file = tmp_path / "state.npz"
     options = ("kuhn_poker", "--algorithm", "cfr", "--checkpoint", file, "--json", "-")
-    run("solve", *options, "--iterations", 5)
-    resumed = strict(run("solve", *options, "--iterations", 10).stdout)
+    assert run("solve", *options, "--iterations", 5).stderr == ""
+    again = run("solve", *options, "--iterations", 10)
+    assert again.stderr == f"Going on from {str(file)!r} at iteration 5 of 10.\n"
+    resumed = strict(again.stdout)
     straight = strict(
         run("solve", "kuhn_poker", "--algorithm", "cfr", "--iterations", 10, "--json", "-").stdout
     )
@@ -298,7 +300,7 @@ def test_refine_prints_a_table(refined: tuple[Result, pathlib.Path]):
 
 def test_refine_one_subgame_to_standard_output(kuhn: HistoryTree):
     options = ("--infostate", "0p", "--gadget", "unsafe", "--prior", "none", "--blueprint", "uniform")
-    result = run("refine", "kuhn_poker", *options, "--player", 1, "--iterations", 10, "--json", "-", "--rows")
+    result = run("refine", "kuhn_poker", *options, "--player", 1, "--iterations", 10, "--json", "-")
     assert result.exit_code == 0, result.output
     record = strict(result.stdout)
     assert (record["num_subgames"], len(record["rows"])) == (1, 1)
@@ -385,6 +387,32 @@ BAD_INPUT = [
     ("refine kuhn_poker --epsilon nan", "epsilon=nan"),
     ("refine kuhn_poker --epsilon some", "epsilon='some': expected a number in [0, 1), or 'auto'"),
     ("refine kuhn_poker --epsilon auto", "expected algorithm='lp'"),
+    (
+        "refine kuhn_poker --epsilon 0.5 --prior none",
+        "--epsilon means nothing where all gadgets have the prior",
+    ),
+    ("refine kuhn_poker --epsilon 0.5 --gadget unsafe", "--epsilon means nothing where all gadgets have the"),
+    (
+        "refine kuhn_poker --gifts estimate",
+        "--gifts means nothing for unsafe, resolving, max-margin; leave it",
+    ),
+    ("refine kuhn_poker --scale-gifts --gadget full", "--scale-gifts means nothing for full"),
+    ("refine kuhn_poker --alternative blueprint --gadget unsafe", "--alternative means nothing for unsafe"),
+    (
+        "refine kuhn_poker --algorithm lp --iterations 5",
+        "--iterations means nothing with --algorithm lp; leave",
+    ),
+    ("refine kuhn_poker --algorithm lp --dtype float64", "--dtype means nothing with --algorithm lp"),
+    ("refine kuhn_poker --algorithm lp --memory-limit 9", "--memory-limit means nothing with --algorithm lp"),
+    ("refine kuhn_poker --time-limit 9", "--time-limit means nothing with --algorithm cfr+, only with lp"),
+    ("refine kuhn_poker --rows --json -", "--rows means nothing with --json -, which has all rows"),
+    ("solve kuhn_poker --algorithm lp --iterations 5", "--iterations means nothing with --algorithm lp"),
+    ("solve kuhn_poker --algorithm lp --dtype float64", "--dtype means nothing with --algorithm lp"),
+    ("solve kuhn_poker --algorithm dcfr --time-limit 9", "--time-limit means nothing with --algorithm dcfr"),
+    ("solve kuhn_poker --algorithm lp --time-limit 1e-9", "was not solved in time"),
+    ("solve kuhn_poker --iterations 5 --iterations 6", "'--iterations': given more than once"),
+    ("solve kuhn_poker --save a --save=b", "'--save': given more than once; expected one value"),
+    ("refine kuhn_poker --cut depth:1 --cut depth:2", "'--cut': given more than once"),
     ("refine kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
     ("refine kuhn_poker --algorithm lp --checkpoint here", "linear programs have none"),
     ("solve kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
@@ -423,6 +451,8 @@ BAD_INPUT = [
     ("solve kuhn_poker --json missing/x.json", "--json: cannot write 'missing/x.json'"),
     ("solve kuhn_poker --save folder", "--save: cannot write 'folder'"),
     ("solve kuhn_poker --checkpoint missing/x", "--checkpoint: cannot write 'missing/x'"),
+    ("solve kuhn_poker --checkpoint /dev/null", "checkpoint '/dev/null' is a device or a pipe"),
+    ("solve kuhn_poker --json /dev/full", "Error: '/dev/full': No space left on device"),
     ("solve kuhn_poker --save x --json ./x", "--json and --save both name"),
     ("refine kuhn_poker --checkpoint malformed.efg", "--checkpoint: cannot write into 'malformed.efg'"),
     ("refine", "GAME"),
@@ -518,6 +548,10 @@ def test_bench(tmp_path: pathlib.Path):
         (("--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
         (("--algorithm", "dcfr", "--engine", "liteefg"), "liteefg is timed with cfr or cfr+"),
         (("--json", "no/such/folder/x.json"), "--json: cannot write"),
+        (("--iterations", 3, "--seconds", 1), "--seconds means nothing with --iterations"),
+        (("--engine", "openspiel", "--lanes", 3), "--lanes means nothing without --engine jaxgadget"),
+        (("--engine", "openspiel", "--dtype", "float64"), "--dtype means nothing without --engine jaxgadget"),
+        (("--repeats", 1, "--repeats", 2), "'--repeats': given more than once"),
     ],
 )
 def test_bench_refuses(options: tuple[object, ...], message: str):

@@ -43,6 +43,12 @@ def run(*arguments: object) -> Result:
     return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
 
 
+def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[object, ...]:
+    """With another value of an option."""
+    place = arguments.index(option) + 1
+    return (*arguments[:place], value, *arguments[place + 1 :])
+
+
 def record(result: Result) -> dict[str, Any]:
     """What was written, nothing else, as strict JSON."""
     assert (result.exit_code, result.stderr) == (0, "")
@@ -173,12 +179,38 @@ def test_the_same_command_goes_on_and_another_is_refused(
         del again[name]
     assert again == {name: value for name, value in before.items() if name in again}
     assert [row["step"] for row in json.loads((out / "log.json").read_text())] == [1, 2, 3]
-    result = run(*TRAIN, "--width", 16, "--out", out)
+    result = run(*changed(TRAIN, "--width", 16), "--out", out)
     assert result.exit_code == 2 and "architecture width is 8, not 16" in result.stderr
-    assert "of 3 steps, not 4, and a training's steps" in run(*TRAIN, "--steps", 4, "--out", out).stderr
+    assert (
+        "of 3 steps, not 4, and a training's steps" in run(*changed(TRAIN, "--steps", 4), "--out", out).stderr
+    )
     shown = run(*TRAIN, "--out", out).stdout
     assert "1 histories held out" in shown
     assert f"jaxgadget nested kuhn_poker --leaf {out} --blueprint cfr:3 --k 3" in shown.replace("\n", " ")
+
+
+def test_an_interrupt_says_what_is_kept_and_the_next_where_it_goes_on(
+    trained: tuple[pathlib.Path, dict[str, Any], pathlib.Path],
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out = tmp_path / "values"
+    save = training.TrainingFolder.save
+
+    def interrupted(self: Any, progress: Any, log: Any) -> None:
+        if int(progress.step) == 3:
+            raise KeyboardInterrupt
+        save(self, progress, log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(training.TrainingFolder, "save", interrupted)
+        cut_off = run(*TRAIN, "--out", out)
+    assert (cut_off.exit_code, cut_off.stdout) == (130, "")
+    kept = f"Interrupted. {str(out)!r} keeps the checkpoint of step 2 of 3; the same command goes on.\n"
+    assert cut_off.stderr == kept
+    again = run(*TRAIN, "--out", out, "--json", "-")
+    assert (again.exit_code, again.stderr) == (0, f"Going on in {str(out)!r} after step 2 of 3.\n")
+    assert json.loads(again.stdout)["train_rmse"] == trained[1]["train_rmse"]
 
 
 def test_nothing_held_out(tmp_path: pathlib.Path) -> None:
@@ -228,6 +260,11 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
         (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
         (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),
         (("nested", *FAST, "--epsilon", 1.5), "epsilon"),
+        (("nested", *FAST, "--leaf", tmp_path, "--seed", 1), "--seed means nothing with a network at --leaf"),
+        (("nested", *FAST, "--prior", "none", "--epsilon", 0.5), "--epsilon means nothing where all gadgets"),
+        (("match", *FAST, "--prior", "none", "--epsilon", 0.5), "--epsilon means nothing where all gadgets"),
+        (("match", *FAST, "--seed", 1, "--seed", 2), "'--seed': given more than once"),
+        (("train-value", *FAST, "--out", tmp_path, "--k", 4), "'--k': given more than once"),
         (("nested", "kuhn_poker", "--k", 0), "--k"),
         (("nested", "kuhn_poker", "--depth", 0), "--depth"),
         (("match", "kuhn_poker", "--matches", 0), "--matches"),

@@ -94,14 +94,17 @@ def test_the_same_command_goes_on(tmp_path: pathlib.Path):
     assert (tmp_path / "first.csv").read_bytes() == (tmp_path / "again.csv").read_bytes(), "times too"
     other = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--iterations", 4)
     assert other.exit_code == 2
-    assert re.search(r"has other settings \(iterations: \[4\] only now\).*--extend", other.stderr)
+    assert re.search(
+        r"^Error: .* has other settings: .*--extend.*\n  iterations: 4 only now\n$", other.stderr
+    )
     more = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--iterations", 4, "--extend")
     assert more.exit_code == 0 and len(read_sweep(tmp_path / "s")) == 4
 
 
 def test_without_a_cut_each_game_has_its_first(tmp_path: pathlib.Path):
     games = ("--game", "coin_toss", "--game", "kuhn_poker")
-    result = run(tmp_path / "s", *games, *FAST, "--gadget", "unsafe", "--algorithm", "lp", "--player", 0)
+    exactly = ("--blueprint", "uniform", "--gadget", "unsafe", "--algorithm", "lp", "--player", 0)
+    result = run(tmp_path / "s", *games, *exactly)
     assert result.exit_code == 0, result.stderr
     rows = read_sweep(tmp_path / "s")
     assert list(zip(rows["game"], rows["cut"], strict=True)) == [
@@ -116,11 +119,14 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pyt
         raise KeyboardInterrupt
 
     monkeypatch.setattr("jaxgadget.sweeping.store.Store.write", interrupt)
-    result = run(tmp_path / "s", *CUT, "--gadget", "unsafe")
+    folder = str(tmp_path / "s")
+    result = run(folder, *CUT, "--gadget", "unsafe")
     assert result.exit_code == 130
-    assert (
-        result.stderr == f"What is finished is in {tmp_path / 's'}; the same command goes on.\nInterrupted.\n"
-    )
+    assert result.stderr == f"Interrupted. {folder!r} keeps 0 of 2 pieces; the same command goes on.\n"
+    monkeypatch.undo()
+    assert run(folder, *CUT, "--gadget", "unsafe").stderr == ""
+    next((tmp_path / "s" / "pieces").iterdir()).unlink()
+    assert run(folder, *CUT, "--gadget", "unsafe").stderr == f"Going on in {folder!r} with piece 2 of 2.\n"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +137,18 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pyt
         ((*CUT, "--blueprint", "steep"), "blueprint 'steep' is unknown"),
         ((*CUT, "--gadget", "trap"), "'trap' is not one of"),
         ((*CUT, "--epsilon", "2"), "epsilon=2"),
-        ((*CUT, "--seed", "-1"), "seeds=-1: expected a whole number >= 0"),
+        ((*CUT, "--blueprint", "draws:1", "--seed", "-1"), "seeds=-1: expected a whole number >= 0"),
         ((*CUT, "--iterations", "0"), "iterations=0"),
         ((*CUT, "--player", "2"), "'2' is not one of"),
+        ((*CUT, "--algorithm", "lp"), "--iterations means nothing with --algorithm lp; leave it out"),
+        ((*CUT[:6], "--algorithm", "lp", "--dtype", "float32"), "--dtype means nothing with --algorithm lp"),
+        (
+            (*CUT[:6], "--algorithm", "lp", "--memory-limit", 9),
+            "--memory-limit means nothing with --algorithm",
+        ),
+        ((*CUT, "--prior", "none", "--epsilon", "0.5"), "--epsilon means nothing where all gadgets have"),
+        ((*CUT, "--seed", "3"), "--seed means nothing without --blueprint draws:COUNT"),
+        ((*CUT, "--dtype", "float32", "--dtype", "float64"), "'--dtype': given more than once"),
         ((*CUT, "--plot", "picture.gif"), "--plot: picture 'picture.gif': expected a file name that ends in"),
         ((*CUT, "--csv", "no/such/folder.csv"), "--csv: cannot write 'no/such/folder.csv'"),
         ((*CUT, "--csv", "same", "--parquet", "same"), "--csv and --parquet both name 'same'"),

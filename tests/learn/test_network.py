@@ -1,7 +1,9 @@
 """Value networks: shapes, batches, refusals, and folders."""
 
+import copy
 import dataclasses
 import json
+import logging
 
 import jax
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 
 import jaxgadget
 from jaxgadget.learn import network
-from jaxgadget.learn.checkpoints import CHECKPOINTS, DESCRIPTION, TrainingFolder, load_values
+from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, LOG, TrainingFolder, load_values
 from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.learner import Hyperparameters, Progress, begin
 from jaxgadget.learn.network import (
@@ -22,6 +24,7 @@ from jaxgadget.learn.network import (
 )
 from jaxgadget.searching.value import leaf_values
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.sealed import read_record, write_record
 
 
 @pytest.fixture(scope="module")
@@ -166,16 +169,70 @@ def test_another_architecture_game_or_training_is_refused(kuhn, tmp_path):
 
 def test_weights_of_another_architecture_are_refused(kuhn, tmp_path):
     save(tmp_path, make(kuhn))
-    described = json.loads((tmp_path / DESCRIPTION).read_text())
+    described = read_record(tmp_path / DESCRIPTION, "")
     described["architecture"]["width"] = 32
-    (tmp_path / DESCRIPTION).write_text(json.dumps(described))
+    write_record(tmp_path / DESCRIPTION, described)
     with pytest.raises(ValueError, match="checkpoint of step 7 is of another architecture or damaged"):
         load_values(tmp_path, kuhn)
 
 
+def test_files_that_were_changed_are_named(kuhn, tmp_path):
+    """Also where orbax would read other numbers without a word; and a log that is of another training."""
+    values = make(kuhn)
+    save(tmp_path, values)
+    fresh = first_progress(values.shape, initial_weights(values.shape, 5))
+    files = [
+        path for path in (tmp_path / CHECKPOINTS / "7").rglob("*") if path.stat().st_size and path.is_file()
+    ]
+    assert len(files) > 5
+    for path in [*files, tmp_path / LOG]:
+        before = path.read_bytes()
+        for content in (before[:-1], before[:-1] + bytes([before[-1] ^ 1]), b"[]"):
+            path.write_bytes(content)
+            with pytest.raises(ValueError, match=rf"{path.name}' is damaged: .*; delete the folder to start"):
+                TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+        path.write_bytes(before)
+    files[0].unlink()
+    with pytest.raises(ValueError, match=rf"{files[0].name}' is damaged: it is gone; delete the folder"):
+        load_values(tmp_path, kuhn)
+
+
+def test_folders_of_version_0_2_are_read(kuhn, tmp_path):
+    """They have no checksums."""
+    values = make(kuhn)
+    _, progress = save(tmp_path, values)
+    (tmp_path / CHECKSUMS).unlink()
+    description = read_record(tmp_path / DESCRIPTION, "")
+    (tmp_path / DESCRIPTION).write_text(json.dumps(description))
+    load_values(tmp_path, kuhn)
+    fresh = first_progress(values.shape, initial_weights(values.shape, 5))
+    found, _ = TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+    assert jax.tree.all(jax.tree.map(np.array_equal, found, progress))
+
+
+def test_checksums_are_of_the_checkpoints_that_are_kept(kuhn, tmp_path):
+    for step in (1, 2, 3):
+        save(tmp_path, make(kuhn), step)
+    assert sorted(read_record(tmp_path / CHECKSUMS, "")) == ["2", "3"]
+
+
+def test_a_full_disk_names_the_folder_and_is_told_once(kuhn, tmp_path, monkeypatch, caplog):
+    ocp = pytest.importorskip("orbax.checkpoint")
+    kept, progress = save(tmp_path, make(kuhn))
+
+    def full(*args, **more):
+        logging.getLogger("absl").error("a thread raised an exception")
+        raise ValueError('RESOURCE_EXHAUSTED: write "x/d/1": No space left on device')
+
+    monkeypatch.setattr(ocp.CheckpointManager, "save", full)
+    with pytest.raises(ValueError, match=r"folder=.*: the checkpoint of step 8 cannot be written .*No space"):
+        kept.save(dataclasses.replace(progress, step=np.int32(8)), [{"step": 8, "loss": 0.5}])
+    assert caplog.messages == [] and not logging.getLogger("absl").disabled
+
+
 def test_damaged_descriptions_are_refused(kuhn, tmp_path):
     save(tmp_path, make(kuhn))
-    text = (tmp_path / DESCRIPTION).read_text()
+    description = read_record(tmp_path / DESCRIPTION, "")
     for path, damaged in (
         (["game"], None),
         (["architecture"], None),
@@ -195,7 +252,7 @@ def test_damaged_descriptions_are_refused(kuhn, tmp_path):
         (["scale"], 0),
         (["blueprint"], 3),
     ):
-        described = json.loads(text)
+        described = copy.deepcopy(description)
         place = described
         for name in path[:-1]:
             place = place[name]
@@ -203,12 +260,10 @@ def test_damaged_descriptions_are_refused(kuhn, tmp_path):
             del place[path[-1]]
         else:
             place[path[-1]] = damaged
-        (tmp_path / DESCRIPTION).write_text(json.dumps(described))
-        with pytest.raises(
-            ValueError, match=r"network.json' cannot be read \(.+\); expected what train_value"
-        ):
+        (tmp_path / DESCRIPTION).write_text(json.dumps(described))  # without a checksum, as version 0.2
+        with pytest.raises(ValueError, match=r"network.json' is damaged: .+; expected what train_value"):
             load_values(tmp_path, kuhn)
-    (tmp_path / DESCRIPTION).write_text(text)
+    (tmp_path / DESCRIPTION).write_text(json.dumps(description))
     load_values(tmp_path, kuhn)
 
 
@@ -216,7 +271,7 @@ def test_folders_without_a_network_are_refused(kuhn, tmp_path):
     with pytest.raises(ValueError, match=r"does not exist; expected a folder that train_value .* wrote"):
         load_values(tmp_path / "none", kuhn)
     (tmp_path / DESCRIPTION).write_text("{}")
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="is damaged: KeyError: 'format'; expected what train_value wrote"):
         load_values(tmp_path, kuhn)
     (tmp_path / DESCRIPTION).write_text('{"format": "other", "version": 1}')
     with pytest.raises(

@@ -27,6 +27,7 @@ from jaxgadget.learn.training import train_value, visited_rmse
 from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.util.sealed import read_record
 
 GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
 SMALL = {
@@ -379,7 +380,7 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, mo
         other = Policy(tree, (first[:, order], second), portfolio.labels)
         with pytest.raises(ValueError, match=message):
             train_value(tree, other, **SMALL, folder=tmp_path)
-    described = json.loads((tmp_path / checkpoints.DESCRIPTION).read_text())
+    described = read_record(tmp_path / checkpoints.DESCRIPTION, "")
     del described["training"]["schedule"]  # as it was before 0.2
     (tmp_path / checkpoints.DESCRIPTION).write_text(json.dumps(described))
     with pytest.raises(ValueError, match="training schedule is None, not 'warm-up, then cosine'"):

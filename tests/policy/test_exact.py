@@ -77,6 +77,6 @@ def test_floors_are_kept():
     with pytest.raises(ValueError, match=r"sum to at most 1\.4 in an infoset"):
         solve_exactly(tree, floors=(floors[0], np.full(12, 0.7)))
     with pytest.raises(
-        ProgramError, match=r"'whole game kuhn_poker' has no solution: .*'Time limit reached'"
+        ProgramError, match=r"'whole game kuhn_poker' was not solved in time: .*'Time limit reached'"
     ):
         solve_exactly(tree, time_limit=1e-9)

@@ -9,6 +9,7 @@ import pytest
 from jaxgadget.games.registry import load
 from jaxgadget.policy.policy import FORMAT, FORMAT_VERSION, Policy
 from jaxgadget.tree.history import enumerate_game
+from jaxgadget.util.sealed import checksum, unseal
 
 GOOFSPIEL = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"
 NAMES = ["kuhn_poker", "leduc_poker", GOOFSPIEL]
@@ -264,12 +265,14 @@ def test_the_file_is_as_documented(trees, tmp_path):
     policy.save(tmp_path / "policy.npz")
     with np.load(tmp_path / "policy.npz", allow_pickle=False) as archive:
         arrays = {key: archive[key] for key in archive.files}
-    assert json.loads(str(arrays.pop("header"))) == {
+    header = {
         "format": "jaxgadget policy",
         "version": 1,
         "game": GOOFSPIEL,
         "labels": ["dirichlet:0", "dirichlet:1"],
     }
+    stored = json.loads(str(arrays.pop("header")))
+    assert stored == {**header, "checksum": checksum(header, arrays)}
     for player in (0, 1):
         names = arrays.pop(f"infostates_{player}").tolist()
         assert names == sorted(tree.infoset_names[player])
@@ -286,10 +289,10 @@ def test_the_file_is_as_documented(trees, tmp_path):
 
 
 def rewritten(path, **changes):
-    """The file with some of its header or arrays changed."""
+    """The file with some of its header or arrays changed, and without a checksum, as version 0.2 wrote it."""
     with np.load(path) as archive:
         arrays = {key: archive[key] for key in archive.files}
-    header = json.loads(str(arrays["header"]))
+    header = unseal(json.loads(str(arrays.pop("header"))), arrays)
     for key, value in changes.items():
         if key in header:
             header[key] = value
@@ -320,10 +323,15 @@ def test_policies_of_another_game_are_refused(trees, tmp_path):
         ({"probabilities_1": lambda old: old * np.nan}, r"is not a distribution"),
         ({"probabilities_0": lambda old: old[:, :0]}, r"have shape \(12, 0\), expected \(12, 1\)"),
         ({"probabilities_0": lambda old: old[:-2]}, r"policy\.npz"),
-        ({"labels": 3}, r"policy\.npz"),
+        ({"labels": 3}, r"policy\.npz' is damaged: it lacks game or labels; write it again"),
+        ({"labels": [3]}, r"policy\.npz' is damaged: it lacks game or labels"),
+        (
+            {"probabilities_0": lambda old: old.astype(str)},
+            r"policy\.npz' is damaged: .* are <U\d+, expected float64; write it",
+        ),
         ({"labels": ["a", "b"]}, r"have shape \(12, 1\), expected \(12, 2\)"),
     ],
-    ids=range(10),
+    ids=range(12),
 )
 def test_changed_files_are_refused(trees, tmp_path, changes, message):
     assert (FORMAT, FORMAT_VERSION) == ("jaxgadget policy", 1)
@@ -339,13 +347,36 @@ def test_garbage_is_refused(trees, tmp_path):
         Policy.load(path, tree)
     Policy.uniform(tree).save(path)
     whole = path.read_bytes()
-    for content in (b"", b"nonsense", whole[: len(whole) // 2]):
+    for content in (b"", b"nonsense"):
         path.write_bytes(content)
         with pytest.raises(ValueError, match=r"'.*policy\.npz' is not a policy file of jaxgadget"):
+            Policy.load(path, tree)
+    for content in (whole[: len(whole) // 2], b"XX" + whole[2:], whole[:500] + bytes(50) + whole[550:]):
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match=r"'.*policy\.npz' is damaged: .*; write it again"):
             Policy.load(path, tree)
     np.savez(path, values=np.ones(3))
     with pytest.raises(ValueError, match=r"is not a policy file of jaxgadget"):
         Policy.load(path, tree)
+
+
+def test_a_policy_whose_numbers_were_exchanged_is_damaged(trees, tmp_path):
+    """Rows that still sum to 1, of a file whose parts are all readable."""
+    tree, path = trees["kuhn_poker"], tmp_path / "policy.npz"
+    Policy.geometric(tree, 2).save(path)
+    with np.load(path) as archive:
+        arrays = {key: archive[key] for key in archive.files}
+    np.savez(path, **(arrays | {"probabilities_0": arrays["probabilities_0"][::-1]}))
+    with pytest.raises(ValueError, match=r"is damaged: its checksum is not that of its content; write it"):
+        Policy.load(path, tree)
+
+
+def test_policies_of_version_0_2_are_read(trees, tmp_path):
+    tree, path = trees["kuhn_poker"], tmp_path / "policy.npz"
+    Policy.dirichlet(tree, 3).save(path)
+    assert_equal(Policy.load(rewritten(path), tree), Policy.dirichlet(tree, 3))
+    with np.load(path) as archive:
+        assert "checksum" not in str(archive["header"])
 
 
 @pytest.mark.parametrize(

@@ -166,10 +166,10 @@ def test_chunks_of_another_solve_are_refused(tmp_path: pathlib.Path, monkeypatch
         solved(asked=ASKED, checkpoint=tmp_path, memory_limit=memory(1) // 2)
     assert before == {file.name: file.read_bytes() for file in tmp_path.iterdir()}
     (tmp_path / "chunks.json").write_text("{}")
-    with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: KeyError; delete it"):
+    with pytest.raises(ValueError, match=r"chunks\.json' is damaged: KeyError: 'format'; delete it"):
         solved(asked=ASKED, checkpoint=tmp_path)
     (tmp_path / "chunks.json").write_text(json.dumps({"format": "another", "solves": {}}))
-    with pytest.raises(ValueError, match=r"chunks\.json' cannot be read: ValueError"):
+    with pytest.raises(ValueError, match=r"chunks\.json' is damaged: its format is 'another', not"):
         solved(asked=ASKED, checkpoint=tmp_path)
 
 
@@ -226,7 +226,7 @@ def test_a_resumed_solve_keeps_its_parts(tmp_path: pathlib.Path) -> None:
     with pytest.raises(ValueError, match=r"parts\.json' is of another solve, with more than \d+ subgames"):
         solved(iterations=5, **options)
     (tmp_path / "parts.json").write_text("[]")
-    with pytest.raises(ValueError, match=r"parts\.json' cannot be read: TypeError"):
+    with pytest.raises(ValueError, match=r"parts\.json' is damaged: it holds no JSON object; delete it"):
         solved(iterations=5, **options)
 
 

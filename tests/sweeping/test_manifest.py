@@ -11,6 +11,7 @@ from jaxgadget import (
     ArrayPrior,
     ArrayValues,
     BlueprintPrior,
+    BlueprintValues,
     Full,
     MaxMargin,
     NoPrior,
@@ -24,6 +25,7 @@ from jaxgadget import (
     load,
     make_blueprints,
 )
+from jaxgadget.gadgets.gadget import describe
 from jaxgadget.sweeping.manifest import (
     Piece,
     Request,
@@ -32,6 +34,7 @@ from jaxgadget.sweeping.manifest import (
     differences,
     fingerprint,
     identity,
+    label,
     make_request,
     piece_key,
 )
@@ -302,9 +305,40 @@ def test_differences_in_words():
     new = {"a": 2, "b": [2, 3], "c": {"x": 1, "y": [2]}, "d": [2, 1], "same": [0], "e": "new"}
     assert differences(old, new) == [
         "a: 1 then, 2 now",
-        "b: [1] only then, [3] only now",
-        "c: y: [1] only then, [2] only now",
+        "b: 1 only then",
+        "b: 3 only now",
+        "c: y: 1 only then",
+        "c: y: 2 only now",
         "d: in another order",
-        'e: null then, "new" now',
+        "e: none then, new now",
     ]
     assert differences(old, old) == []
+
+
+@pytest.mark.parametrize(
+    ("gadget", "said"),
+    [
+        (Unsafe(), "unsafe"),
+        (Resolving(NoPrior()), "resolving"),
+        (Resolving(UniformPrior(), 0.01), "resolving, uniform prior, epsilon 0.01"),
+        (MaxMargin(epsilon="auto"), "max-margin, blueprint prior, epsilon auto"),
+        (Resolving(BlueprintPrior(clip=0.5)), "resolving, blueprint, clip 0.5 prior, epsilon 0.001"),
+        (
+            ReachResolving(NoPrior(), alternative=BlueprintValues(), gifts="estimate", scaled=True),
+            "reach-resolving, alternative blueprint, gifts estimate, scaled True",
+        ),
+        (Resolving(Mine(0.25), 0.5), "resolving, Mine, share 0.25 prior, epsilon 0.5"),
+    ],
+)
+def test_a_label_is_what_tables_call_a_gadget(gadget: Any, said: str):
+    """Not what JSON has of it; of gadgets of the package it begins as in labels of policies."""
+    record = json.loads(json.dumps(identity(gadget)))
+    assert label(record) == said
+    if not isinstance(gadget.prior, Mine) and not isinstance(gadget, ReachResolving):
+        assert label(record) == describe(gadget)
+
+
+def test_labels_tell_arrays_apart():
+    values = np.arange(3.0)
+    one, two = (label(identity(Resolving(ArrayPrior(array)))) for array in (values, values + 1))
+    assert one != two and one.startswith("resolving, array, values array ")

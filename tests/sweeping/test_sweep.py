@@ -15,6 +15,8 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 from pandas.testing import assert_frame_equal
@@ -40,7 +42,8 @@ from jaxgadget import (
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.solving import memory as planning
 from jaxgadget.sweeping.store import SCHEMA, TIMES, Store
-from jaxgadget.sweeping.sweep import Workshop
+from jaxgadget.sweeping.sweep import Workshop, describe_finished
+from jaxgadget.util.sealed import read_record, write_record
 
 KUHN: dict[str, Any] = {
     "games": "kuhn_poker",
@@ -217,7 +220,10 @@ def test_a_users_own_prior(tmp_path: pathlib.Path, solved: list[str]):
     assert refined[0] != refined[1] == refined[2]
     assert len(sweep(tmp_path, priors=[Tilted(0.1), Tilted(0.5), UniformPrior()], **asked)) == 3
     assert len(solved) == 1
-    with pytest.raises(ValueError, match=r'gadgets: .*"share": 0\.1.* only then, .*"share": 0\.2.* only now'):
+    asked_now = (
+        r"(?s)gadgets: resolving, Tilted, share 0\.1 prior, .* only then.*, share 0\.2 prior, .* only now"
+    )
+    with pytest.raises(ValueError, match=asked_now):
         sweep(tmp_path, priors=[Tilted(0.2), Tilted(0.5), UniformPrior()], **asked)
 
 
@@ -385,22 +391,30 @@ def test_blueprints_that_were_exchanged_are_noticed(finished: Finished, folder: 
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"iterations": [4]}, r"iterations: \[7\] only then"),
-        ({"seeds": (0, 6)}, r"seeds: \[5\] only then, \[6\] only now"),
-        ({"players": 1}, r"players: \[0\] only then"),
+        ({"iterations": [4]}, "iterations: 7 only then"),
+        ({"seeds": (0, 6)}, "seeds: 5 only then\nseeds: 6 only now"),
+        ({"players": 1}, "players: 0 only then"),
         ({"players": (1, 0)}, "players: in another order"),
-        ({"dtype": "float64"}, 'dtype: "float32" then, "float64" now'),
-        ({"cuts": "depth:2"}, r'games: kuhn_poker: \["depth:1"\] only then, \["depth:2"\] only now'),
-        ({"gadgets": "resolving"}, r"gadgets: .*two_level.Unsafe.*only then"),
-        ({"blueprints": ["uniform", "draws:2", "cfr:4"]}, r'blueprints: \["cfr:3"\] only then, \["cfr:4"\]'),
-        ({"memory_limit": 10**9}, "memory_limit: null then, 1000000000 now"),
+        ({"dtype": "float64"}, "dtype: float32 then, float64 now"),
+        ({"cuts": "depth:2"}, "games: kuhn_poker: depth:1 only then\ngames: kuhn_poker: depth:2 only now"),
+        ({"gadgets": "resolving"}, "gadgets: unsafe only then"),
+        (
+            {"epsilons": 0.1},
+            "gadgets: resolving, uniform prior, epsilon 0.01 only then\ngadgets: resolving, uni",
+        ),
+        (
+            {"blueprints": ["uniform", "draws:2", "cfr:4"]},
+            "blueprints: cfr:3 only then\nblueprints: cfr:4 only",
+        ),
+        ({"memory_limit": 10**9}, "memory_limit: none then, 1000000000 now"),
         ({"blueprints_at_once": 3}, "blueprints_at_once: 4 then, 3 now"),
-        ({"algorithm": "dcfr"}, r'algorithm: "cfr\+" then, "dcfr" now'),
+        ({"algorithm": "dcfr"}, r"algorithm: cfr\+ then, dcfr now"),
     ],
 )
 def test_another_configuration_is_refused(folder: pathlib.Path, change: dict[str, Any], complaint: str):
     before = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*.*") if path.suffix != ".lock")
-    with pytest.raises(ValueError, match=rf"has other settings \(.*{complaint}.*choose another.*extend=True"):
+    """A line for every difference, as tables call it."""
+    with pytest.raises(ValueError, match=rf"has other settings: choose another.*extend=True.*\n{complaint}"):
         sweep(folder, **KUHN | change)
     after = sorted((path, path.stat().st_mtime_ns) for path in folder.rglob("*.*") if path.suffix != ".lock")
     assert after == before, "nothing was touched"
@@ -449,16 +463,16 @@ def test_a_draw_that_is_asked_for_twice_is_there_with_and_without_seed(tmp_path:
 
 def test_other_versions_are_never_mixed_silently(finished: Finished, folder: pathlib.Path, solved: list[str]):
     path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
+    manifest = read_record(path, "")
     manifest["versions"] |= {"jax": "0.0.1", "device": "abacus"}
-    path.write_text(json.dumps(manifest))
+    write_record(path, manifest)
     with pytest.warns(UserWarning, match="was made by other versions .* its rows are returned as they are"):
         again = sweep(folder, **KUHN)
     assert_frame_equal(again, finished.rows, check_exact=True)  # complete: nothing to mix
     gone = finished.rows["piece"].iloc[3]
     (folder / "pieces" / f"{gone}.parquet").unlink()
     with pytest.raises(
-        ValueError, match=r'made by other versions \(jax: "0\.0\.1" then, .*; device: "abacus"'
+        ValueError, match=r"(?s)made by other versions: .*\njax: 0\.0\.1 then, .*\ndevice: abacus then"
     ):
         sweep(folder, **KUHN)
     assert solved == []
@@ -513,7 +527,7 @@ def test_a_broken_piece_is_named(finished: Finished, folder: pathlib.Path, what:
         pq.write_table(pq.read_table(path).slice(1), path)
     else:
         path.write_bytes(path.read_bytes()[:500] if what == "half" else b"a,b\n1,2\n")
-    said = "holds other rows than it should" if what in ("foreign", "short") else "cannot be read"
+    said = "holds other rows than it should" if what == "foreign" else "is damaged: .*"
     with pytest.raises(ValueError, match=f"{path.name}' {said}; delete it and sweep again"):
         sweep(folder, **KUHN)
     with pytest.raises(ValueError, match=said):
@@ -532,10 +546,10 @@ def test_other_files_among_the_pieces_are_left_alone(finished: Finished, folder:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", r"cannot be read"),
-        ("[]", "holds no JSON object"),
+        ("", "is damaged: Expecting value.*; delete it and sweep again, which keeps finished pieces"),
+        ("[]", "is damaged: it holds no JSON object"),
         ('{"format": 1}', "is no manifest of this version"),
-        ('{"format": 2}', "is damaged: 'pieces'"),
+        ('{"format": 2}', "is damaged: KeyError: 'pieces'"),
         (
             '{"format": 2, "pieces": [{"key": 1}], "request": {}, "versions": {}}',
             "is damaged: .* describes no piece",
@@ -560,24 +574,100 @@ def test_a_deleted_manifest_is_written_again(finished: Finished, folder: pathlib
     "change", [{"game": "leduc_poker"}, {"gadgets": [9]}, {"chunk": 1}, {"iterations": 5}]
 )
 def test_a_manifest_that_somebody_edited(folder: pathlib.Path, change: dict[str, Any]):
-    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest = read_record(folder / "manifest.json", "")
     manifest["pieces"][0] |= change
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    write_record(folder / "manifest.json", manifest)
     (folder / "pieces" / f"{manifest['pieces'][0]['key']}.parquet").unlink()
     with pytest.raises(ValueError, match=r"is no piece of this sweep|are not those with which the sweep in"):
         sweep(folder, **KUHN)
 
 
+def test_a_changed_manifest_is_noticed_by_its_checksum(finished: Finished, folder: pathlib.Path):
+    """And one without a checksum, as version 0.2 wrote it, is read, its types are checked."""
+    path = folder / "manifest.json"
+    whole = path.read_text()
+    manifest = json.loads(whole)
+    del manifest["pieces"][0]
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(
+        ValueError, match=r"manifest\.json' is damaged: its checksum is not .*; delete it and"
+    ):
+        read_sweep(folder)
+    manifest = json.loads(whole)
+    del manifest["checksum"]
+    path.write_text(json.dumps(manifest))
+    assert_frame_equal(sweep(folder, **KUHN), finished.rows, check_exact=True)
+    for name, wrong in WRONG_TYPES.items():
+        changed = [manifest["pieces"][0] | {name: wrong}, *manifest["pieces"][1:]]
+        path.write_text(json.dumps(manifest | {"pieces": changed}))
+        with pytest.raises(ValueError, match=r"manifest\.json' is damaged: .* describes no piece of a sweep"):
+            read_sweep(folder)
+
+
+WRONG_TYPES: dict[str, Any] = {
+    "key": "../../rows",
+    "game": 3,
+    "cut": None,
+    "player": 2,
+    "iterations": 4.0,
+    "gadgets": ["unsafe"],
+    "blueprints": [3, 1],
+    "chunk": 0,
+    "work": "much",
+}
+
+
+def test_numbers_that_were_changed_in_a_piece_are_noticed(finished: Finished, folder: pathlib.Path):
+    """Where only the checksum tells; and pieces as version 0.2 wrote them are read."""
+    key = finished.rows["piece"].iloc[0]
+    path = folder / "pieces" / f"{key}.parquet"
+    table = pq.read_table(path)
+    column = table.schema.get_field_index("refined_exploitability")
+    numbers = pc.add(table.column(column), 1e-3)
+    changed = table.set_column(column, table.schema.field(column), numbers)
+    pq.write_table(changed, path)
+    with pytest.raises(ValueError, match=f"{key}.parquet' is damaged: its checksum is not that of its rows"):
+        read_sweep(folder)
+    pq.write_table(changed.replace_schema_metadata(), path)
+    with pytest.raises(ValueError, match=f"{key}.parquet' is damaged: its checksum is gone; delete it and"):
+        read_sweep(folder)
+    pq.write_table(pa.Table.from_pandas(table.to_pandas(), schema=SCHEMA, preserve_index=False), path)
+    assert_frame_equal(read_sweep(folder), finished.rows, check_exact=True)
+
+
+def test_going_on_is_told_in_a_line(folder: pathlib.Path, caplog: pytest.LogCaptureFixture):
+    caplog.set_level("INFO", "jaxgadget")
+    sweep(folder, **KUHN)
+    assert caplog.messages == [], "nothing is left to do"
+    next((folder / "pieces").iterdir()).unlink()
+    assert describe_finished(folder) == f"{str(folder)!r} keeps 7 of 8 pieces"
+    sweep(folder, **KUHN)
+    assert caplog.messages == [f"Going on in {str(folder)!r} with piece 8 of 8."]
+    assert describe_finished(folder / "nowhere") == ""
+
+
 def test_a_broken_record_of_a_game(finished: Finished, folder: pathlib.Path):
     (record,) = (folder / "games").glob("*.json")
     (folder / "pieces" / f"{finished.rows['piece'].iloc[0]}.parquet").unlink()
-    record.write_text('{"game"')
-    with pytest.raises(ValueError, match=rf"{record.name}' cannot be read"):
-        sweep(folder, **KUHN)
-    record.write_text('{"game": "kuhn_poker"}')
-    with pytest.raises(ValueError, match=rf"{record.name}' is damaged; delete it and sweep again"):
-        sweep(folder, **KUHN)
+    for text in (
+        '{"game"',
+        '{"game": "kuhn_poker"}',
+        '{"seeds": [null], "value": [1, 0], "fingerprint": ""}',
+    ):
+        record.write_text(text)
+        with pytest.raises(ValueError, match=rf"{record.name}' is damaged: .*; delete it and sweep again"):
+            sweep(folder, **KUHN)
     record.unlink()
+    rows = record.with_suffix(".npz")
+    rows.write_bytes(rows.read_bytes()[:-100])
+    sweep(folder, **KUHN)  # makes both anew
+    (folder / "pieces" / f"{finished.rows['piece'].iloc[0]}.parquet").unlink()
+    rows.write_bytes(rows.read_bytes()[:-100])
+    with pytest.raises(
+        ValueError, match=rf"{rows.name}' is damaged: .*; delete the folder '.*games' and sweep"
+    ):
+        sweep(folder, **KUHN)
+    shutil.rmtree(folder / "games")
     assert_same_rows(sweep(folder, **KUHN), finished.rows)
 
 

@@ -1,14 +1,20 @@
 """Files are whole or not there."""
 
+import errno
 import os
+import pathlib
 import stat
+import subprocess
+import sys
+import threading
+import time
 
 import pytest
 
 from jaxgadget.games.registry import load
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import enumerate_game
-from jaxgadget.util.files import atomic_writer, check_writable
+from jaxgadget.util.files import LEFT_OVER_SECONDS, atomic_writer, check_regular, check_writable, make_folder
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path):
@@ -100,3 +106,160 @@ def test_checking_leaves_no_trace(tmp_path):
     check_writable(tmp_path / "out")
     check_writable(str(tmp_path / "out"))
     assert list(tmp_path.iterdir()) == []
+
+
+# --- links, pipes, devices ------------------------------------------------------------------
+
+
+def write(path: pathlib.Path, content: bytes = b"new"):
+    with atomic_writer(path) as file:
+        file.write(content)
+
+
+def test_a_link_is_followed(tmp_path):
+    """Also to another folder, and by way of another link; what it leads to is replaced, not the link."""
+    (tmp_path / "far").mkdir()
+    target, link, first = tmp_path / "far" / "target", tmp_path / "link", tmp_path / "first"
+    target.write_bytes(b"old")
+    link.symlink_to("far/target")
+    first.symlink_to(link)
+    write(first)
+    assert target.read_bytes() == b"new" and link.is_symlink() and first.is_symlink()
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "first", "link", "target"]
+
+
+def test_a_dangling_link_makes_its_target(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "target")
+    write(link)
+    assert link.is_symlink() and (tmp_path / "target").read_bytes() == b"new"
+    folder = tmp_path / "folder"
+    folder.symlink_to(tmp_path / "made")
+    make_folder(folder)
+    assert (tmp_path / "made").is_dir()
+
+
+def test_links_that_lead_nowhere_are_refused(tmp_path):
+    lost, round_trip = tmp_path / "lost", tmp_path / "round"
+    lost.symlink_to(tmp_path / "missing" / "target")
+    round_trip.symlink_to(round_trip)
+    with pytest.raises(ValueError, match=r"cannot write '.*lost': folder '.*missing' does not exist"):
+        check_writable(lost)
+    with pytest.raises(ValueError, match=r"cannot write '.*round': the link leads round in a circle"):
+        check_writable(round_trip)
+    assert lost.is_symlink() and round_trip.is_symlink()
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name on this system")
+def test_a_pipe_stays_one_and_gets_everything(tmp_path):
+    pipe, read = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_bytes()), daemon=True)
+    reader.start()
+    content = bytes(range(256)) * 1000  # more than a pipe holds
+    write(pipe, content)
+    reader.join(10)
+    assert read == [content] and pipe.is_fifo()
+    with pytest.raises(ValueError, match=r"checkpoint '.*pipe' is a device or a pipe"):
+        check_regular(pipe, "checkpoint")
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with a name on this system")
+def test_a_pipe_gets_nothing_of_what_fails(tmp_path):
+    """And nobody waits for a reader."""
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(RuntimeError), atomic_writer(tmp_path / "pipe") as file:
+        file.write(b"half")
+        raise RuntimeError
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_device_is_named_and_stays_a_device(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to("/dev/full")
+    for path in ("/dev/full", link):
+        with pytest.raises(OSError, match="No space left") as caught:
+            write(path)
+        assert caught.value.errno == errno.ENOSPC and caught.value.filename == str(path)
+    assert stat.S_ISCHR(os.stat("/dev/full").st_mode) and link.is_symlink()
+    write("/dev/null")
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_the_file_that_standard_output_goes_to_is_not_replaced(tmp_path):
+    """By whatever name: what is printed there would be lost with the old file."""
+    path = tmp_path / "out.txt"
+    script = "import sys; from jaxgadget.util.files import check_writable; check_writable(sys.argv[1])"
+    for name in ("out.txt", "/dev/stdout"):
+        if os.path.exists(name) or name == "out.txt":
+            with open(path, "wb") as out:
+                command = [sys.executable, "-c", script, name]
+                environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+                done = subprocess.run(
+                    command, cwd=tmp_path, env=environment, stdout=out, stderr=subprocess.PIPE, text=True
+                )
+            assert f"cannot write {name!r}: standard output or standard error goes there" in done.stderr
+
+
+# --- full disks, and what the killed leave ---------------------------------------------------
+
+
+def test_a_full_disk_is_told_with_the_file(tmp_path, monkeypatch):
+    def full(number: int):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match=r"No space left on device: '.*out\.bin'"):
+        write(tmp_path / "out.bin")
+    assert list(tmp_path.iterdir()) == []
+
+
+def left_over(path: pathlib.Path, age: float) -> pathlib.Path:
+    path.write_bytes(b"half")
+    os.utime(path, (time.time() - age,) * 2)
+    return path
+
+
+def test_what_a_killed_write_left_is_removed_by_the_next(tmp_path):
+    old, young = 2 * LEFT_OVER_SECONDS, 0.5 * LEFT_OVER_SECONDS
+    gone = [left_over(tmp_path / f".out.bin.{number:016x}", old) for number in range(2)]
+    kept = [
+        left_over(tmp_path / ".out.bin.00000000000000aa", young),
+        left_over(tmp_path / ".other.bin.00000000000000aa", old),
+        left_over(tmp_path / ".out.bin.notes", old),
+        left_over(tmp_path / "out.bin.00000000000000aa", old),
+        left_over(tmp_path / ".outxbin.00000000000000aa", old),
+    ]
+    write(tmp_path / "out.bin")
+    assert not any(path.exists() for path in gone)
+    assert all(path.read_bytes() == b"half" for path in kept)
+    assert (tmp_path / "out.bin").read_bytes() == b"new"
+
+
+HOLDER = """
+import sys, time, pathlib
+from jaxgadget.util.files import atomic_writer
+with atomic_writer(sys.argv[1]) as file:
+    file.write(b"first ")
+    file.flush()
+    print("writing", flush=True)
+    sys.stdin.read()
+    file.write(b"last")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks of this kind")
+def test_a_process_that_is_still_writing_keeps_its_file_however_old(tmp_path):
+    path = tmp_path / "out.bin"
+    command = [sys.executable, "-c", HOLDER, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None and writer.stdout is not None
+        assert writer.stdout.readline() == "writing\n"
+        (temporary,) = tmp_path.iterdir()
+        os.utime(temporary, (time.time() - 2 * LEFT_OVER_SECONDS,) * 2)
+        write(path)
+        assert temporary.exists()
+        writer.stdin.close()
+        assert writer.wait(30) == 0
+    assert path.read_bytes() == b"first last"
+    assert list(tmp_path.iterdir()) == [path]

@@ -1,0 +1,135 @@
+"""What all commands do alike: which options they refuse, what they say of errors, and of what is kept."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import logging
+import os
+from collections.abc import Callable, Generator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+from typer.core import TyperCommand, TyperOption
+
+from jaxgadget.cli.options import LP
+
+if TYPE_CHECKING:
+    from jaxgadget.gadgets.gadget import Gadget
+
+
+class Command(TyperCommand):
+    """A command that refuses an option given twice if it takes a single value: one of them would be lost."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """See `TyperCommand`."""
+        order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for number, option in enumerate(order):
+            single = isinstance(option, TyperOption) and not option.multiple and not option.is_flag
+            if single and option in order[:number]:
+                raise typer.BadParameter("given more than once; expected one value", ctx=ctx, param=option)
+        return super().parse_args(ctx, args)
+
+
+def is_given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line, by the name of its parameter."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
+    """ValueError if one of some options was given: `beside` what it means nothing."""
+    for name in names:
+        if is_given(context, name):
+            option = f"--{name.replace('_', '-')}"
+            raise ValueError(f"{option} means nothing {beside}; leave it out")
+
+
+def check_algorithm(context: typer.Context, algorithm: str) -> None:
+    """ValueError for options that the algorithm does not have."""
+    if algorithm == LP:
+        refuse_unused(context, "with --algorithm lp", "iterations", "dtype", "memory_limit")
+    else:
+        refuse_unused(context, f"with --algorithm {algorithm}, only with lp", "time_limit")
+
+
+def check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
+    """ValueError for options that none of the gadgets has."""
+    from jaxgadget.gadgets.prior import NoPrior
+
+    if all(isinstance(gadget.prior, NoPrior) for gadget in gadgets):
+        refuse_unused(context, "where all gadgets have the prior none", "epsilon")
+    names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
+    for option, attribute in {
+        "alternative": "alternative",
+        "gifts": "gifts",
+        "scale_gifts": "scaled",
+    }.items():
+        if not any(hasattr(gadget, attribute) for gadget in gadgets):
+            refuse_unused(context, f"for {names}", option)
+
+
+@contextlib.contextmanager
+def keeping(describe: Callable[[], str]) -> Generator[None]:
+    """An interrupt inside is given a note of what is kept, if `describe` has something to say."""
+    try:
+        yield
+    except KeyboardInterrupt as interrupt:
+        with contextlib.suppress(OSError, ValueError):
+            if kept := describe():
+                interrupt.add_note(f"{kept}; the same command goes on.")
+        raise
+
+
+@contextlib.contextmanager
+def clear_errors() -> Generator[None]:
+    """What can be foreseen becomes a line on standard error and status 2; Ctrl-C is status 130.
+
+    Notes of an error are lines below, those of an interrupt say what was kept. What the library logs is told.
+    """
+    with _told():
+        try:
+            yield
+        except KeyboardInterrupt as interrupt:
+            typer.echo(" ".join(["Interrupted.", *notes(interrupt)]), err=True)
+            raise typer.Exit(130) from None
+        except (ValueError, ImportError, OSError, MemoryError) as error:
+            if isinstance(error, OSError) and error.errno == errno.EPIPE:  # nobody reads any more
+                raise
+            typer.echo("\n  ".join([f"Error: {_sentence(error)}", *notes(error)]), err=True)
+            raise typer.Exit(2) from None
+
+
+def notes(error: BaseException) -> list[str]:
+    """What was added to an error."""
+    return getattr(error, "__notes__", [])
+
+
+def _sentence(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename is not None and error.strerror:
+        return f"{os.fspath(error.filename)!r}: {error.strerror}"
+    return " ".join(line.strip() for line in str(error).splitlines()) or type(error).__name__
+
+
+class _ToStandardError(logging.Handler):
+    """A line for every record."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See `logging.Handler`."""
+        typer.echo(record.getMessage(), err=True)
+
+
+@contextlib.contextmanager
+def _told() -> Generator[None]:
+    """What the library logs inside goes to standard error, and nowhere else."""
+    log, handler = logging.getLogger("jaxgadget"), _ToStandardError()
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before[0])
+        log.propagate = before[1]

@@ -1,0 +1,150 @@
+"""What all commands do alike."""
+
+import importlib
+import logging
+import pathlib
+import sys
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from jaxgadget.cli import app
+from jaxgadget.cli.command import Command, clear_errors, keeping
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
+
+
+def single_options() -> list[tuple[str, str]]:
+    """Every option of every command that takes a single value."""
+    commands = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+    return [
+        (name, parameter.opts[0])
+        for name, command in commands.items()
+        for parameter in command.params
+        if parameter.param_type_name == "option" and not parameter.multiple and not parameter.is_flag
+    ]
+
+
+def test_all_commands_are_of_one_kind():
+    commands = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
+    assert len(commands) == 8 and all(isinstance(command, Command) for command in commands.values())
+    assert len(single_options()) > 60
+
+
+@pytest.mark.parametrize(("command", "option"), single_options())
+def test_an_option_with_one_value_is_refused_twice(command: str, option: str):
+    result = run(command, option, "1", f"{option}=2")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert "given more than once" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_flags_and_repeatable_options_may_stand_twice(monkeypatch: pytest.MonkeyPatch):
+    def asked(*args: Any, **more: Any) -> None:
+        raise ValueError(f"{len(args[2].labels)} blueprints")
+
+    monkeypatch.setattr(sys.modules["jaxgadget.refining.refine"], "refine", asked)
+    result = run(
+        "refine", "kuhn_poker", "--rows", "--rows", "--blueprint", "uniform", "--blueprint", "geometric:2"
+    )
+    assert result.stderr == "Error: 2 blueprints\n"
+
+
+def test_notes_of_an_error_are_lines_below(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit) as caught, clear_errors():
+        error = ValueError("one\n  line")
+        error.add_note("first")
+        error.add_note("second")
+        raise error
+    assert caught.value.exit_code == 2
+    assert capsys.readouterr().err == "Error: one line\n  first\n  second\n"
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [("", "Interrupted.\n"), ("'x' keeps all", "Interrupted. 'x' keeps all; the same command goes on.\n")],
+)
+def test_an_interrupt_says_what_is_kept_if_anything(kept: str, said: str, capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(typer.Exit) as caught, clear_errors(), keeping(lambda: kept):
+        raise KeyboardInterrupt
+    assert caught.value.exit_code == 130
+    assert capsys.readouterr().err == said
+
+
+def test_an_interrupt_is_not_lost_where_nobody_can_tell_what_is_kept(capsys: pytest.CaptureFixture[str]):
+    def unknown() -> str:
+        raise ValueError("damaged")
+
+    with pytest.raises(typer.Exit), clear_errors(), keeping(unknown):
+        raise KeyboardInterrupt
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+def test_what_the_library_logs_is_told_inside_a_command_alone(capsys: pytest.CaptureFixture[str]):
+    log = logging.getLogger("jaxgadget.solving.driver")
+    before = logging.getLogger("jaxgadget").handlers[:]
+    with clear_errors():
+        log.info("Going on at %d", 3)
+        log.debug("not that")
+    log.info("nor this")
+    assert capsys.readouterr().err == "Going on at 3\n"
+    assert logging.getLogger("jaxgadget").handlers == before
+
+
+def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
+    """Ctrl-C as soon as a checkpoint of that iteration is written."""
+    driver: Any = importlib.import_module("jaxgadget.solving.driver")
+    monkeypatch.setattr(driver, "CHECKPOINT_SECONDS", -1.0)
+    save = driver.save_checkpoint
+
+    def interrupt(path: pathlib.Path, key: str, state: Any) -> None:
+        save(path, key, state)
+        if int(state.iteration) >= iteration:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(driver, "save_checkpoint", interrupt)
+
+
+@pytest.mark.parametrize("command", ["solve", "refine"])
+def test_a_solve_that_is_interrupted_goes_on(
+    command: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    place = tmp_path / "kept"
+    more = ("--blueprint", "uniform", "--gadget", "unsafe") if command == "refine" else ()
+    arguments = (command, "kuhn_poker", "--iterations", 9, *more, "--checkpoint", place)
+    with monkeypatch.context() as patch:
+        interrupted_at(patch, 3)
+        result = run(*arguments)
+    kept = f"{str(place)!r} keeps 1 checkpoint, of iteration 3"
+    assert (result.exit_code, result.stdout) == (130, "")
+    assert result.stderr == f"Interrupted. {kept}; the same command goes on.\n"
+    again = run(*arguments, "--json", "-")
+    assert again.exit_code == 0
+    assert again.stderr.startswith("Going on from ") and again.stderr.endswith("at iteration 3 of 9.\n")
+    assert again.stderr.count("\n") == 1
+    nothing_left = run(*arguments, "--json", "-")
+    assert nothing_left.stderr == ""
+
+
+def test_an_interrupt_without_a_checkpoint_is_a_word(monkeypatch: pytest.MonkeyPatch):
+    def interrupt(*args: Any, **more: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jaxgadget.policy.solve.solve", interrupt)
+    result = run("solve", "kuhn_poker")
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+
+
+def test_outputs_go_where_links_lead(tmp_path: pathlib.Path):
+    link, target = tmp_path / "link.json", tmp_path / "target.json"
+    link.symlink_to(target)
+    plot, drawn = tmp_path / "link.svg", tmp_path / "drawn.svg"
+    plot.symlink_to(drawn)
+    options = ("--blueprint", "uniform", "--gadget", "unsafe", "--iterations", 3)
+    result = run("refine", "kuhn_poker", *options, "--json", link, "--plot", plot)
+    assert result.exit_code == 0, result.stderr
+    assert link.is_symlink() and target.read_text().startswith("{")
+    assert plot.is_symlink() and drawn.read_bytes().startswith(b"<?xml")

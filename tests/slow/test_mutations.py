@@ -1,0 +1,265 @@
+"""Files that somebody or something changed: they are refused by name, or what is read is what was written.
+
+Two thousand mutations of each kind of file: bytes flipped, cut off, inserted or overwritten; in JSON also
+values exchanged, dropped or made another type.
+"""
+
+import copy
+import dataclasses
+import faulthandler
+import json
+import pathlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from jaxgadget import HistoryTree, Policy, enumerate_game, load, read_sweep, sweep
+from jaxgadget.kernels.cfr import start
+from jaxgadget.kernels.regret import find_rule
+from jaxgadget.learn import checkpoints
+from jaxgadget.learn.encoding import find_encoding
+from jaxgadget.learn.learner import Hyperparameters, begin
+from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
+from jaxgadget.policy.evaluate import whole_problem
+from jaxgadget.solving.checkpoint import load_checkpoint, load_chunk, save_checkpoint, save_chunk
+from jaxgadget.solving.parts import load_parts, save_parts
+from jaxgadget.sweeping.manifest import make_request
+from jaxgadget.sweeping.store import Store
+from jaxgadget.sweeping.sweep import Workshop
+from jaxgadget.util.precision import precision
+
+MUTATIONS = 2000
+STUCK = 600
+"""Seconds after which the process ends itself and says where it was."""
+
+Read = Callable[[], Any]
+"""Reads the files, into a pytree of plain values and arrays."""
+
+
+@pytest.fixture(autouse=True)
+def nothing_hangs() -> Iterator[None]:
+    faulthandler.dump_traceback_later(STUCK, exit=True)
+    yield
+    faulthandler.cancel_dump_traceback_later()
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> HistoryTree:
+    return enumerate_game(load("kuhn_poker"))
+
+
+# --- mutations ----------------------------------------------------------------------------
+
+
+def mutate_bytes(content: bytes, rng: np.random.Generator) -> bytes:
+    place = int(rng.integers(len(content)))
+    kind = rng.choice(
+        ["flip a bit", "change a byte", "cut off", "insert", "overwrite", "leave out", "repeat"]
+    )
+    some = rng.bytes(int(rng.integers(1, 9)))
+    if kind == "flip a bit":
+        return content[:place] + bytes([content[place] ^ 1 << int(rng.integers(8))]) + content[place + 1 :]
+    if kind == "change a byte":
+        return content[:place] + some[:1] + content[place + 1 :]
+    if kind == "cut off":
+        return content[:place]
+    if kind == "insert":
+        return content[:place] + some + content[place:]
+    block = int(rng.integers(1, 513))
+    if kind == "overwrite":
+        return content[:place] + bytes(len(content[place : place + block])) + content[place + block :]
+    if kind == "leave out":
+        return content[:place] + content[place + block :]
+    return content[:place] + content[place : place + block] * 2 + content[place + block :]
+
+
+def places(thing: Any) -> list[tuple[Any, Any]]:
+    """Everything in a JSON value: what holds it, and under which name or number."""
+    inside = thing.items() if isinstance(thing, dict) else enumerate(thing) if isinstance(thing, list) else ()
+    return [pair for key, value in inside for pair in [(thing, key), *places(value)]]
+
+
+OTHERS: list[Any] = [None, True, -1, 0, 1, 2, 1.5, 10**30, 1e300, "", "x", "../x", [], [0], {}, {"x": 0}]
+
+
+def mutate_values(content: bytes, rng: np.random.Generator) -> bytes:
+    record = json.loads(content)
+    holders = places(record)
+    holder, key = holders[int(rng.integers(len(holders)))]
+    kind = rng.choice(["other", "near", "drop", "exchange", "rename"])
+    value = holder[key]
+    if kind == "near" and isinstance(value, int | float):
+        holder[key] = value + int(rng.choice([-1, 1])) * (1 if isinstance(value, int) else 1e-9)
+    elif kind == "near" and isinstance(value, str) and value:
+        holder[key] = value[1:] + value[:1]
+    elif kind == "drop":
+        del holder[key]
+    elif kind == "exchange":
+        other, name = holders[int(rng.integers(len(holders)))]
+        holder[key] = copy.deepcopy(other[name]) if name in other or isinstance(other, list) else None
+    elif kind == "rename" and isinstance(holder, dict):
+        holder[key + "s"] = holder.pop(key)
+    else:
+        holder[key] = copy.deepcopy(OTHERS[int(rng.integers(len(OTHERS)))])
+    return json.dumps(record, indent=1).encode()
+
+
+def same(one: Any, other: Any) -> bool:
+    """Bit by bit."""
+    first, second = jax.tree.flatten(one), jax.tree.flatten(other)
+    return first[1] == second[1] and all(
+        np.asarray(x).dtype == np.asarray(y).dtype and np.array_equal(x, y)
+        for x, y in zip(first[0], second[0], strict=True)
+    )
+
+
+def try_all(
+    kind: str, files: list[pathlib.Path], read: Read, *, count: int = MUTATIONS, seed: int = 0
+) -> Counter[str]:
+    """Changes a file, reads, puts it back; prints and returns how often what came out."""
+    rng, expected, found = np.random.default_rng(seed), read(), Counter[str]()
+    whole = {file: file.read_bytes() for file in files}
+    weights = np.array([len(content) for content in whole.values()], float) ** 0.5
+    for _ in range(count):
+        file = files[int(rng.choice(len(files), p=weights / weights.sum()))]
+        values = file.suffix == ".json" and rng.random() < 0.5
+        changed = (mutate_values if values else mutate_bytes)(whole[file], rng)
+        file.write_bytes(changed)
+        try:
+            result = read()
+        except ValueError as error:
+            said = str(error)
+            assert file.name in said or str(file.parent) in said, f"it does not name {file.name!r}: {said}"
+            assert "; " in said, f"it does not say what to do: {said}"
+            found["refused"] += 1
+        else:
+            assert same(result, expected), f"{file.name}: other results without a word"
+            found["untouched" if changed == whole[file] else "the same"] += 1
+        file.write_bytes(whole[file])
+    print(f"{kind}: {dict(found)}")
+    assert same(read(), expected) and found.total() == count and found["refused"] > count / 2
+    return found
+
+
+# --- kinds of files -----------------------------------------------------------------------
+
+
+def test_policies(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    path = tmp_path / "policy.npz"
+    Policy.stack([Policy.uniform(kuhn), Policy.dirichlet(kuhn, 0), Policy.geometric(kuhn, 2)]).save(path)
+
+    def read() -> Any:
+        policy = Policy.load(path, kuhn)
+        return policy.probabilities, policy.labels
+
+    try_all("policies", [path], read)
+
+
+SWEPT: dict[str, Any] = {
+    "games": "kuhn_poker",
+    "cuts": "depth:1",
+    "blueprints": ["uniform", "draws:2"],
+    "gadgets": ["unsafe", "resolving"],
+    "priors": ["uniform"],
+    "epsilons": 0.01,
+    "players": (0, 1),
+    "seeds": (0,),
+    "iterations": 3,
+    "blueprints_at_once": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    folder = tmp_path_factory.mktemp("swept") / "sweep"
+    sweep(folder, **SWEPT)
+    return folder
+
+
+def in_words(frame: pd.DataFrame) -> str:
+    """Every number with all its digits."""
+    return str(frame.to_dict("split"))
+
+
+def rows(folder: pathlib.Path) -> str:
+    return in_words(read_sweep(folder))
+
+
+def test_manifests_of_sweeps(swept: pathlib.Path):
+    try_all("manifests", [swept / "manifest.json"], lambda: rows(swept))
+
+
+def test_a_sweep_goes_on_from_no_changed_manifest(swept: pathlib.Path):
+    """The same through the door by which a sweep comes in, which does much before it reads."""
+
+    def read() -> str:
+        return in_words(sweep(swept, **SWEPT))
+
+    try_all("manifests of sweeps that go on", [swept / "manifest.json"], read, count=100, seed=1)
+
+
+def test_pieces_of_sweeps(swept: pathlib.Path):
+    try_all("pieces", sorted((swept / "pieces").iterdir()), lambda: rows(swept))
+
+
+def test_what_games_bring_to_sweeps(swept: pathlib.Path):
+    more = {"algorithm": "cfr+", "dtype": "float32", "memory_limit": None, "max_histories": 100}
+    workshop = Workshop(Store(swept), make_request(**SWEPT, **more), False)
+
+    def read() -> Any:
+        workshop._setups.clear()
+        setup = workshop.setup("kuhn_poker")
+        return setup.blueprints.probabilities, setup.blueprints.labels, str(setup.seeds), setup.value
+
+    try_all("games", sorted(path for path in (swept / "games").iterdir() if path.is_file()), read, count=500)
+
+
+def test_checkpoints_of_value_networks(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    pytest.importorskip("orbax.checkpoint")
+    encoding = find_encoding(kuhn)
+    shape = Architecture(inputs=encoding.width, num_entries=2, width=8, depth=1)
+    values = NetworkValues(
+        game=kuhn.game.name,
+        shape=shape,
+        encoding=encoding,
+        scale=kuhn.payoff_range,
+        weights=initial_weights(shape, 1),
+    )
+    hyper = Hyperparameters(shape=shape, batch_size=2, pairs=1, learning_rate=0.1, steps=10)
+    fresh = begin(values.weights, hyper)
+    for step in (1, 2):
+        kept = checkpoints.TrainingFolder(tmp_path, values, {"seed": 0})
+        log = [{"step": k, "loss": 0.5 / k, "heldout_rmse": float("nan")} for k in range(1, step + 1)]
+        kept.save(dataclasses.replace(fresh, step=np.int32(step)), log)
+
+    def read() -> Any:
+        loaded = checkpoints.load_values(tmp_path, kuhn)
+        progress, rows = checkpoints.TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+        return loaded.weights, progress.weights, progress.optimiser, int(progress.step), str(rows)
+
+    place = tmp_path / checkpoints.CHECKPOINTS  # of two checkpoints
+    files = sorted(path for path in place.rglob("*") if path.is_file() and path.stat().st_size)
+    top = [tmp_path / name for name in (checkpoints.DESCRIPTION, checkpoints.LOG, checkpoints.CHECKSUMS)]
+    try_all("value checkpoints", [*files, *top], read)
+
+
+def test_checkpoints_of_solves(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    with precision(np.float64):
+        state = start(whole_problem(kuhn, 1, np.dtype(np.float64)), find_rule("cfr+"))
+        state = jax.tree.map(lambda leaf: leaf + 1, state)
+        path = tmp_path / "state.npz"
+        save_checkpoint(path, "key", state)
+        save_chunk(tmp_path, "two-level", 7, 3)
+        save_chunk(tmp_path, "apart", 5, 2)
+        save_parts(tmp_path, [np.arange(3), np.arange(3, 5), np.arange(5, 9)])
+
+        def read() -> Any:
+            chunks = [load_chunk(tmp_path, name, lanes) for name, lanes in (("two-level", 7), ("apart", 5))]
+            return load_checkpoint(path, "key", state), chunks, load_parts(tmp_path, 9)
+
+        try_all("solve checkpoints", sorted(tmp_path.iterdir()), read)
