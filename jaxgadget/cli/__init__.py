@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep`, `train-value`, `nested`, `match`, `bench`.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `show`, `infostates`, `sweep`, `nested` and others.
 
 What needs JAX, pandas or matplotlib is imported inside the commands: help and complaints come at once.
 """
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
-from jaxgadget.cli import options, search
+from jaxgadget.cli import looking, options, search
 from jaxgadget.cli.prepare import enumerate_named, first_cut, keep_programs
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
@@ -47,7 +47,8 @@ Re-solves subgames of two-player zero-sum games with hidden information, all in 
 A **blueprint** is a strategy for the whole game, a **cut** says where subgames begin, and a **gadget** is the
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
 was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
-`solve` finds an equilibrium of a whole game. `bench` tells how fast that goes here.
+`show` shows one subgame under a policy, `infostates` lists what may be asked for by name. `solve` finds an
+equilibrium of a whole game. `bench` tells how fast that goes here.
 """
 
 FIRST_STEPS = """\
@@ -295,6 +296,8 @@ def _finish_refine(
         show(tables.both_table(both_refined), last)
 
 
+app.command("show", epilog=looking.SHOW_EXAMPLES)(_clear_errors()(looking.show_subgame))
+app.command("infostates", epilog=looking.INFOSTATES_EXAMPLES)(_clear_errors()(looking.infostates))
 app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))
 app.command("train-value", epilog=search.TRAIN_EXAMPLES)(_clear_errors()(search.train_value))
 app.command("nested", epilog=search.NESTED_EXAMPLES)(_clear_errors()(search.nested))

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxgadget.report.styles import (
     FIGURE_SIZE,
+    Setting,
     at_edge_note,
     check_table,
     column,
@@ -45,6 +46,9 @@ LOG_DECADES = 5
 """So many powers of ten at most below the largest number; what is smaller is drawn at the edge."""
 
 
+APART = 0.013
+"""Share of the x axis between points that would hide each other."""
+
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")
 
 
@@ -55,11 +59,13 @@ def exploitability_scatter(
     title: str | None = None,
     resolution: float = 0.0,
     log: bool | None = None,
+    after: str = "Refined",
 ) -> Axes:
     """Draws refined against blueprint exploitability, a point for every row.
 
     Below the diagonal refinement helped. A colour and a marker stand for a gadget with a prior,
-    and for an ε the marker's filling. Both numbers are `v* − value against a best response`.
+    and for an ε the marker's filling. Points that would hide each other stand side by side along the
+    diagonal, which is said. Both numbers are `v* − value against a best response`.
 
     Args:
       table: `Refinement.table`, or several of one game one below the other.
@@ -68,6 +74,7 @@ def exploitability_scatter(
       resolution: how sure the game's value is, in units of payoff: smaller numbers cannot be told
         from 0, and on logarithmic axes they are drawn at the edge, which is then said.
       log: logarithmic axes; by default if positive numbers spread over more than `LOG_SPREAD`.
+      after: whose exploitability the y axis is.
 
     Raises:
       ValueError: if the table has no rows, or lacks a column or a number.
@@ -83,10 +90,16 @@ def exploitability_scatter(
     at_edge = int(((x < edge) | (y < edge)).sum())
     x, y = np.maximum(x, edge), np.maximum(y, edge)
     _set_axes(ax, x, y, log=bool(log))
+    x, y, moved = _side_by_side(ax, find_settings(table), x, y)
+    if moved:
+        _set_axes(ax, x, y, log=bool(log))
+        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "bottom"}
+        note = "equal points: side by side along the diagonal"
+        ax.annotate(note, (0.99, 0.01), fontsize=7, color="#555555", **corner)
     ends = [min(ax.get_xlim()[0], ax.get_ylim()[0]), max(ax.get_xlim()[1], ax.get_ylim()[1])]
     ax.plot(ends, ends, color="#777777", linewidth=0.9, zorder=1, scalex=False, scaley=False)
     _draw_points(ax, table, x, y)
-    _write_labels(ax, table, title)
+    _write_labels(ax, table, title, after)
     at_edge_note(ax, at_edge, edge)
     return ax
 
@@ -112,17 +125,24 @@ def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
         "pdf": {"CreationDate": None},
     }
     with mpl.rc_context({"svg.hashsalt": "jaxgadget"}), atomic_writer(path) as file:
-        figure.savefig(file, format=kind, dpi=200, metadata=metadata[kind])
+        figure.savefig(
+            file, format=kind, dpi=200, metadata=metadata[kind], bbox_inches="tight", pad_inches=0.08
+        )
 
 
 def draw_picture(
-    table: pd.DataFrame, path: str | os.PathLike[str], *, title: str | None = None, resolution: float = 0.0
+    table: pd.DataFrame,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    resolution: float = 0.0,
+    after: str = "Refined",
 ) -> None:
     """`exploitability_scatter` straight into a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_figure_size(table), layout="constrained")
-    exploitability_scatter(table, figure.add_subplot(), title=title, resolution=resolution)
+    exploitability_scatter(table, figure.add_subplot(), title=title, resolution=resolution, after=after)
     save_picture(figure, path)
 
 
@@ -174,11 +194,39 @@ def _draw_points(ax: Axes, table: pd.DataFrame, x: FloatArray, y: FloatArray) ->
         )
 
 
-def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
+def _side_by_side(
+    ax: Axes, settings: list[Setting], x: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Places at which points of several settings that would hide each other stand apart.
+
+    Points hide each other if they fall into one cell of a grid over the axes. They are moved along the
+    diagonal, so that a point's distance from it, or on logarithmic axes its ratio, stays what it is.
+
+    Returns:
+      `[rows]` the places on both axes, and whether some points were moved.
+    """
+    is_log = ax.get_xscale() == "log"
+    (left, right), (bottom, top) = (
+        np.log(limits) if is_log else limits for limits in (ax.get_xlim(), ax.get_ylim())
+    )
+    across, up = (np.log(values) if is_log else values for values in (x, y))
+    places = np.stack([(across - left) / (right - left), (up - bottom) / (top - bottom)])
+    cell = np.unique(np.round(places / APART), axis=1, return_inverse=True)[1].ravel()
+    number = np.argmax([setting.rows for setting in settings], axis=0)
+    pairs, pair = np.unique(np.stack([cell, number]), axis=1, return_inverse=True)
+    count = np.bincount(pairs[0])
+    order = np.arange(pairs.shape[1]) - (np.cumsum(count) - count)[pairs[0]]
+    shift = (APART * (right - left) * (order - (count[pairs[0]] - 1) / 2))[pair.ravel()]
+    moved = count[cell] > 1
+    first, second = (np.exp(values + shift) if is_log else values + shift for values in (across, up))
+    return np.where(moved, first, x), np.where(moved, second, y), bool(moved.any())
+
+
+def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None, after: str) -> None:
     players = sorted({int(player) for player in table["player"]})
     whose = f"player {players[0]}" if len(players) == 1 else "players 0 and 1"
     ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
-    ax.set_ylabel(rf"Refined exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
+    ax.set_ylabel(rf"{after} exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
     dress(ax, title)
     handles, names = ax.get_legend_handles_labels()
     epsilons = note_epsilons(table)

@@ -6,12 +6,12 @@ The colours are those of Okabe and Ito (2008), which the colour-blind tell apart
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jaxgadget.report.names import break_lines
 from jaxgadget.report.tables import named
 from jaxgadget.util.arrays import FloatArray
 
@@ -193,11 +193,9 @@ def dress(ax: Axes, title: str | None) -> None:
 
 
 def write_title(ax: Axes, title: str | None, pad: float | None = None) -> None:
-    """The title above, each of its lines wrapped, `pad` points above the axes."""
+    """The title above in lines of `TITLE_WIDTH`, `pad` points above the axes."""
     if title:
-        wrap = textwrap.TextWrapper(TITLE_WIDTH, break_long_words=False, break_on_hyphens=False)
-        lines = [part for line in title.split("\n") for part in wrap.wrap(line)]
-        ax.set_title("\n".join(lines), fontsize=9, pad=pad)
+        ax.set_title("\n".join(break_lines(title, TITLE_WIDTH)), fontsize=9, pad=pad)
 
 
 def marker_look(style: Style, fill: float) -> Mapping[str, Any]:

@@ -118,7 +118,7 @@ def test_match() -> None:
     rest = {name: value for name, value in found.items() if name != "rows"}
     assert rest == {"game": "kuhn_poker", **said, "epsilon": 0.02}
     assert [list(row) for row in found["rows"]] == [
-        ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
+        ["row", "column", "matches", "win_rate", "mean_return", "ci95", "return_ci95"]
     ] * 2
     first, second = found["rows"]
     assert {first["row"], first["column"]} == {"resolving, blueprint prior, epsilon 0.02", "blueprint"}

@@ -196,3 +196,40 @@ def test_bad_endings_and_places(tmp_path: pathlib.Path):
         check_picture(tmp_path / "missing" / "x.png")
     check_picture(tmp_path / "x.png")
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("before", [[0.1, 0.11], [0.001, 3.0]], ids=["linear", "log"])
+def test_points_that_would_hide_each_other_stand_side_by_side(before: list[float]):
+    table = results(before)
+    table["refined_exploitability"] = table["blueprint_exploitability"] / 2
+    ax = exploitability_scatter(table, new_axes())
+    ax.figure.draw_without_rendering()
+    drawn = ax.transData.transform(points(ax))
+    apart = np.hypot(*(drawn[:, None] - drawn[None]).transpose(2, 0, 1))[~np.eye(len(drawn), dtype=bool)]
+    assert apart.min() > 2, "pixels"
+    (x, y), expected = points(ax).T, table["blueprint_exploitability"].to_numpy()
+    if ax.get_xscale() == "log":
+        np.testing.assert_allclose(y / x, 0.5)
+    else:
+        np.testing.assert_allclose(x - y, expected / 2)
+    assert np.abs(x / expected - 1).max() < 0.5 and np.abs(np.log(x / expected).sum()) < 0.2
+    notes = [text.get_text() for text in ax.texts]
+    assert "equal points: side by side along the diagonal" in notes
+
+
+def test_points_that_stand_alone_stay():
+    ax = exploitability_scatter(results([0.1, 0.2, 0.3], ALL[:3]), new_axes())
+    assert "equal points: side by side along the diagonal" not in [text.get_text() for text in ax.texts]
+
+
+def test_nothing_is_cut_off_in_a_file(tmp_path: pathlib.Path):
+    """A title wider than the axes is within the picture: its outermost columns of pixels are white."""
+    ax = new_axes()
+    ax.plot([0, 1])
+    ax.set_title("a title that is far wider than the picture itself, " * 3)
+    figure = ax.figure
+    assert isinstance(figure, Figure)
+    save_picture(figure, tmp_path / "wide.png")
+    picture = plt.imread(tmp_path / "wide.png")
+    assert (picture[:, :2, :3] == 1).all() and (picture[:, -2:, :3] == 1).all()
+    assert picture.shape[1] > 200 * figure.get_figwidth()
