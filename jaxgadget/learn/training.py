@@ -33,7 +33,7 @@ from jaxgadget.learn.learner import (
     mean_square,
 )
 from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
-from jaxgadget.policy.policy import Policy, as_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
@@ -86,7 +86,7 @@ class Training:
 
 def train_value(
     tree: HistoryTree,
-    portfolio: Policy,
+    portfolio: PolicyLike,
     *,
     folder: str | os.PathLike[str] | None = None,
     steps: int = 10_000,

@@ -19,6 +19,7 @@ from jaxgadget.report.styles import (
     marker_look,
     note_epsilons,
     own_axes,
+    set_ticks,
 )
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -185,21 +186,10 @@ def _set_y_limits(ax: Axes, medians: FloatArray, edge: float) -> None:
     if ax.get_yscale() == "log":
         room = max((high / low) ** 0.08, 1.15)
         ax.set_ylim(low / room, high * room)
-        _set_ticks(ax, high / low * room**2)
+        set_ticks(ax.yaxis, high / low * room**2)
     else:
         room = 0.08 * (high - low) or 1.0
         ax.set_ylim(low - room, high + room)
-
-
-def _set_ticks(ax: Axes, ratio: float) -> None:
-    """Plain numbers where powers of ten are too few: below two decades on the y axis."""
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    if ratio < 100:
-        locator = MaxNLocator(7) if ratio < 10 else LogLocator(subs=(1, 2, 5))
-        ax.yaxis.set_major_locator(locator)
-        ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _name_lines(

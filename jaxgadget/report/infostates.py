@@ -9,11 +9,15 @@ import numpy as np
 from rich.table import Table
 from rich.text import Text
 
+from jaxgadget.report.names import break_lines
 from jaxgadget.report.tables import make_table
 
 if TYPE_CHECKING:
     from jaxgadget.tree.forest import Forest
     from jaxgadget.tree.history import HistoryTree
+
+ACTIONS_WIDTH = 30
+"""Letters in a line of an infostate's actions."""
 
 
 def list_infostates(
@@ -69,6 +73,6 @@ def infostates_table(rows: Sequence[dict[str, Any]]) -> Table:
     for row in rows:
         name = Text(" ".join(row["infostate"].split()), overflow="fold")
         pairs = zip(row["actions"], row["action_names"], strict=True)
-        actions = Text(", ".join(f"{action} {text}" for action, text in pairs))
-        shown.add_row(name, *(str(row[key]) for key in keys), actions)
+        actions = break_lines(", ".join(f"{action} {text}" for action, text in pairs), ACTIONS_WIDTH)
+        shown.add_row(name, *(str(row[key]) for key in keys), Text("\n".join(actions)))
     return shown

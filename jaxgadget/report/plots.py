@@ -24,6 +24,7 @@ from jaxgadget.report.styles import (
     marker_look,
     note_epsilons,
     own_axes,
+    set_ticks,
 )
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.files import atomic_writer, check_writable
@@ -48,6 +49,9 @@ LOG_DECADES = 5
 
 APART = 0.013
 """Share of the x axis between points that would hide each other."""
+
+EQUAL = "equal points: side by side"
+"""What is said where points were moved."""
 
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")
 
@@ -93,13 +97,10 @@ def exploitability_scatter(
     x, y, moved = _side_by_side(ax, find_settings(table), x, y)
     if moved:
         _set_axes(ax, x, y, log=bool(log))
-        corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "right", "va": "bottom"}
-        note = "equal points: side by side along the diagonal"
-        ax.annotate(note, (0.99, 0.01), fontsize=7, color="#555555", **corner)
     ends = [min(ax.get_xlim()[0], ax.get_ylim()[0]), max(ax.get_xlim()[1], ax.get_ylim()[1])]
     ax.plot(ends, ends, color="#777777", linewidth=0.9, zorder=1, scalex=False, scaley=False)
     _draw_points(ax, table, x, y)
-    _write_labels(ax, table, title, after)
+    _write_labels(ax, table, title, after, moved=moved)
     at_edge_note(ax, at_edge, edge)
     return ax
 
@@ -163,18 +164,15 @@ def _format(path: str | os.PathLike[str]) -> str:
 
 def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
     """Scales and limits: a little air around the points, and room for the diagonal."""
-    from matplotlib.ticker import LogFormatterSciNotation
-
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-        for axis in (ax.xaxis, ax.yaxis):  # labels at powers of ten alone, unless there are none of those
-            axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(0.7, 0.3)))
-    for values, set_limits in ((x, ax.set_xlim), (y, ax.set_ylim)):
+    for axis, values, set_limits in ((ax.xaxis, x, ax.set_xlim), (ax.yaxis, y, ax.set_ylim)):
         low, high = float(values.min()), float(max(values.max(), x.max()))
         if log:
             room = max((high / low) ** 0.06, 1.25)
             set_limits(low / room, high * room)
+            set_ticks(axis, high / low * room**2)
         else:
             room = 0.06 * (high - min(low, 0.0)) or 1.0
             set_limits(min(low, 0.0) - room, high + room)
@@ -222,7 +220,7 @@ def _side_by_side(
     return np.where(moved, first, x), np.where(moved, second, y), bool(moved.any())
 
 
-def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None, after: str) -> None:
+def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None, after: str, *, moved: bool) -> None:
     players = sorted({int(player) for player in table["player"]})
     whose = f"player {players[0]}" if len(players) == 1 else "players 0 and 1"
     ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
@@ -230,11 +228,12 @@ def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None, after: str) 
     dress(ax, title)
     handles, names = ax.get_legend_handles_labels()
     epsilons = note_epsilons(table)
-    note = f"priors with ε = {epsilons[0]:g}" if len(epsilons) == 1 else None
+    notes = [f"priors with ε = {epsilons[0]:g}"] if len(epsilons) == 1 else []
+    notes += [EQUAL] if moved else []
     ax.legend(
         [*handles, ax.lines[-1]],
         [*names, "unchanged"],
-        title=note,
+        title="\n".join(notes) or None,
         title_fontsize=8,
         alignment="left",
         fontsize=8,

@@ -18,6 +18,7 @@ from jaxgadget.util.arrays import FloatArray
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
 
 FIGURE_SIZE = (5.6, 3.7)
 """Inches: a little less than a page's text is wide."""
@@ -172,6 +173,16 @@ def at_edge_note(ax: Axes, count: int, edge: float) -> None:
         text = f"{count} point{'s' if count > 1 else ''} at most {edge:.1g}: drawn there"
         corner: dict[str, Any] = {"xycoords": "axes fraction", "ha": "left", "va": "top"}
         ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **corner)
+
+
+def set_ticks(axis: XAxis | YAxis, ratio: float) -> None:
+    """Plain numbers where powers of ten are too few: on a logarithmic axis of less than two decades."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if ratio < 100:
+        axis.set_major_locator(MaxNLocator(6) if ratio < 10 else LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:

@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from jaxgadget.report.plots import (
+    EQUAL,
     FIGURE_SIZE,
     PICTURE_FORMATS,
     check_picture,
@@ -213,13 +214,34 @@ def test_points_that_would_hide_each_other_stand_side_by_side(before: list[float
     else:
         np.testing.assert_allclose(x - y, expected / 2)
     assert np.abs(x / expected - 1).max() < 0.5 and np.abs(np.log(x / expected).sum()) < 0.2
-    notes = [text.get_text() for text in ax.texts]
-    assert "equal points: side by side along the diagonal" in notes
+    assert EQUAL in notes(ax)
 
 
 def test_points_that_stand_alone_stay():
     ax = exploitability_scatter(results([0.1, 0.2, 0.3], ALL[:3]), new_axes())
-    assert "equal points: side by side along the diagonal" not in [text.get_text() for text in ax.texts]
+    assert EQUAL not in notes(ax)
+
+
+def notes(ax: Axes) -> str:
+    """What stands above the legend's entries."""
+    legend = ax.get_legend()
+    assert legend is not None
+    return legend.get_title().get_text()
+
+
+@pytest.mark.parametrize("before", [[0.22, 0.7], [0.02, 0.7], [0.0002, 0.7]])
+def test_no_label_of_an_axis_lies_on_another(before: list[float]):
+    table = results(before)
+    table["refined_exploitability"] /= 300
+    ax = exploitability_scatter(table, new_axes())
+    assert ax.get_xscale() == "log"
+    ax.figure.draw_without_rendering()
+    for axis in (ax.xaxis, ax.yaxis):
+        labels = [label for label in axis.get_ticklabels(which="both") if label.get_text()]
+        (low, high), place = sorted(axis.get_view_interval()), ("x", "y").index(axis.axis_name)
+        boxes = [label.get_window_extent() for label in labels if low <= label.get_position()[place] <= high]
+        assert len(boxes) >= 2
+        assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
 
 
 def test_nothing_is_cut_off_in_a_file(tmp_path: pathlib.Path):
