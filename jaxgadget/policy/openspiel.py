@@ -42,14 +42,18 @@ def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[in
       ValueError: if OpenSpiel does not have the tree's game. What the function returns is read when it is
         called, with a ValueError if the policy lacks the infoset or is of another game.
     """
-    if hasattr(policy, "state_lookup") and hasattr(policy, "action_probability_array"):
+    if hasattr(policy, "action_probability_array") and _has_all(tree, policy.state_lookup):
         return lambda player, infoset, count: _table_row(tree, policy, player, infoset, count)
     game = getattr(policy, "game", None) if game is None else game
     game = load_game(tree) if game is None else game
 
     def read(player: int, infoset: int, count: int) -> FloatArray:
         state = _state_at(tree, game, player, infoset)
-        given = policy.action_probabilities(*((state, player) if state.is_simultaneous_node() else (state,)))
+        asked = (state, player) if state.is_simultaneous_node() else (state,)
+        try:
+            given = policy.action_probabilities(*asked)
+        except KeyError as error:  # what tables raise
+            raise _of_another_game(tree, player, infoset) from error
         return read_actions(tree, player, infoset, given)
 
     return read
@@ -104,16 +108,16 @@ def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: in
     return table
 
 
+def _has_all(tree: HistoryTree, states: Mapping[str, int]) -> bool:
+    """Whether a table has all infosets by the tree's strings; that of a game with turns taken has others."""
+    return all(name in states for names in tree.infostate_strings for name in names)
+
+
 def _table_row(
     tree: HistoryTree, table: TabularPolicy, player: int, infoset: int, num_actions: int
 ) -> FloatArray:
-    """The probabilities of an infoset's actions in a table; ValueError if it lacks the infoset."""
+    """The probabilities of an infoset's actions in a table that has it."""
     name = tree.infostate_strings[player][infoset]
-    if name not in table.state_lookup:
-        raise ValueError(
-            f"OpenSpiel policy has no state {name!r} of player {player}; expected a policy of "
-            f"{tree.game.name}"
-        )
     first = tree.infosets[player].first_sequence[infoset]
     row = np.asarray(table.action_probability_array[table.state_lookup[name]], np.float64)
     return row[tree.infosets[player].action[first : first + num_actions]]
@@ -151,6 +155,5 @@ def _state_at(tree: HistoryTree, game: Any, player: int, infoset: int) -> Any:
 def _of_another_game(tree: HistoryTree, player: int, infoset: int) -> ValueError:
     name = tree.infostate_strings[player][infoset]
     return ValueError(
-        f"OpenSpiel policy has no state {name!r} of player {player} in its game; expected a policy of "
-        f"{tree.game.name}"
+        f"OpenSpiel policy has no state {name!r} of player {player}; expected a policy of {tree.game.name}"
     )

@@ -431,7 +431,10 @@ def as_policy(
     if isinstance(policy, Policy):
         return policy if tree is None else policy.on(tree)
     if _is_several(policy):
-        return Policy.stack(policy, tree=tree)
+        several = cast("Sequence[PolicyLike]", policy)
+        return Policy.stack(
+            several if tree is None else [as_policy(one, tree, name=name) for one in several], tree=tree
+        )
     given: Any = policy
     if not isinstance(given, Mapping) and (
         isinstance(given, type) or not hasattr(given, "action_probabilities")

@@ -202,3 +202,26 @@ def test_a_sweep_goes_on_with_policies(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             jg.sweep(tmp_path / "other", games, blueprints=blueprints, **how)
+
+
+def test_a_table_of_the_turn_based_version():
+    from open_spiel.python.policy import TabularPolicy
+
+    tree = tree_of(GOOFSPIEL)
+    table = TabularPolicy(pyspiel.convert_to_turn_based(pyspiel.load_game(GOOFSPIEL)))
+    rng = np.random.default_rng(0)
+    weight = rng.random(table.action_probability_array.shape) * table.legal_actions_mask
+    table.action_probability_array[:] = weight / weight.sum(axis=1, keepdims=True)
+    policy = Policy.from_openspiel(tree, table)
+    for player in (0, 1):
+        for name in tree.infoset_names[player]:
+            row = table.action_probability_array[table.state_lookup[f"Current player: {player}\n{name}"]]
+            assert policy[player, name] == pytest.approx({a: row[a] for a in policy[player, name]})
+
+
+def test_a_table_of_one_player_alone_is_refused():
+    from open_spiel.python.policy import TabularPolicy
+
+    table = TabularPolicy(pyspiel.load_game("kuhn_poker"), players=[0])
+    with pytest.raises(ValueError, match=r"OpenSpiel policy has no state '\w+' of player 1; expected"):
+        Policy.from_openspiel(tree_of("kuhn_poker"), table)
