@@ -45,6 +45,7 @@ from .policy.lift import lift as lift
 from .policy.player import Player as Player
 from .policy.player import PolicyPlayer as PolicyPlayer
 from .policy.policy import Policy as Policy
+from .policy.policy import as_policy as as_policy
 from .policy.solve import Solution as Solution
 from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
@@ -126,6 +127,7 @@ __all__ = [
     "UniformPrior",
     "Unsafe",
     "ValueFunction",
+    "as_policy",
     "best_equilibrium",
     "best_response",
     "blueprint_digest",

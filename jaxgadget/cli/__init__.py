@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep`, `train-value`, `nested`, `match`, `bench`.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `show`, `infostates`, `sweep`, `nested` and others.
 
 What needs JAX, pandas or matplotlib is imported inside the commands: help and complaints come at once.
 """
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS, OURS
-from jaxgadget.cli import options, search
+from jaxgadget.cli import looking, options, search
 from jaxgadget.cli.command import (
     Command,
     check_algorithm,
@@ -59,7 +59,8 @@ Re-solves subgames of two-player zero-sum games with hidden information, all in 
 A **blueprint** is a strategy for the whole game, a **cut** says where subgames begin, and a **gadget** is the
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
 was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
-`solve` finds an equilibrium of a whole game. `bench` tells how fast that goes here.
+`show` shows one subgame under a policy, `infostates` lists what may be asked for by name. `solve` finds an
+equilibrium of a whole game. `bench` tells how fast that goes here.
 """
 
 FIRST_STEPS = """\
@@ -296,6 +297,8 @@ def _finish_refine(
         show(tables.both_table(both_refined), last)
 
 
+_command("show", looking.SHOW_EXAMPLES)(looking.show_subgame)
+_command("infostates", looking.INFOSTATES_EXAMPLES)(looking.infostates)
 _command("sweep", SWEEP_EXAMPLES)(sweep)
 _command("train-value", search.TRAIN_EXAMPLES)(search.train_value)
 _command("nested", search.NESTED_EXAMPLES)(search.nested)

@@ -194,7 +194,8 @@ Blueprint = Annotated[
         show_default="12 checkpoints of CFR and 8 Dirichlet draws",
         help="A strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k; "
         "`dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations; "
-        "`file:PATH`, all that `--save` wrote. *May be repeated.*",
+        "`mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote. "
+        "*May be repeated.*",
     ),
 ]
 Gadget = Annotated[

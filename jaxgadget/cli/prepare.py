@@ -30,9 +30,16 @@ def keep_programs() -> None:
     enable_compilation_cache()
 
 
-def enumerate_named(game: str, max_histories: int) -> tuple[HistoryTree, float]:
-    """The histories of the game that was named, and the seconds that enumerating took."""
-    keep_programs()
+def enumerate_named(game: str, max_histories: int, *, computes: bool = True) -> tuple[HistoryTree, float]:
+    """The histories of the game that was named, and the seconds that enumerating took.
+
+    Args:
+      game: its name.
+      max_histories: stop with an error beyond that many.
+      computes: whether JAX has something to compute afterwards.
+    """
+    if computes:
+        keep_programs()
     from jaxgadget.games.registry import load
     from jaxgadget.tree.history import enumerate_game
 

@@ -29,6 +29,7 @@ from jaxgadget.cli.search_options import (
     LearningRate,
     Matches,
     MatchPlot,
+    NestedPlot,
     OneEpsilon,
     Out,
     Plot,
@@ -203,6 +204,7 @@ def nested(
     iterations: SearchIterations = 3000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
     seed: Seed = 0,
+    plot: NestedPlot = None,
     save: options.Save = None,
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
     json: options.Json = None,
@@ -214,7 +216,7 @@ def nested(
     """
     if leaf != EXACT:
         refuse_unused(context, "with a network at --leaf", "seed")
-    check_outputs({"--json": json, "--save": save})
+    check_outputs({"--json": json, "--save": save, "--plot": plot})
     check_gadgets(context, gadgets := _gadgets(gadget, prior, epsilon))
     tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
     from jaxgadget.policy.evaluate import nash_conv
@@ -237,6 +239,8 @@ def nested(
         together[list(failures)] = math.nan
     if save is not None:
         save = save_defined(joined, failures, save)
+    if plot is not None:
+        _draw_nested(searches, plot)
     if json is not None:
         write_json(json, report.nested_records(searches, together))
     unused = _note_unused(searches)
@@ -248,11 +252,24 @@ def nested(
         exit_if_undefined(reasons, total)
         return
     more = [] if together is None else [report.together_note(joined.labels, together)]
-    last = [*more, unused, *written(results=json, strategies=save)]
+    last = [*more, unused, *written(results=json, picture=plot, strategies=save)]
     for result in searches:
         notes = [constant_note(tree), *report.nested_notes(result)]
         show(report.nested_table(result), [*notes, *(last if result is searches[-1] else [])])
     exit_if_undefined(reasons, total)
+
+
+def _draw_nested(searches: Sequence[Nested], path: pathlib.Path) -> None:
+    """The exploitability of nested search against its blueprint's, both players' if both searched."""
+    import pandas as pd
+
+    from jaxgadget.report.plots import draw_picture
+
+    first, (low, high) = searches[0], searches[0].game_value
+    table = pd.concat([result.table for result in searches], ignore_index=True)
+    table = table.rename(columns={"nested_exploitability": "refined_exploitability"})
+    title = f"{first.policy.tree.game.name}, nested search, depth {first.depth}, K = {first.num_entries}"
+    draw_picture(table, path, title=title, resolution=(high - low) / 2, after="Nested")
 
 
 def _note_unused(searches: Sequence[Nested]) -> str:
@@ -302,9 +319,10 @@ def match(
     with working(f"playing {matches} matches of each pair"):
         frame = play_matches(policy, matches=matches, seed=seed).frame
     if plot is not None:
-        from jaxgadget.report.matches import draw_matches
+        from jaxgadget.report.matches import match_picture
+        from jaxgadget.report.plots import save_picture
 
-        _save(draw_matches(frame), plot)
+        save_picture(match_picture(frame, title=tree.game.name), plot)
     if json is not None:
         said = {"seed": seed, "blueprint": spec, **how, "k": values[0].num_entries, "leaf": leaf}
         write_json(json, report.match_record(tree.game.name, frame) | said | {"epsilon": epsilon})
@@ -312,8 +330,8 @@ def match(
         warn(unused)
     else:
         notes = [
-            "± is half of a 95 % confidence interval; a match is two games, one in each seating. First and "
-            "second: the row's win rate as player 0 and as player 1; return: what it gets in a game.",
+            "± is half of a 95 % confidence interval; a match is two games, one in each seating. Mean "
+            "return: in units of payoff; first and second: the row's win rate as player 0 and as player 1.",
             unused,
         ]
         show(report.match_table(frame), [*notes, *written(results=json, picture=plot)])

@@ -174,5 +174,13 @@ Plot = Annotated[
 ]
 MatchPlot = Annotated[
     pathlib.Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw the win rates as a heat map: .png, .svg or .pdf."),
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw mean returns and win rates as heat maps: .png, .svg or .pdf."
+    ),
+]
+NestedPlot = Annotated[
+    pathlib.Path | None,
+    typer.Option(
+        "--plot", metavar="FILE", help="Draw nested against blueprint exploitability: .png, .svg or .pdf."
+    ),
 ]

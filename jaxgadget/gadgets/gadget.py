@@ -181,8 +181,37 @@ def _check_rows(what: str, shape: tuple[int, ...], num_roots: int, num_lanes: in
     if shape[0] != num_roots or (len(shape) == 2 and shape[1] not in (1, num_lanes)):
         raise ValueError(
             f"{what} of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], a row for "
-            "each of the opponent's root infostates (`forest.roots`), a lane for each blueprint"
+            "each of the opponent's roots (`forest.root_names(opponent)`), a lane for each blueprint"
         )
+
+
+def check_arrays(gadgets: Sequence[Gadget], players: Sequence[int]) -> None:
+    """ValueError if a user's array would be taken for a player for whom it was not made.
+
+    Args:
+      gadgets: what is solved.
+      players: who re-solves; an array has a row for each root of one player's opponent, so both need one
+        each.
+    """
+    for gadget in gadgets:
+        prior, alternative = gadget.prior, getattr(gadget, "alternative", None)
+        made_for = prior.player if isinstance(prior, ArrayPrior) else None
+        if made_for is not None and made_for not in players:
+            raise ValueError(
+                f"{gadget.name}: its ArrayPrior was made for player {made_for} to re-solve with, and player "
+                f"{players[0]} does; make one for player {players[0]}"
+            )
+        arrays = [
+            kind
+            for kind, part in (("ArrayPrior", prior), ("ArrayValues", alternative))
+            if isinstance(part, ArrayPrior | ArrayValues)
+        ]
+        if len(players) > 1 and arrays:
+            raise ValueError(
+                f"{gadget.name}: its {arrays[0]} has a row for each root of one player's opponent, and both "
+                "players re-solve; give each its own: refine_both(…, gadgets={0: …, 1: …}), or sweep and "
+                "search for one player at a time"
+            )
 
 
 def describe(gadget: Gadget) -> str:
@@ -202,6 +231,7 @@ def prior_name(gadget: Gadget) -> str:
     parts = [getattr(prior, "name", type(prior).__name__)]
     for field in dataclasses.fields(prior) if dataclasses.is_dataclass(prior) else ():
         value = getattr(prior, field.name)
-        if isinstance(value, int | float) and value != field.default:
+        shown = field.metadata.get("shown", True)
+        if shown and isinstance(value, int | float) and value != field.default:
             parts.append(f"{field.name} {value:g}")
     return ", ".join(parts)

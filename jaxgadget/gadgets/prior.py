@@ -6,13 +6,16 @@ Kubíček, Lisý and Sandholm (2026), §5.
 from __future__ import annotations
 
 import dataclasses
-from typing import ClassVar, Protocol
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.alternative import on_roots
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.tree.forest import Forest
+from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 PRIOR_CLIP = 1e-3
@@ -106,15 +109,17 @@ class ArrayPrior:
 
     Attributes:
       values: `[R]` or `[R, L]`, one number for each of the opponent's root infostates in the
-        order of `Forest.roots`: the probability of following for `Resolving`, a weight ≥ 0 for
+        order of `Forest.root_names`: the probability of following for `Resolving`, a weight ≥ 0 for
         `MaxMargin` (normalised over the roots with `N(s) > 0` of a subgame). For `Full` and
         `OptimalContinuation` `[Q]` or `[Q, L]`, a weight ≥ 0 for each of the opponent's actions
         above the cut, in the order of `Trunk.form.action_sequences`.
       name: what tables and labels call it.
+      player: who re-solves with it, 0 or 1, if known; then nobody else can.
     """
 
     values: npt.NDArray[np.floating]
     name: str = "array"
+    player: int | None = dataclasses.field(default=None, metadata={"shown": False})
 
     def __post_init__(self) -> None:
         values = np.asarray(self.values)
@@ -123,6 +128,36 @@ class ArrayPrior:
                 f"ArrayPrior values of shape {values.shape}: expected [roots] or [roots, lanes] of finite "
                 "numbers >= 0"
             )
+        if isinstance(self.player, bool) or self.player not in (None, 0, 1):
+            raise ValueError(f"player={self.player!r}: expected who re-solves, 0 or 1, or None")
+
+    @staticmethod
+    def from_function(
+        forest: Forest, player: int, weight: Callable[[str], float], *, name: str = "array"
+    ) -> ArrayPrior:
+        """A prior from a function of the names of the opponent's root infostates.
+
+        Args:
+          forest: the subgames, from `build_forest(tree, cut)` with the cut that is refined below.
+          player: who re-solves, 0 or 1; its opponent's roots are asked for.
+          weight: called with each of `forest.root_names(1 - player)`; the number that `values` has there: for
+            `Resolving` the probability of following, for `MaxMargin` a weight.
+          name: what tables and labels call it.
+
+        Raises:
+          ValueError: if `player` is not 0 or 1, or a weight is not a finite number >= 0.
+        """
+        if isinstance(player, bool) or player not in (0, 1):
+            raise ValueError(f"player={player!r}: expected who re-solves, 0 or 1")
+        weights: list[float] = []
+        for root in forest.root_names(1 - player):
+            number: Any = weight(root)
+            if not is_finite_number(number) or number < 0:
+                raise ValueError(
+                    f"weight of root infostate {root!r} is {number!r}; expected a finite number >= 0"
+                )
+            weights.append(float(number))
+        return ArrayPrior(np.array(weights), name, player)
 
     def weight(self, ranges: Ranges) -> FloatArray:
         """See `Prior`."""

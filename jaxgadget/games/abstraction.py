@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, Move
+from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import IntArray
 
 Merge: TypeAlias = Callable[[int, str], Hashable]
@@ -35,7 +36,7 @@ class Abstraction:
     Attributes:
       game: the game that is abstracted.
       merge: what merges its infostates.
-      name: `abstraction(GAME,LABEL)`.
+      name: `abstraction(GAME,LABEL)`, or `abstraction(GAME)` where nothing gives it a label.
     """
 
     def __init__(self, game: Game, merge: Merge, *, name: str | None = None):
@@ -47,7 +48,7 @@ class Abstraction:
             infostate's string: the game's own, or where several infosets share one, the name in
             `HistoryTree.infoset_names`. Returns a bucket, anything hashable, such as the string
             with the suits of the cards removed.
-          name: what the abstraction is called, by default the function's name.
+          name: what the abstraction is called, by default the function's name; a lambda has none.
 
         Raises:
           ValueError: if `merge` is not callable, or the name is empty.
@@ -56,12 +57,12 @@ class Abstraction:
             raise ValueError(f"game={game!r}: expected a game, from load(…)")
         if not callable(merge):
             raise ValueError(f"merge={merge!r}: expected a function of a player and an infostate string")
-        label: object = getattr(merge, "__name__", type(merge).__name__) if name is None else name
-        if not isinstance(label, str) or not label:
-            raise ValueError(f"name={label!r}: expected a short name of the abstraction, such as 'ranks'")
+        label = function_name(merge) if name is None else cast(object, name)
+        if not isinstance(label, str) or name == "":
+            raise ValueError(f"name={name!r}: expected a short name of the abstraction, such as 'ranks'")
         self.game = game
         self.merge = merge
-        self.name = f"abstraction({game.name},{label})"
+        self.name = f"abstraction({game.name},{label})" if label else f"abstraction({game.name})"
 
     @property
     def num_actions(self) -> int:

@@ -34,7 +34,7 @@ from jaxgadget.learn.learner import (
     mean_square,
 )
 from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
@@ -89,7 +89,7 @@ class Training:
 
 def train_value(
     tree: HistoryTree,
-    portfolio: Policy,
+    portfolio: PolicyLike,
     *,
     folder: str | os.PathLike[str] | None = None,
     steps: int = 10_000,
@@ -149,8 +149,7 @@ def train_value(
     )
     every = check_iterations(max(1, options.steps // PARTS) if every is None else every, "every")
     check_whole(tree)
-    check_policy(portfolio, "portfolio")
-    portfolio = portfolio.on(tree)
+    portfolio = as_policy(portfolio, tree, name="portfolio")
     source = find_targets(portfolio, targets)
     order, num_train = split(tree, histories, options)
     encoding = find_encoding(tree)

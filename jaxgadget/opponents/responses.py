@@ -11,7 +11,7 @@ from scipy.sparse import csr_array
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.policy.evaluate import check_player, to_policy
 from jaxgadget.policy.exact import exact_problem
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.solving.lp import Goal, Optimum, guaranteed_value, solve_program
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
@@ -39,22 +39,27 @@ class Response:
     iterations: int
 
 
-def best_equilibrium(opponent: Policy, player: int, *, time_limit: float | None = None) -> Response:
+def best_equilibrium(
+    opponent: PolicyLike, player: int, *, time_limit: float | None = None, tree: HistoryTree | None = None
+) -> Response:
     """Of a player's equilibrium strategies the one that does best against a given opponent.
 
     Two linear programs: the first finds the value of the game, the second maximises the value
     against the opponent among strategies that guarantee it less `EQUILIBRIUM_TOLERANCE`.
 
     Args:
-      opponent: a policy of one lane; the player's own rows do not matter.
+      opponent: a policy of one lane, with a tree what else `as_policy` takes; the player's own rows do not
+        matter.
       player: 0 or 1, whose strategy to find.
       time_limit: in seconds for each program; by default none.
+      tree: for which tree; by default the opponent's.
 
     Raises:
       ProgramError: if HiGHS does not solve it.
       ValueError: if the policy has several lanes, or `player` is not 0 or 1.
     """
-    tree, form = _check(opponent, player)
+    opponent = _check(as_policy(opponent, tree, name="opponent"), player)
+    tree, form = opponent.tree, sequence_form(opponent.tree)
     name = f"best equilibrium of player {player} in {tree.game.name}"
     problem, free = exact_problem(form), Goal(maximiser=player)
     value = float(solve_program(problem, 0, free, name=name, time_limit=time_limit).value[0])
@@ -69,7 +74,12 @@ def best_equilibrium(opponent: Policy, player: int, *, time_limit: float | None 
 
 
 def restricted_nash_response(
-    opponent: Policy, player: int, p: float, *, time_limit: float | None = None
+    opponent: PolicyLike,
+    player: int,
+    p: float,
+    *,
+    time_limit: float | None = None,
+    tree: HistoryTree | None = None,
 ) -> Response:
     """Best against an opponent who follows a model with probability p, and plays freely otherwise.
 
@@ -79,16 +89,19 @@ def restricted_nash_response(
     Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
 
     Args:
-      opponent: the model, a policy of one lane; the player's own rows do not matter.
+      opponent: the model, a policy of one lane, with a tree what else `as_policy` takes; the player's own
+        rows do not matter.
       player: 0 or 1, whose strategy to find.
       p: in [0, 1].
       time_limit: in seconds; by default none.
+      tree: for which tree; by default the opponent's.
 
     Raises:
       ProgramError: if HiGHS does not solve it.
       ValueError: if the policy has several lanes, `player` is not 0 or 1, or p is out of range.
     """
-    tree, form = _check(opponent, player)
+    opponent = _check(as_policy(opponent, tree, name="opponent"), player)
+    tree, form = opponent.tree, sequence_form(opponent.tree)
     if isinstance(p, bool | str) or not 0 <= p <= 1:
         raise ValueError(f"p={p}: expected a number in [0, 1], the probability that the model is followed")
     whole = exact_problem(form)
@@ -108,12 +121,11 @@ def restricted_nash_response(
     return _response(whole, form, opponent, player, optimum, f"rnr:{p:g}:{opponent.labels[0]}")
 
 
-def _check(opponent: Policy, player: int) -> tuple[HistoryTree, SequenceForm]:
+def _check(opponent: Policy, player: int) -> Policy:
     check_player(player)
-    check_policy(opponent, "opponent")
     if opponent.num_lanes != 1:
         raise ValueError(f"opponent has {opponent.num_lanes} lanes: expected one; pick it by policy.lane(k)")
-    return opponent.tree, sequence_form(opponent.tree)
+    return opponent
 
 
 def _earned_against(form: SequenceForm, opponent: Policy, player: int) -> FloatArray:

@@ -9,16 +9,17 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import inspect
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
 
 from jaxgadget.games.game import Move
 from jaxgadget.policy.player import Player, PolicyPlayer, play_games
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
@@ -102,30 +103,37 @@ class Matches:
 
 
 def play_matches(
-    policy: Policy | Sequence[Policy], *, matches: int, seed: int, pairs: Pairs | None = None
+    policy: PolicyLike | Sequence[PolicyLike],
+    *,
+    matches: int,
+    seed: int,
+    pairs: Pairs | None = None,
+    tree: HistoryTree | None = None,
 ) -> Matches:
     """A round robin among the lanes of an assembled policy; a lane plays with its half for the seat.
 
     Every match is played in both seatings with the same chance (`play_players` says how).
 
     Args:
-      policy: the players, a lane each; several policies of one tree are stacked.
+      policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
+        `as_policy` takes it.
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by lane or label; by default every lane against every other one.
+      tree: for which tree; by default that of the first policy.
 
     Raises:
       ValueError: if `matches` is not positive, the seed is not a whole number in range, a lane is
         unknown, labels repeat, or policies belong to different games.
     """
-    policy = _stacked(policy)
+    policy = _stacked(policy, tree)
     players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
     return play_players(policy.tree, players, matches=matches, seed=seed, pairs=pairs)
 
 
 def play_players(
     tree: HistoryTree,
-    players: Mapping[str, Player],
+    players: Mapping[str, Player | PolicyLike],
     *,
     matches: int,
     seed: int,
@@ -142,7 +150,7 @@ def play_players(
 
     Args:
       tree: the game's histories, to the end.
-      players: by name.
+      players: by name; policies of one lane, as `as_policy` takes them, play as they are.
       matches: how many each pair plays, two games each.
       seed: the matches' seed, in [0, 2^64).
       pairs: rows and columns, by place or name; by default everybody against everybody else.
@@ -151,7 +159,7 @@ def play_players(
       ValueError: as `play_matches`; or if a player is none, or its answer is no distribution.
     """
     check_whole(tree)
-    _check_players(players)
+    players = _check_players(tree, players)
     check_whole_number("matches", matches, 1)
     check_whole_number("seed", seed, 0, 2**64 - 1)
     names = tuple(players)
@@ -169,21 +177,27 @@ def play_players(
 
 
 def replay(
-    policy: Policy | Sequence[Policy], row: int | str, column: int | str, match: int, seed: int
+    policy: PolicyLike | Sequence[PolicyLike],
+    row: int | str,
+    column: int | str,
+    match: int,
+    seed: int,
+    *,
+    tree: HistoryTree | None = None,
 ) -> tuple[tuple[Move, ...], ...]:
     """The moves of both seatings of one match, row first, then column first, as `play_matches` played it.
 
     Raises:
       ValueError: as `play_matches`, or if `match` is not a whole number >= 0.
     """
-    policy = _stacked(policy)
+    policy = _stacked(policy, tree)
     players = {label: PolicyPlayer(policy, lane) for lane, label in enumerate(policy.labels)}
     return replay_players(policy.tree, players, row, column, match, seed)
 
 
 def replay_players(
     tree: HistoryTree,
-    players: Mapping[str, Player],
+    players: Mapping[str, Player | PolicyLike],
     row: int | str,
     column: int | str,
     match: int,
@@ -191,7 +205,7 @@ def replay_players(
 ) -> tuple[tuple[Move, ...], ...]:
     """The moves of both seatings of one match, as `play_players` played it."""
     check_whole(tree)
-    _check_players(players)
+    players = _check_players(tree, players)
     check_whole_number("match", match, 0, 2**64 - 1)
     check_whole_number("seed", seed, 0, 2**64 - 1)
     ((a, b),) = _check_pairs(tuple(players), [(row, column)])
@@ -199,19 +213,26 @@ def replay_players(
     return tuple(tree.moves(end) for end in ends.tolist())
 
 
-def expected_matches(policy: Policy | Sequence[Policy], pairs: Pairs | None = None) -> pd.DataFrame:
+def expected_matches(
+    policy: PolicyLike | Sequence[PolicyLike],
+    pairs: Pairs | None = None,
+    *,
+    tree: HistoryTree | None = None,
+) -> pd.DataFrame:
     """The table that `play_matches` estimates, exactly: sums over all terminals.
 
     The columns are those of `Matches.frame` without `matches`, `ci95` and `return_ci95`.
 
     Args:
-      policy: the players, a lane each; several policies of one tree are stacked.
+      policy: the players, a lane each; several policies of one tree are stacked. What is no `Policy` as
+        `as_policy` takes it.
       pairs: rows and columns, by lane or label; by default every lane against every other one.
+      tree: for which tree; by default that of the first policy.
 
     Raises:
       ValueError: if a lane is unknown, labels repeat, or policies belong to different games.
     """
-    policy = _stacked(policy)
+    policy = _stacked(policy, tree)
     tree, lanes = policy.tree, policy.num_lanes
     check_whole(tree)
     row, column = np.asarray(_check_pairs(policy.labels, pairs)).T
@@ -248,22 +269,43 @@ def worst_matchup(frame: pd.DataFrame) -> pd.DataFrame:
     return others.loc[worst].reset_index(drop=True)
 
 
-def _check_players(players: object) -> None:
-    """ValueError unless players by name."""
+def _check_players(tree: HistoryTree, players: object) -> dict[str, Player]:
+    """Players by name; ValueError for what is none. Policies play as they are."""
     if not isinstance(players, Mapping):
         raise ValueError(f"players={players!r}: expected a dictionary of names and players")
-    for name, player in cast("Mapping[object, object]", players).items():
-        if isinstance(player, Policy):  # its `action_probabilities` is another one
-            raise ValueError(f"player {name!r} is {player!r}; expected PolicyPlayer(policy)")
-        if isinstance(player, type) or not hasattr(player, "action_probabilities"):
-            raise ValueError(f"player {name!r} is {player!r}; expected what `Player` says")
+    checked: dict[str, Player] = {}
+    for name, player in cast("Mapping[str, Any]", players).items():
+        if isinstance(player, type) or not (
+            isinstance(player, Mapping) or hasattr(player, "action_probabilities")
+        ):
+            raise ValueError(f"player {name!r} is {player!r}; expected what `Player` says, or a policy")
+        if isinstance(player, Policy | Mapping) or _is_state_policy(player):
+            policy = as_policy(cast(Any, player), tree, name=f"player {name!r}")
+            if policy.num_lanes != 1:
+                raise ValueError(
+                    f"player {name!r} is {policy!r}; expected PolicyPlayer(policy, lane), as it has several"
+                )
+            player = PolicyPlayer(policy)
+        checked[name] = player
+    return checked
 
 
-def _stacked(policy: Policy | Sequence[Policy]) -> Policy:
+def _is_state_policy(player: Any) -> bool:
+    """Whether it is asked at a state, as OpenSpiel's policies are, and not for a batch of histories."""
+    try:
+        parameters = inspect.signature(player.action_probabilities)
+    except ValueError:  # a function of an extension module, such as OpenSpiel's
+        return True
+    try:
+        parameters.bind(None, None, None)
+    except TypeError:
+        return True
+    return type(player).__module__.startswith("pyspiel")
+
+
+def _stacked(policy: PolicyLike | Sequence[PolicyLike], tree: HistoryTree | None) -> Policy:
     """One policy whose labels differ."""
-    if not isinstance(policy, list | tuple):
-        check_policy(policy)
-    policy = policy if isinstance(policy, Policy) else Policy.stack(policy)
+    policy = as_policy(policy, tree)
     twice = [label for label, count in collections.Counter(policy.labels).items() if count > 1]
     if twice:
         raise ValueError(f"several lanes are called {', '.join(map(repr, twice))}; give each its own label")

@@ -13,18 +13,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.sampled import LARGEST_SEED, external_sampling, public_chance_sampling
 from jaxgadget.solving.options import MOST_ITERATIONS, check_iterations
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_whole_number
 
 FORMS = (
-    "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N, file:PATH, cfr-spread:COUNT[:N] or "
-    "draws:COUNT[:ALPHA]"
+    "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N, mccfr:N[:SEED], pcs:N[:SEED], file:PATH, "
+    "cfr-spread:COUNT[:N] or draws:COUNT[:ALPHA]"
 )
 """Every form of a SPEC."""
 
 ALGORITHMS = ("cfr", "cfr+")
 """Whose average policies can be asked for as `ALGORITHM:N`."""
+
+SAMPLED = ("mccfr", "pcs")
+"""Those that sample, `ALGORITHM:N[:SEED]`: external-sampling MCCFR, and CFR with public-chance sampling."""
 
 SPREAD = "cfr-spread"
 """Many checkpoints of one run."""
@@ -66,7 +70,9 @@ def parse_blueprint(text: str) -> BlueprintSpec:
 
     Args:
       text: `uniform`; `geometric:R`, the k-th legal action ∝ R^k; `dirichlet:SEED[:ALPHA]`, rows
-        drawn with NumPy's PCG64; `cfr:N` or `cfr+:N`, the average policy after N iterations;
+        drawn with NumPy's PCG64; `cfr:N` or `cfr+:N`, the average policy after N iterations; the same for
+        `mccfr:N[:SEED]`, external-sampling MCCFR by OpenSpiel, and `pcs:N[:SEED]`, CFR that samples public
+        chance, with uniform rows where no sample came;
         `file:PATH`, all lanes of a file written by `Policy.save`; `cfr-spread:COUNT[:N]` and
         `draws:COUNT[:ALPHA]`, which stand for several (see `make_blueprints`).
 
@@ -88,6 +94,12 @@ def parse_blueprint(text: str) -> BlueprintSpec:
         return _parse_several(text, kind, *rest.partition(":"))
     if kind in ALGORITHMS and colon:
         return BlueprintSpec(text, kind, (_whole(text, "N", rest, 1, MOST_ITERATIONS),))
+    if kind in SAMPLED and colon:
+        count, second, seed = rest.partition(":")
+        iterations = _whole(text, "N", count, 1, MOST_ITERATIONS)
+        return BlueprintSpec(
+            text, kind, (iterations, _whole(text, "SEED", seed, 0, LARGEST_SEED) if second else 0)
+        )
     raise ValueError(f"blueprint {text!r} is unknown; expected {FORMS}")
 
 
@@ -152,12 +164,17 @@ def make_blueprints(
         if spec.kind == SPREAD:
             count, longest = (int(number) for number in spec.numbers)
             by_spec[spec] = spread_checkpoints(tree, count, iterations=longest, progress=progress)
-        elif spec.kind not in ALGORITHMS:
+        elif spec.kind not in (*ALGORITHMS, *SAMPLED):
             by_spec[spec] = _make(tree, spec, seed)
     for algorithm in ALGORITHMS:
         same_run = [spec for spec in dict.fromkeys(asked) if spec.kind == algorithm]
         if same_run:
             by_spec |= _checkpoints(tree, algorithm, same_run, progress)
+    for kind, numbers in dict.fromkeys(
+        (spec.kind, spec.numbers[1:]) for spec in asked if spec.kind in SAMPLED
+    ):
+        same_run = [s for s in dict.fromkeys(asked) if (s.kind, s.numbers[1:]) == (kind, numbers)]
+        by_spec |= _sampled_checkpoints(tree, same_run, progress)
     for spec in asked:
         policy = by_spec[spec]
         for number, label in enumerate(policy.labels):
@@ -237,6 +254,19 @@ def _checkpoints(
 
     counts = [int(spec.numbers[0]) for spec in specs]
     policy = cfr_checkpoints(tree, counts, algorithm=algorithm, progress=progress)
+    return {spec: _relabelled(policy.lane(i), spec.text) for i, spec in enumerate(specs)}
+
+
+def _sampled_checkpoints(
+    tree: HistoryTree, specs: Sequence[BlueprintSpec], progress: bool | None
+) -> dict[BlueprintSpec, Policy]:
+    """Those of one algorithm and seed, from one run."""
+    algorithm = external_sampling if specs[0].kind == "mccfr" else public_chance_sampling
+    counts, seed = [int(spec.numbers[0]) for spec in specs], int(specs[0].numbers[1])
+    try:
+        policy = algorithm(tree, counts, seed=seed, progress=progress)
+    except ValueError as error:
+        raise ValueError(f"blueprint {specs[0].text!r}: {error}") from error
     return {spec: _relabelled(policy.lane(i), spec.text) for i, spec in enumerate(specs)}
 
 

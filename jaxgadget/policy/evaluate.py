@@ -27,7 +27,7 @@ from jaxgadget.kernels.problem import (
     payoff_reach,
 )
 from jaxgadget.kernels.regret import PCFR_PLUS
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
 from jaxgadget.tree.history import HistoryTree, check_tree
@@ -117,9 +117,14 @@ class ProfileValues:
         return self.best_response_values.sum(axis=0)
 
 
-def evaluate_policy(policy: Policy) -> ProfileValues:
-    """Expected values and best-response values of every lane, so many at a time."""
-    check_policy(policy)
+def evaluate_policy(policy: PolicyLike, *, tree: HistoryTree | None = None) -> ProfileValues:
+    """Expected values and best-response values of every lane, so many at a time.
+
+    Args:
+      policy: a `Policy`, or with a tree what else `as_policy` takes.
+      tree: for which tree; by default the policy's.
+    """
+    policy = as_policy(policy, tree)
     tree, form = policy.tree, whole_treeplexes(policy.tree)
     problem = _evaluation_problem(tree)
     values: list[FloatArray] = []
@@ -154,9 +159,14 @@ def _chunks(policy: Policy, size: int) -> Iterator[Policy]:
         yield Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes))
 
 
-def nash_conv(policy: Policy) -> FloatArray:
-    """`[lanes]` NashConv: the sum of what both players gain by best responses, minus a game's constant."""
-    return evaluate_policy(policy).nash_conv
+def nash_conv(policy: PolicyLike, *, tree: HistoryTree | None = None) -> FloatArray:
+    """`[lanes]` NashConv: the sum of what both players gain by best responses, minus a game's constant.
+
+    Args:
+      policy: a `Policy`, or with a tree what else `as_policy` takes.
+      tree: for which tree; by default the policy's.
+    """
+    return evaluate_policy(policy, tree=tree).nash_conv
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -189,16 +199,21 @@ def _best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -
     return best.subgames, best.actions.body, best.infosets.body
 
 
-def best_response(policy: Policy, player: int) -> BestResponse:
+def best_response(policy: PolicyLike, player: int, *, tree: HistoryTree | None = None) -> BestResponse:
     """A pure best response of `player` to the other player's part of a policy, lane by lane.
 
     Of equally good actions the first is taken.
+
+    Args:
+      policy: a `Policy`, or with a tree what else `as_policy` takes.
+      player: 0 or 1, who responds.
+      tree: for which tree; by default the policy's.
 
     Raises:
       ValueError: if `player` is not 0 or 1.
     """
     check_player(player)
-    check_policy(policy)
+    policy = as_policy(policy, tree)
     tree, form = policy.tree, whole_treeplexes(policy.tree)
     problem = _evaluation_problem(tree)
     chunks: list[list[FloatArray]] = []
@@ -278,19 +293,27 @@ def average_bodies(ended: Finished) -> tuple[jax.Array, jax.Array]:
     return first, second
 
 
-def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | None = None) -> FloatArray:
+def exploitability(
+    policy: PolicyLike,
+    player: int,
+    *,
+    value: tuple[float, float] | None = None,
+    tree: HistoryTree | None = None,
+) -> FloatArray:
     """`[lanes]` how much worse than the game's value a player's policy does in the worst case.
 
     This is `v* − value against a best response`, in that player's utility (the papers' E).
     OpenSpiel's `exploitability` is another number: half of `nash_conv`.
 
     Args:
-      policy: what is evaluated; only `player`'s part counts.
+      policy: what is evaluated, a `Policy` or with a tree what else `as_policy` takes; only `player`'s part
+        counts.
       player: 0 or 1.
       value: bracket of player 0's game value, else `game_value(policy.tree)`; its middle is used.
+      tree: for which tree; by default the policy's.
     """
     check_player(player)
-    check_policy(policy)
+    policy = as_policy(policy, tree)
     check_value(value, policy.tree)
     low, high = game_value(policy.tree) if value is None else value
     middle = (low + high) / 2 * (1 if player == 0 else -1)

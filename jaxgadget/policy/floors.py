@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray
 
@@ -15,7 +15,9 @@ Floors = float | Sequence[FloatArray]
 """ε for ε-uniform floors, or for both players `[num_sequences - 1]`, as `tremble` makes them."""
 
 
-def tremble(tree: HistoryTree, epsilon: float, prior: Policy | None = None) -> tuple[FloatArray, FloatArray]:
+def tremble(
+    tree: HistoryTree, epsilon: float, prior: PolicyLike | None = None
+) -> tuple[FloatArray, FloatArray]:
     """Floors ε·p at every infoset: with probability ε the hand trembles, and then p is played.
 
     Args:
@@ -35,9 +37,7 @@ def tremble(tree: HistoryTree, epsilon: float, prior: Policy | None = None) -> t
         good = False
     if not good:
         raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
-    if prior is not None:
-        check_policy(prior, "prior")
-    played = Policy.uniform(tree) if prior is None else prior.on(tree)
+    played = Policy.uniform(tree) if prior is None else as_policy(prior, tree, name="prior")
     if played.num_lanes != 1:
         raise ValueError(f"prior has {played.num_lanes} lanes: expected one; pick it by policy.lane(k)")
     first, second = (float(epsilon) * rows[:, 0] for rows in played.probabilities)

@@ -1,12 +1,14 @@
-"""Policies to and from OpenSpiel's tables."""
+"""Policies to and from OpenSpiel's: tables, and whatever answers `action_probabilities(state)`."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
+from jaxgadget.policy.tables import read_actions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray
 
@@ -14,24 +16,73 @@ if TYPE_CHECKING:
     from open_spiel.python.policy import TabularPolicy
 
 
-def read_row(
-    tree: HistoryTree, table: TabularPolicy, player: int, infoset: int, num_actions: int
-) -> FloatArray:
-    """The probabilities of an infoset's actions in a table; ValueError if it lacks the infoset."""
-    name = tree.infostate_strings[player][infoset]
-    if name not in table.state_lookup:
-        raise ValueError(
-            f"OpenSpiel policy has no state {name!r} of player {player}; expected a policy of "
-            f"{tree.game.name}"
-        )
-    first = tree.infosets[player].first_sequence[infoset]
-    row = np.asarray(table.action_probability_array[table.state_lookup[name]], np.float64)
-    return row[tree.infosets[player].action[first : first + num_actions]]
+class StatePolicy(Protocol):
+    """What OpenSpiel calls a policy: it answers at a state of OpenSpiel's.
+
+    Policies of OpenSpiel's in Python and C++ are some. At states where both players act, it is called with
+    the state and the player.
+    """
+
+    @property
+    def action_probabilities(self) -> Callable[..., Mapping[int, float]]:
+        """Action id → probability; actions that are left out have 0."""
+        ...
+
+
+def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[int, int, int], FloatArray]:
+    """A function from player, infoset and number of actions to the probabilities in OpenSpiel's policy.
+
+    Args:
+      tree: the game's histories.
+      policy: a `TabularPolicy`, or what answers `action_probabilities(state)`.
+      game: OpenSpiel's game, by default the policy's own if it says so, else the one of the tree's name.
+
+    Raises:
+      ImportError: if OpenSpiel is needed and not installed.
+      ValueError: if OpenSpiel does not have the tree's game. What the function returns is read when it is
+        called, with a ValueError if the policy lacks the infoset or is of another game.
+    """
+    if hasattr(policy, "action_probability_array") and _has_all(tree, policy.state_lookup):
+        return lambda player, infoset, count: _table_row(tree, policy, player, infoset, count)
+    game = getattr(policy, "game", None) if game is None else game
+    game = load_game(tree) if game is None else game
+
+    def read(player: int, infoset: int, count: int) -> FloatArray:
+        state = _state_at(tree, game, player, infoset)
+        asked = (state, player) if state.is_simultaneous_node() else (state,)
+        try:
+            given = policy.action_probabilities(*asked)
+        except KeyError as error:  # what tables raise
+            raise _of_another_game(tree, player, infoset) from error
+        return read_actions(tree, player, infoset, given)
+
+    return read
+
+
+def load_game(tree: HistoryTree) -> Any:
+    """OpenSpiel's game of the tree's name.
+
+    Raises:
+      ImportError: if OpenSpiel is not installed.
+      ValueError: if OpenSpiel has no such game.
+    """
+    try:
+        import pyspiel
+    except ImportError as error:
+        raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
+    name = tree.game.name
+    try:
+        return pyspiel.load_game(name.removeprefix("openspiel:"))
+    except pyspiel.SpielError as error:
+        raise ValueError(f"OpenSpiel does not know {name!r}: {error}") from error
 
 
 def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: int) -> TabularPolicy:
     """A table of the OpenSpiel game of the tree's name; see `Policy.to_openspiel`."""
-    table = _load(tree.game.name)
+    game = load_game(tree)
+    from open_spiel.python.policy import TabularPolicy as Table
+
+    table = Table(game)
     rows = table.action_probability_array
     taken: set[str] = set()
     for player in (0, 1):
@@ -57,13 +108,52 @@ def write_table(tree: HistoryTree, probabilities: Sequence[FloatArray], lane: in
     return table
 
 
-def _load(name: str) -> TabularPolicy:
-    try:
-        import pyspiel
-        from open_spiel.python.policy import TabularPolicy as Table
-    except ImportError as error:
-        raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
-    try:
-        return Table(pyspiel.load_game(name.removeprefix("openspiel:")))
-    except pyspiel.SpielError as error:
-        raise ValueError(f"OpenSpiel does not know {name!r}: {error}") from error
+def _has_all(tree: HistoryTree, states: Mapping[str, int]) -> bool:
+    """Whether a table has all infosets by the tree's strings; that of a game with turns taken has others."""
+    return all(name in states for names in tree.infostate_strings for name in names)
+
+
+def _table_row(
+    tree: HistoryTree, table: TabularPolicy, player: int, infoset: int, num_actions: int
+) -> FloatArray:
+    """The probabilities of an infoset's actions in a table that has it."""
+    name = tree.infostate_strings[player][infoset]
+    first = tree.infosets[player].first_sequence[infoset]
+    row = np.asarray(table.action_probability_array[table.state_lookup[name]], np.float64)
+    return row[tree.infosets[player].action[first : first + num_actions]]
+
+
+def _state_at(tree: HistoryTree, game: Any, player: int, infoset: int) -> Any:
+    """OpenSpiel's state at the first history of an infoset, in the game itself or with turns taken."""
+    history = int(tree.infosets[player].history[infoset])
+    state = game.new_initial_state()
+    for move in tree.moves(history):
+        if isinstance(move, tuple) and state.is_simultaneous_node():
+            legal = all(action in state.legal_actions(who) for who, action in enumerate(move))
+            if not legal:
+                raise _of_another_game(tree, player, infoset)
+            state.apply_actions(list(move))
+            continue
+        for action in move if isinstance(move, tuple) else (move,):
+            if state.is_simultaneous_node() or action not in state.legal_actions():
+                raise _of_another_game(tree, player, infoset)
+            state.apply_action(action)
+    # Where both act and OpenSpiel's game takes turns, player 1 chooses after any action of player 0.
+    takes_turns = tree.actor[history] == SIMULTANEOUS and not state.is_simultaneous_node()
+    if takes_turns and player == 1 and state.current_player() == 0:
+        state.apply_action(state.legal_actions()[0])
+    acts = state.is_simultaneous_node() or state.current_player() == player
+    string = tree.infostate_strings[player][infoset]
+    if not acts or not tree.actor[history] & ACTOR_BIT[player]:
+        raise _of_another_game(tree, player, infoset)
+    own = str(state.information_state_string(player))
+    if own != string and not (takes_turns and own.endswith(string)):
+        raise _of_another_game(tree, player, infoset)
+    return state
+
+
+def _of_another_game(tree: HistoryTree, player: int, infoset: int) -> ValueError:
+    name = tree.infostate_strings[player][infoset]
+    return ValueError(
+        f"OpenSpiel policy has no state {name!r} of player {player}; expected a policy of {tree.game.name}"
+    )

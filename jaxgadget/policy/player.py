@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
-from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, check_policy
+from jaxgadget.policy.policy import ROW_TOLERANCE, Policy, as_policy
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.truncated import first_child
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -48,7 +48,7 @@ class PolicyPlayer:
     lane: int = 0
 
     def __post_init__(self) -> None:
-        check_policy(self.policy)
+        object.__setattr__(self, "policy", as_policy(self.policy))
         self.policy.lane(self.lane)
 
     def action_probabilities(self, tree: HistoryTree, player: int, histories: IntArray) -> FloatArray:

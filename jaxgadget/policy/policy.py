@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import pandas as pd
 
-from jaxgadget.policy.openspiel import read_row, write_table
+from jaxgadget.policy.openspiel import StatePolicy, row_reader, write_table
+from jaxgadget.policy.tables import rows_of_dict, rows_of_frame
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.truncated import places_in
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
@@ -31,16 +32,6 @@ REMEDY = "write it again"
 
 ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
-
-
-def check_policy(policy: object, name: str = "policy") -> None:
-    """ValueError unless it is a `Policy`."""
-    if not isinstance(policy, Policy):
-        what = repr(policy) if isinstance(policy, str | None) else f"a {type(policy).__name__}"
-        raise ValueError(
-            f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
-            "Policy.from_openspiel(tree, table)"
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -144,33 +135,79 @@ class Policy:
         return Policy.from_function(tree, lambda p, i, k: drawn[p, i], label)
 
     @staticmethod
-    def from_openspiel(tree: HistoryTree, policy: TabularPolicy, label: str = "openspiel") -> Policy:
-        """Reads an OpenSpiel `TabularPolicy` of the same game.
+    def from_openspiel(
+        tree: HistoryTree, policy: TabularPolicy | StatePolicy, label: str = "openspiel"
+    ) -> Policy:
+        """Reads a policy of OpenSpiel's for the same game: a table, or anything that is asked at a state.
 
-        Infosets that share an infostate string in OpenSpiel get the same row.
+        Such as the `average_policy()` of a solver of OpenSpiel's, in Python or C++. It is asked at a state of
+        every infoset; those that share an infostate string in OpenSpiel get the same row. Where both players
+        act at once, policies of OpenSpiel's turn-based version of the game will do.
 
         Raises:
-          ValueError: if an infoset of this game is missing there.
+          ImportError: if OpenSpiel is needed and not installed.
+          ValueError: if an infoset of this game is missing there, or the game in OpenSpiel.
         """
-        return Policy.from_function(tree, lambda p, i, k: read_row(tree, policy, p, i, k), label)
+        check_tree(tree)
+        return Policy.from_function(tree, row_reader(tree, policy), label)
 
     @staticmethod
-    def stack(policies: Policy | Sequence[Policy]) -> Policy:
+    def from_dict(tree: HistoryTree, rows: Mapping[Any, Any], label: str = "dict") -> Policy:
+        """One lane from a dictionary: infostate → probabilities.
+
+        Args:
+          tree: the game's histories.
+          rows: for every infoset of both players. A key is its name (`tree.infoset_names`) or the game's own
+            infostate string, which stands for all infosets that share it, or `(player, name)` where both
+            players have one of that name. A value is a dictionary from action id to probability, where 0 may
+            be left out, or a probability for each legal action in the order of ids.
+          label: the lane's.
+
+        Raises:
+          ValueError: if an infoset is missing, a key is unknown, or a value is no distribution.
+        """
+        check_tree(tree)
+        first, second = rows_of_dict(tree, rows)
+        return Policy(tree, (first[:, None], second[:, None]), (label,))
+
+    @staticmethod
+    def from_frame(tree: HistoryTree, frame: pd.DataFrame) -> Policy:
+        """The inverse of `to_frame`, exactly: the same lanes in the same order.
+
+        Args:
+          tree: the game's histories.
+          frame: columns `lane`, `player`, `infostate`, `action` and `probability`, a row for every lane,
+            infostate and action, in any order; lanes are in the order of their first rows.
+
+        Raises:
+          ValueError: if a column or row is missing or there twice (lanes of one label), an infostate or
+            action is unknown, or probabilities of an infostate do not sum to 1.
+        """
+        check_tree(tree)
+        probabilities, labels = rows_of_frame(tree, frame)
+        return Policy(tree, probabilities, labels)
+
+    @staticmethod
+    def stack(policies: PolicyLike | Sequence[PolicyLike], *, tree: HistoryTree | None = None) -> Policy:
         """Lays the lanes of several policies of one tree side by side.
+
+        Args:
+          policies: one or several; what is no `Policy` as `as_policy` takes it.
+          tree: for which tree, by default that of the first policy.
 
         Raises:
           ValueError: if there are none, or they belong to different trees.
         """
-        if isinstance(policies, Policy):
-            return policies
-        for policy in policies:
-            check_policy(policy)
-        if not policies:
+        if isinstance(policies, Policy) or not _is_several(policies):
+            return as_policy(policies, tree)
+        several = cast("Sequence[PolicyLike]", policies)
+        if not several:
             raise ValueError("no policies to stack; expected at least one")
-        tree = policies[0].tree
-        policies = [policy.on(tree) for policy in policies]
-        first, second = (np.concatenate([p.probabilities[i] for p in policies], axis=1) for i in (0, 1))
-        return Policy(tree, (first, second), tuple(label for p in policies for label in p.labels))
+        known = [policy.tree for policy in several if isinstance(policy, Policy)]
+        tree = known[0] if tree is None and known else tree
+        made = [as_policy(policy, tree) for policy in several]
+        first, second = (np.concatenate([p.probabilities[i] for p in made], axis=1) for i in (0, 1))
+        return Policy(made[0].tree, (first, second), tuple(label for p in made for label in p.labels))
 
     def on(self, tree: HistoryTree) -> Policy:
         """The same policy for another enumeration of the same game, which may be truncated.
@@ -214,13 +251,49 @@ class Policy:
         first, second = (rows[:, [index]] for rows in self.probabilities)
         return Policy(self.tree, (first, second), (self.labels[index],))
 
-    def action_probabilities(self, infostate: str, lane: int = 0) -> dict[int, float]:
-        """Action id → probability at an infostate string."""
-        player, infoset = self.tree.find_infoset(infostate)
+    def action_probabilities(
+        self, infostate: str, lane: int = 0, *, player: int | None = None
+    ) -> dict[int, float]:
+        """Action id → probability at an infostate.
+
+        Args:
+          infostate: one of `tree.infoset_names`.
+          lane: which lane.
+          player: whose; needed only where both players have an infostate of that name.
+
+        Raises:
+          ValueError: if there is no such infostate; names that are near are told.
+        """
+        player, infoset = self.tree.find_infoset(infostate, player)
         infosets = self.tree.infosets[player]
         first = int(infosets.first_sequence[infoset])
         ids = range(first, first + int(infosets.num_actions[infoset]))
         return {int(infosets.action[q]): float(self.probabilities[player][q - 1, lane]) for q in ids}
+
+    def __getitem__(self, infostate: str | tuple[int, str]) -> dict[int, float]:
+        """Action id → probability at an infostate, of a policy of one lane: `policy["0pb"]`.
+
+        Args:
+          infostate: one of `tree.infoset_names`, or `(player, name)` where both players have it.
+
+        Raises:
+          ValueError: if there is no such infostate, or the policy has several lanes: `policy.lane(k)[…]`
+            and `policy.action_probabilities(…, k)` read one of them.
+        """
+        key: Any = infostate
+        player, name = (
+            key if isinstance(key, tuple) and len(cast("tuple[Any, ...]", key)) == 2 else (None, key)
+        )
+        if not isinstance(name, str):
+            raise ValueError(
+                f"policy[{key!r}]: expected an infostate's name or (player, name); a lane is policy.lane(0)"
+            )
+        if self.num_lanes != 1:
+            raise ValueError(
+                f"policy[{key!r}]: the policy has {self.num_lanes} lanes {list(self.labels[:3])}; pick one "
+                f"by policy.lane(0)[{key!r}], or policy.action_probabilities({name!r}, 0)"
+            )
+        return self.action_probabilities(name, player=player)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for every lane, player, infostate and action."""
@@ -337,6 +410,58 @@ class Policy:
             return Policy(tree, (probabilities[0], probabilities[1]), tuple(header["labels"]))
         except ValueError as error:
             raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
+
+
+PolicyLike: TypeAlias = "Policy | TabularPolicy | StatePolicy | Mapping[Any, Any]"
+"""What is taken for a policy: a `Policy`, one of OpenSpiel's, or a dictionary for `Policy.from_dict`."""
+
+
+def as_policy(
+    policy: PolicyLike | Sequence[PolicyLike], tree: HistoryTree | None = None, *, name: str = "policy"
+) -> Policy:
+    """What every function does with a blueprint that it is given: a `Policy`, of its tree.
+
+    Args:
+      policy: a `Policy`; a policy of OpenSpiel's, anything that has `action_probabilities(state)`; a
+        dictionary infostate → probabilities (`Policy.from_dict`); or several of these, stacked.
+      tree: for which tree; needed unless it is a `Policy`, which may then be of another enumeration.
+      name: the argument's, for messages.
+
+    Raises:
+      ValueError: if it is none of these, of another game, or the tree is missing.
+      ImportError: if OpenSpiel is needed and not installed.
+    """
+    if isinstance(policy, Policy):
+        return policy if tree is None else policy.on(tree)
+    if _is_several(policy):
+        several = cast("Sequence[PolicyLike]", policy)
+        return Policy.stack(
+            several if tree is None else [as_policy(one, tree, name=name) for one in several], tree=tree
+        )
+    given: Any = policy
+    if not isinstance(given, Mapping) and (
+        isinstance(given, type) or not hasattr(given, "action_probabilities")
+    ):
+        what = repr(given) if isinstance(given, str | None) else f"a {type(given).__name__}"
+        hint = "; its average_policy() is one" if hasattr(given, "average_policy") else ""
+        raise ValueError(
+            f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
+            "Policy.from_openspiel(tree, table); a policy of OpenSpiel's; or a dictionary from infostate to "
+            f"probabilities{hint}"
+        )
+    if tree is None:
+        what = "a dictionary" if isinstance(given, Mapping) else f"a {type(given).__name__}"
+        raise ValueError(
+            f"{name} is {what}, which does not say for which tree it is; give tree=…, or make it a Policy: "
+            "as_policy(…, tree)"
+        )
+    if isinstance(given, Mapping):
+        return Policy.from_dict(tree, cast("Mapping[Any, Any]", given))
+    return Policy.from_openspiel(tree, given)
+
+
+def _is_several(policy: object) -> bool:
+    return isinstance(policy, Sequence) and not isinstance(policy, str)
 
 
 def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dict[str, Any]]:

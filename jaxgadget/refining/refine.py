@@ -18,13 +18,13 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, prior_name
+from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays, prior_name
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.continuation import solve_continuations, source_of, with_values
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
@@ -165,7 +165,7 @@ class Refinement:
 def refine(
     tree: HistoryTree,
     where: CutSpec,
-    blueprint: Policy | Sequence[Policy],
+    blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
     player: int = 0,
@@ -188,7 +188,8 @@ def refine(
     Args:
       tree: the game's histories.
       where: the cut; see `jaxgadget.cut`.
-      blueprint: profiles, a lane each; the opponent's half gives its prior and unsafe range.
+      blueprint: profiles, a lane each; the opponent's half gives its prior and unsafe range. A `Policy`, or
+        what else `as_policy` takes: policies of OpenSpiel's, dictionaries, or several.
       gadgets: by default unsafe, and resolving and max-margin with every prior.
       player: who re-solves, 0 or 1.
       infostate: re-solve only the subgame in which this infostate lies.
@@ -211,7 +212,7 @@ def refine(
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
         an infoset, a number out of range, or too little memory for one lane of a subgame.
     """
-    profiles = stack_blueprints(blueprint).on(tree)
+    profiles = as_policy(blueprint, tree, name="blueprint")
     check_player(player)
     check_value(value, tree)
     options = make_options(
@@ -225,7 +226,7 @@ def refine(
         memory_limit=memory_limit,
         devices=devices,
     )
-    asked, watch = list_gadgets(gadgets, options.rule is None), Stopwatch()
+    asked, watch = list_gadgets(gadgets, options.rule is None, (player,)), Stopwatch()
     with watch.phase("build"):
         below = cut(tree, where)
         forest = build_forest(tree, below if infostate is None else below.only(infostate), padded=padded)
@@ -290,13 +291,6 @@ def refine_forest(
     )
 
 
-def stack_blueprints(blueprint: Policy | Sequence[Policy]) -> Policy:
-    """All blueprints side by side."""
-    if isinstance(blueprint, str) or not isinstance(blueprint, Sequence):
-        check_policy(blueprint, "blueprint")
-    return Policy.stack(blueprint)
-
-
 def find_value(
     tree: HistoryTree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None
 ) -> tuple[float, float]:
@@ -308,8 +302,10 @@ def find_value(
     return game_value(tree, progress=progress)
 
 
-def list_gadgets(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tuple[Gadget, ...]:
-    """Gadgets as `refine` takes them, checked; `exact`: linear programs solve them."""
+def list_gadgets(
+    gadgets: Gadget | Sequence[Gadget] | None, exact: bool, players: Sequence[int]
+) -> tuple[Gadget, ...]:
+    """Gadgets as `refine` takes them, checked; `exact`: linear programs solve them; `players` re-solve."""
     if gadgets is None:
         return default_gadgets()
     if isinstance(gadgets, Sequence) and not isinstance(gadgets, str):
@@ -325,6 +321,7 @@ def list_gadgets(gadgets: Gadget | Sequence[Gadget] | None, exact: bool) -> tupl
             raise ValueError(f"epsilon='auto' for {gadget.name}: CFR takes a number; expected algorithm='lp'")
     if not asked:
         raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
+    check_arrays(asked, players)
     return asked
 
 
@@ -366,8 +363,8 @@ class BothRefined:
 def refine_both(
     tree: HistoryTree,
     where: CutSpec,
-    blueprint: Policy | Sequence[Policy],
-    gadgets: Gadget | Sequence[Gadget] | None = None,
+    blueprint: PolicyLike | Sequence[PolicyLike],
+    gadgets: Gadget | Sequence[Gadget] | Mapping[int, Gadget | Sequence[Gadget]] | None = None,
     *,
     checkpoint: str | os.PathLike[str] | None = None,
     **options: Any,
@@ -377,8 +374,9 @@ def refine_both(
     Args:
       tree: the game's histories.
       where: the cut.
-      blueprint: profiles, a lane each.
-      gadgets: as in `refine`.
+      blueprint: profiles, a lane each, as in `refine`.
+      gadgets: as in `refine`; or `{0: …, 1: …}`, each player's own, of the same kinds in the same order, for
+        gadgets with arrays: an `ArrayPrior` or `ArrayValues` is for one player.
       checkpoint: a folder with a folder for each player.
       **options: of `refine`, all but `player`.
 
@@ -387,10 +385,14 @@ def refine_both(
     """
     if "player" in options:
         raise ValueError("player: both players re-solve; use refine for one of them")
+    asked = _gadgets_of_both(gadgets, options.get("algorithm") == LP)
+    blueprint = as_policy(blueprint, tree, name="blueprint")
     refinements: list[Refinement] = []
     for player in (0, 1):
         folder = None if checkpoint is None else pathlib.Path(checkpoint) / f"player{player}"
-        refinement = refine(tree, where, blueprint, gadgets, player=player, checkpoint=folder, **options)
+        refinement = refine(
+            tree, where, blueprint, asked[player], player=player, checkpoint=folder, **options
+        )
         options["value"] = refinement.game_value
         refinements.append(refinement)
     first, second = refinements
@@ -399,3 +401,22 @@ def refine_both(
     before, after = np.tile(nash_conv(first.blueprint), len(first.gadgets)), nash_conv(policy)
     after[[*first.failures, *second.failures]] = np.nan
     return BothRefined((first, second), policy, before, after)
+
+
+def _gadgets_of_both(
+    gadgets: Gadget | Sequence[Gadget] | Mapping[int, Gadget | Sequence[Gadget]] | None, exact: bool
+) -> tuple[tuple[Gadget, ...], tuple[Gadget, ...]]:
+    """Each player's gadgets, lanes alike."""
+    if not isinstance(gadgets, Mapping):
+        asked = list_gadgets(gadgets, exact, (0, 1))
+        return asked, asked
+    if set(gadgets) != {0, 1}:
+        raise ValueError(f"gadgets: players {sorted(gadgets)}; expected {{0: …, 1: …}}, gadgets of both")
+    first, second = (list_gadgets(gadgets[player], exact, (player,)) for player in (0, 1))
+    kinds = [[gadget.name for gadget in asked] for asked in (first, second)]
+    if kinds[0] != kinds[1]:
+        raise ValueError(
+            f"gadgets: player 0 has {kinds[0]}, player 1 {kinds[1]}; expected the same kinds in the same "
+            "order"
+        )
+    return first, second

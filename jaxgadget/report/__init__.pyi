@@ -2,6 +2,9 @@ from .curves import convergence_curves as convergence_curves
 from .heatmap import pairwise_heatmap as pairwise_heatmap
 from .plots import exploitability_scatter as exploitability_scatter
 from .plots import save_picture as save_picture
+from .show import decisions_frame as decisions_frame
+from .show import roots_frame as roots_frame
+from .show import subgame_picture as subgame_picture
 from .statistics import paired_t_tests as paired_t_tests
 from .subgame import range_frame as range_frame
 from .subgame import range_picture as range_picture
@@ -10,12 +13,15 @@ from .subgame import strategy_picture as strategy_picture
 
 __all__ = [
     "convergence_curves",
+    "decisions_frame",
     "exploitability_scatter",
     "paired_t_tests",
     "pairwise_heatmap",
     "range_frame",
     "range_picture",
+    "roots_frame",
     "save_picture",
     "strategy_frame",
     "strategy_picture",
+    "subgame_picture",
 ]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Group
 from rich.table import Table
 
-from jaxgadget.report.tables import make_table
+from jaxgadget.report.tables import make_table, table_title
 
 if TYPE_CHECKING:
     from jaxgadget.bench.bench import Benchmark, Row
@@ -36,7 +36,7 @@ def _game_table(rows: Iterable[Row]) -> Table:
     heads = ["lanes", "µs /\nlane /\niter.", "hist.\n/ s", "build\ns", "comp.\ns", "run\ns", "peak\nMB"]
     heads += ["×\n" + name.replace("openspiel", "open-\nspiel") for name in peers]
     table = make_table("engine", *heads, right=heads, fold="engine")
-    table.title = f"{rows[0].game}, {rows[0].algorithm}"
+    table.title = table_title(f"{rows[0].game}, {rows[0].algorithm}")
     for row in rows:
         ratios = (peer.us_per_lane_iteration / row.us_per_lane_iteration for peer in peers.values())
         table.add_row(

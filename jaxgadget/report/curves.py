@@ -19,6 +19,7 @@ from jaxgadget.report.styles import (
     marker_look,
     note_epsilons,
     own_axes,
+    set_ticks,
 )
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -45,6 +46,8 @@ NAMES = {
 """What stands beside the axes for the usual columns; others stand there as they are."""
 
 _LINES = ("-", "--", "-.", ":")
+_DASH = 4.0
+"""Line widths that each of several curves that coincide is drawn for, by turns."""
 _FONT = 8
 
 
@@ -67,6 +70,7 @@ def convergence_curves(
 ) -> Axes:
     """Draws a line for every gadget with its prior and ε, both axes logarithmic, names at the right ends.
 
+    Lines that coincide are dashed by turns, so that all are seen, and their markers alternate.
     Where a setting has several rows at one place (blueprints, players, seeds), the line is their
     median and a pale band reaches from the lower to the upper quartile. More than `MANY_LABELS`
     lines, or more than fit beside the axes, have a legend instead of names.
@@ -104,8 +108,8 @@ def convergence_curves(
     if len(positive):
         ax.set_yscale("log")
         edge = least_shown(positive, resolution, CURVE_DECADES)
-    for setting, curve in zip(settings, curves, strict=True):
-        _draw_curve(ax, setting, curve, edge)
+    for setting, curve, turn in zip(settings, curves, _turns(settings, curves, edge), strict=True):
+        _draw_curve(ax, setting, curve, edge, turn)
     ax.set_xlim(*_x_limits(curves))
     _set_y_limits(ax, medians, edge)
     ax.set_xlabel(NAMES.get(x, x), fontsize=9)
@@ -124,24 +128,50 @@ def _find_curve(rows: pd.DataFrame, x: str, y: str) -> _Curve:
     return _Curve(places, quartiles, np.array([len(group) for group in groups]))
 
 
-def _draw_curve(ax: Axes, setting: Setting, curve: _Curve, edge: float) -> None:
+def _draw_curve(ax: Axes, setting: Setting, curve: _Curve, edge: float, turn: tuple[int, int]) -> None:
     low, middle, high = np.maximum(curve.quartiles, edge)
-    style = setting.style
+    style, (order, sharing) = setting.style, turn
+    dashes = (_DASH * order, (_DASH, _DASH * (sharing - 1)))
     if curve.rows.max() > 1:
         ax.fill_between(curve.x, low, high, color=style.color, alpha=0.13, linewidth=0, zorder=2)
     ax.plot(
         curve.x,
         middle,
         color=style.color,
-        linestyle=_LINES[setting.rank % len(_LINES)],
+        linestyle=_LINES[setting.rank % len(_LINES)] if sharing == 1 else dashes,
         linewidth=1.4,
         label=setting.name,
         zorder=3,
     )
-    every = max(1, math.ceil(len(curve.x) / 10))
-    shown = np.arange(len(curve.x) - 1, -1, -every)[::-1]  # the last one always
+    every = max(sharing, math.ceil(len(curve.x) / 10))
+    shown = np.arange(len(curve.x) - 1 - order, -1, -every)[::-1]  # of a line alone, the last one always
     look = marker_look(style, setting.fill)
     ax.scatter(curve.x[shown], middle[shown], s=16, marker=style.marker, linewidths=0.9, zorder=4, **look)
+
+
+def _turns(settings: list[Setting], curves: list[_Curve], edge: float) -> list[tuple[int, int]]:
+    """Which turn each curve has among those that coincide with it, and how many these are.
+
+    Curves coincide if they have the same places, and medians within one per cent of each other there. Those
+    of one colour have dashes of their own and take no turns.
+    """
+    groups: list[list[int]] = []
+    for number, curve in enumerate(curves):
+        height = np.maximum(curve.quartiles[1], edge)
+        for group in groups:
+            first = curves[group[0]]
+            colors = {settings[other].style.color for other in group}
+            if (
+                settings[number].style.color not in colors
+                and np.array_equal(first.x, curve.x)
+                and np.allclose(np.maximum(first.quartiles[1], edge), height, rtol=0.01, atol=0)
+            ):
+                group.append(number)
+                break
+        else:
+            groups.append([number])
+    turns = {number: (turn, len(group)) for group in groups for turn, number in enumerate(group)}
+    return [turns[number] for number in range(len(curves))]
 
 
 def _x_limits(curves: list[_Curve]) -> tuple[float, float]:
@@ -156,21 +186,10 @@ def _set_y_limits(ax: Axes, medians: FloatArray, edge: float) -> None:
     if ax.get_yscale() == "log":
         room = max((high / low) ** 0.08, 1.15)
         ax.set_ylim(low / room, high * room)
-        _set_ticks(ax, high / low * room**2)
+        set_ticks(ax.yaxis, high / low * room**2)
     else:
         room = 0.08 * (high - low) or 1.0
         ax.set_ylim(low - room, high + room)
-
-
-def _set_ticks(ax: Axes, ratio: float) -> None:
-    """Plain numbers where powers of ten are too few: below two decades on the y axis."""
-    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
-
-    if ratio < 100:
-        locator = MaxNLocator(7) if ratio < 10 else LogLocator(subs=(1, 2, 5))
-        ax.yaxis.set_major_locator(locator)
-        ax.yaxis.set_major_formatter(FormatStrFormatter("%g"))
-        ax.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _name_lines(

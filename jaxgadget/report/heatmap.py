@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -50,42 +50,74 @@ def pairwise_heatmap(
     """
     if not 0 < spread <= 0.5:
         raise ValueError(f"spread={spread!r}: expected a number above 0 and at most 0.5")
-    from matplotlib.colors import LinearSegmentedColormap
-
     values = _check_matrix(matrix)
-    count = len(values)
     names = [str(name) for name in matrix.index]
-    longest = 0.055 * max(len(name) for name in names)
-    ax = own_axes(ax, (max(0.46 * count, 1.4) + longest + 0.9, max(0.38 * count, 1.6) + 0.75 * longest + 1.1))
-    colors = LinearSegmentedColormap.from_list("pairs", ENDS).with_extremes(bad=BLANK)
-    low, high = 0.5 - spread, 0.5 + spread
-    ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=low, vmax=high, aspect="auto")
-    _write_numbers(
-        ax, values, lambda number: colors((number - low) / (high - low)), 2 if spread >= 0.1 else 3
+    ax = own_axes(ax, cells_size(names, names))
+    decimals = 2 if spread >= 0.1 else 3
+    draw_cells(
+        ax,
+        values,
+        names,
+        names,
+        span=(0.5 - spread, 0.5 + spread),
+        written=lambda number: _written(number, decimals),
     )
-    ax.set_xticks(range(count), names, rotation=40, ha="right", rotation_mode="anchor", fontsize=8)
-    ax.set_yticks(range(count), names, fontsize=8)
-    ax.set_xticks(np.arange(count - 1) + 0.5, minor=True)
-    ax.set_yticks(np.arange(count - 1) + 0.5, minor=True)
-    ax.grid(True, which="minor", color="#FFFFFF", linewidth=1.5)
-    ax.tick_params(which="both", length=0)
-    ax.spines[:].set_visible(False)
     ax.set_xlabel(column_label, fontsize=9)
     ax.set_ylabel(row_label, fontsize=9)
     write_title(ax, title)
     return ax
 
 
-def _write_numbers(
-    ax: Axes, values: FloatArray, color_of: Callable[[float], tuple[float, ...]], decimals: int
+def cells_size(rows: Sequence[str], columns: Sequence[str]) -> tuple[float, float]:
+    """Inches of a figure with room for the cells and their names."""
+    left, below = (0.055 * max(len(name) for name in names) for names in (rows, columns))
+    width, height = max(0.46 * len(columns), 1.4), max(0.38 * len(rows), 1.6)
+    return width + max(left, 0.75 * below) + 0.9, height + 0.75 * below + 1.1
+
+
+def draw_cells(
+    ax: Axes,
+    values: FloatArray,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    span: tuple[float, float],
+    written: Callable[[float], str],
+    ends: Sequence[str] = ENDS,
 ) -> None:
-    """A number in every cell that has one, black or white, whichever is easier to read."""
+    """Fills axes with a coloured cell for every number, the first row on top, and names beside them.
+
+    Args:
+      ax: where.
+      values: `[rows, columns]`, NaN for a grey cell without a number.
+      rows: names of the rows.
+      columns: names of the columns, upright if they are single letters or digits.
+      span: numbers where the colours end.
+      written: what stands in a cell.
+      ends: colours from the first to the last number of the span, at even distances.
+    """
+    from matplotlib.colors import LinearSegmentedColormap
+
+    low, high = span
+    colors = LinearSegmentedColormap.from_list("cells", ends).with_extremes(bad=BLANK)
+    ax.imshow(np.ma.masked_invalid(values), cmap=colors, vmin=low, vmax=high, aspect="auto")
     for (row, column), number in np.ndenumerate(values):
         if not np.isnan(number):
-            light = _luminance(color_of(float(number)))
+            light = _luminance(colors((float(number) - low) / (high - low)))
             color = "#000000" if (light + 0.05) / 0.05 > 1.05 / (light + 0.05) else "#FFFFFF"
-            text = _written(float(number), decimals)
-            ax.text(column, row, text, ha="center", va="center", fontsize=8, color=color)
+            ax.text(column, row, written(float(number)), ha="center", va="center", fontsize=8, color=color)
+    if max(map(len, columns)) <= 2:
+        ax.set_xticks(range(len(columns)), columns, fontsize=8)
+    else:
+        ax.set_xticks(
+            range(len(columns)), columns, rotation=40, ha="right", rotation_mode="anchor", fontsize=8
+        )
+    ax.set_yticks(range(len(rows)), rows, fontsize=8)
+    ax.set_xticks(np.arange(len(columns) - 1) + 0.5, minor=True)
+    ax.set_yticks(np.arange(len(rows) - 1) + 0.5, minor=True)
+    ax.grid(True, which="minor", color="#FFFFFF", linewidth=1.5)
+    ax.tick_params(which="both", length=0)
+    ax.spines[:].set_visible(False)
 
 
 def _check_matrix(matrix: pd.DataFrame) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Infostate strings, short enough to stand beside a picture."""
+"""Names of infostates, games and players, short enough to stand in a picture or a table."""
 
 from __future__ import annotations
 
@@ -36,6 +36,40 @@ def short_names(names: Sequence[str], width: int = NAME_WIDTH) -> tuple[list[str
             kept = rest
     short = [", ".join(row) for row in zip(*kept, strict=True)]
     return _cut(short, names, width), ", ".join(shared)
+
+
+def without_shared(names: Sequence[str]) -> tuple[list[str], str]:
+    """Leaves out an ε that all names have that have one.
+
+    Returns:
+      The names, and what they shared: `epsilon 0.02`; empty if there are several.
+    """
+    parts = [name.split(", ") for name in names]
+    shared = {part for row in parts for part in row if part.startswith("epsilon ")}
+    if len(shared) != 1:
+        return list(names), ""
+    (epsilon,) = shared
+    return [", ".join(part for part in row if part != epsilon) for row in parts], epsilon
+
+
+def break_lines(text: str, width: int) -> list[str]:
+    """Lines of at most `width` letters, broken at spaces or, within names of games, after commas.
+
+    What has neither stays whole, however long.
+    """
+    lines: list[str] = []
+    for line in text.split("\n"):
+        shown = ""
+        for word in line.split():
+            pieces = [word] if len(word) <= width else re.findall(r"[^,]+,*|,+", word)
+            for number, piece in enumerate(pieces):
+                joined = f"{shown}{' ' if shown and number == 0 else ''}{piece}"
+                if shown and len(joined) > width:
+                    lines.append(shown)
+                    joined = piece
+                shown = joined
+        lines.append(shown)
+    return lines
 
 
 def _split(name: str) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from jaxgadget.report.names import break_lines
 from jaxgadget.report.plots import check_picture
 from jaxgadget.report.tables import to_json
 from jaxgadget.util.files import atomic_writer, check_writable
@@ -79,7 +80,8 @@ def show(table: RenderableType, notes: Iterable[str]) -> None:
         console = Console(width=PIPE_WIDTH)
     console.print(table)
     for note in filter(None, notes):
-        console.print(note, markup=False, highlight=False)
+        for line in break_lines(note, console.width):
+            console.print(line, markup=False, highlight=False, no_wrap=True, overflow="ignore", crop=False)
 
 
 def warn(note: str) -> None:

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxgadget.report.styles import (
     FIGURE_SIZE,
+    Setting,
     at_edge_note,
     check_table,
     column,
@@ -23,6 +24,7 @@ from jaxgadget.report.styles import (
     marker_look,
     note_epsilons,
     own_axes,
+    set_ticks,
 )
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.files import atomic_writer, check_writable
@@ -45,6 +47,12 @@ LOG_DECADES = 5
 """So many powers of ten at most below the largest number; what is smaller is drawn at the edge."""
 
 
+APART = 0.013
+"""Share of the x axis between points that would hide each other."""
+
+EQUAL = "equal points: side by side"
+"""What is said where points were moved."""
+
 _COLUMNS = ("player", "gadget", "prior", "epsilon", "blueprint_exploitability", "refined_exploitability")
 
 
@@ -55,11 +63,13 @@ def exploitability_scatter(
     title: str | None = None,
     resolution: float = 0.0,
     log: bool | None = None,
+    after: str = "Refined",
 ) -> Axes:
     """Draws refined against blueprint exploitability, a point for every row.
 
     Below the diagonal refinement helped. A colour and a marker stand for a gadget with a prior,
-    and for an ε the marker's filling. Both numbers are `v* − value against a best response`.
+    and for an ε the marker's filling. Points that would hide each other stand side by side along the
+    diagonal, which is said. Both numbers are `v* − value against a best response`.
 
     Args:
       table: `Refinement.table`, or several of one game one below the other.
@@ -68,6 +78,7 @@ def exploitability_scatter(
       resolution: how sure the game's value is, in units of payoff: smaller numbers cannot be told
         from 0, and on logarithmic axes they are drawn at the edge, which is then said.
       log: logarithmic axes; by default if positive numbers spread over more than `LOG_SPREAD`.
+      after: whose exploitability the y axis is.
 
     Raises:
       ValueError: if the table has no rows, or lacks a column or a number.
@@ -83,10 +94,13 @@ def exploitability_scatter(
     at_edge = int(((x < edge) | (y < edge)).sum())
     x, y = np.maximum(x, edge), np.maximum(y, edge)
     _set_axes(ax, x, y, log=bool(log))
+    x, y, moved = _side_by_side(ax, find_settings(table), x, y)
+    if moved:
+        _set_axes(ax, x, y, log=bool(log))
     ends = [min(ax.get_xlim()[0], ax.get_ylim()[0]), max(ax.get_xlim()[1], ax.get_ylim()[1])]
     ax.plot(ends, ends, color="#777777", linewidth=0.9, zorder=1, scalex=False, scaley=False)
     _draw_points(ax, table, x, y)
-    _write_labels(ax, table, title)
+    _write_labels(ax, table, title, after, moved=moved)
     at_edge_note(ax, at_edge, edge)
     return ax
 
@@ -112,17 +126,24 @@ def save_picture(figure: Figure, path: str | os.PathLike[str]) -> None:
         "pdf": {"CreationDate": None},
     }
     with mpl.rc_context({"svg.hashsalt": "jaxgadget"}), atomic_writer(path) as file:
-        figure.savefig(file, format=kind, dpi=200, metadata=metadata[kind])
+        figure.savefig(
+            file, format=kind, dpi=200, metadata=metadata[kind], bbox_inches="tight", pad_inches=0.08
+        )
 
 
 def draw_picture(
-    table: pd.DataFrame, path: str | os.PathLike[str], *, title: str | None = None, resolution: float = 0.0
+    table: pd.DataFrame,
+    path: str | os.PathLike[str],
+    *,
+    title: str | None = None,
+    resolution: float = 0.0,
+    after: str = "Refined",
 ) -> None:
     """`exploitability_scatter` straight into a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=_figure_size(table), layout="constrained")
-    exploitability_scatter(table, figure.add_subplot(), title=title, resolution=resolution)
+    exploitability_scatter(table, figure.add_subplot(), title=title, resolution=resolution, after=after)
     save_picture(figure, path)
 
 
@@ -143,18 +164,15 @@ def _format(path: str | os.PathLike[str]) -> str:
 
 def _set_axes(ax: Axes, x: FloatArray, y: FloatArray, *, log: bool) -> None:
     """Scales and limits: a little air around the points, and room for the diagonal."""
-    from matplotlib.ticker import LogFormatterSciNotation
-
     if log:
         ax.set_xscale("log")
         ax.set_yscale("log")
-        for axis in (ax.xaxis, ax.yaxis):  # labels at powers of ten alone, unless there are none of those
-            axis.set_minor_formatter(LogFormatterSciNotation(minor_thresholds=(0.7, 0.3)))
-    for values, set_limits in ((x, ax.set_xlim), (y, ax.set_ylim)):
+    for axis, values, set_limits in ((ax.xaxis, x, ax.set_xlim), (ax.yaxis, y, ax.set_ylim)):
         low, high = float(values.min()), float(max(values.max(), x.max()))
         if log:
             room = max((high / low) ** 0.06, 1.25)
             set_limits(low / room, high * room)
+            set_ticks(axis, high / low * room**2)
         else:
             room = 0.06 * (high - min(low, 0.0)) or 1.0
             set_limits(min(low, 0.0) - room, high + room)
@@ -174,19 +192,48 @@ def _draw_points(ax: Axes, table: pd.DataFrame, x: FloatArray, y: FloatArray) ->
         )
 
 
-def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None) -> None:
+def _side_by_side(
+    ax: Axes, settings: list[Setting], x: FloatArray, y: FloatArray
+) -> tuple[FloatArray, FloatArray, bool]:
+    """Places at which points of several settings that would hide each other stand apart.
+
+    Points hide each other if they fall into one cell of a grid over the axes. They are moved along the
+    diagonal, so that a point's distance from it, or on logarithmic axes its ratio, stays what it is.
+
+    Returns:
+      `[rows]` the places on both axes, and whether some points were moved.
+    """
+    is_log = ax.get_xscale() == "log"
+    (left, right), (bottom, top) = (
+        np.log(limits) if is_log else limits for limits in (ax.get_xlim(), ax.get_ylim())
+    )
+    across, up = (np.log(values) if is_log else values for values in (x, y))
+    places = np.stack([(across - left) / (right - left), (up - bottom) / (top - bottom)])
+    cell = np.unique(np.round(places / APART), axis=1, return_inverse=True)[1].ravel()
+    number = np.argmax([setting.rows for setting in settings], axis=0)
+    pairs, pair = np.unique(np.stack([cell, number]), axis=1, return_inverse=True)
+    count = np.bincount(pairs[0])
+    order = np.arange(pairs.shape[1]) - (np.cumsum(count) - count)[pairs[0]]
+    shift = (APART * (right - left) * (order - (count[pairs[0]] - 1) / 2))[pair.ravel()]
+    moved = count[cell] > 1
+    first, second = (np.exp(values + shift) if is_log else values + shift for values in (across, up))
+    return np.where(moved, first, x), np.where(moved, second, y), bool(moved.any())
+
+
+def _write_labels(ax: Axes, table: pd.DataFrame, title: str | None, after: str, *, moved: bool) -> None:
     players = sorted({int(player) for player in table["player"]})
     whose = f"player {players[0]}" if len(players) == 1 else "players 0 and 1"
     ax.set_xlabel(rf"Blueprint exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
-    ax.set_ylabel(rf"Refined exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
+    ax.set_ylabel(rf"{after} exploitability $\mathcal{{E}}$ of {whose} [payoff]", fontsize=9)
     dress(ax, title)
     handles, names = ax.get_legend_handles_labels()
     epsilons = note_epsilons(table)
-    note = f"priors with ε = {epsilons[0]:g}" if len(epsilons) == 1 else None
+    notes = [f"priors with ε = {epsilons[0]:g}"] if len(epsilons) == 1 else []
+    notes += [EQUAL] if moved else []
     ax.legend(
         [*handles, ax.lines[-1]],
         [*names, "unchanged"],
-        title=note,
+        title="\n".join(notes) or None,
         title_fontsize=8,
         alignment="left",
         fontsize=8,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 
-from jaxgadget.report.tables import make_table
+from jaxgadget.report.tables import make_table, table_title
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,25 +87,24 @@ def nested_notes(nested: Nested) -> list[str]:
 
 def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
     """What `jaxgadget match --json` writes."""
-    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
+    columns = ["row", "column", "matches", "win_rate", "mean_return", "ci95", "return_ci95"]
     return {"game": game, "rows": frame[columns].to_dict("records")}
 
 
 def match_table(frame: pd.DataFrame) -> Table:
     """A line for every pair."""
-    numbers = ("matches", "win rate", "±", "first", "second", "return")
+    numbers = ("matches", "mean return", "win rate", "first", "second")
     shown = make_table("row", "column", *numbers, right=numbers)
-    shown.title = "The row's win rate (wins + ½ draws), both seats"
+    shown.title = "What the row gets in a game, and its win rate (wins + ½ draws), both seats"
     for row in frame.to_dict("records"):
         shown.add_row(
             row["row"],
             row["column"],
             str(row["matches"]),
-            f"{row['win_rate']:.4f}",
-            f"{row['ci95']:.4f}",
+            f"{row['mean_return']:+.4f} ± {row['return_ci95']:.4f}",
+            f"{row['win_rate']:.4f} ± {row['ci95']:.4f}",
             f"{row['win_rate_first']:.4f}",
             f"{row['win_rate_second']:.4f}",
-            f"{row['mean_return']:+.4f}",
         )
     return shown
 
@@ -129,7 +128,7 @@ def training_record(training: Training, visited_rmse: float, steps: int) -> dict
 def training_table(training: Training, visited_rmse: float, steps: int) -> Table:
     """The errors, in payoff and as shares of the payoff range."""
     shown = make_table("over", "error", "of the payoff range", right=("error", "of the payoff range"))
-    shown.title = f"{training.values.game}: root mean squared error after {steps} steps"
+    shown.title = table_title(f"{training.values.game}: root mean squared error after {steps} steps")
     errors = {"histories trained on": training.train_rmse}
     if len(training.heldout):
         errors[f"{len(training.heldout)} histories held out"] = training.heldout_rmse

@@ -6,18 +6,19 @@ The colours are those of Okabe and Ito (2008), which the colour-blind tell apart
 from __future__ import annotations
 
 import dataclasses
-import textwrap
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from jaxgadget.report.names import break_lines
 from jaxgadget.report.tables import defined, named
 from jaxgadget.util.arrays import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
+    from matplotlib.axis import XAxis, YAxis
 
 FIGURE_SIZE = (5.6, 3.7)
 """Inches: a little less than a page's text is wide."""
@@ -177,6 +178,16 @@ def at_edge_note(ax: Axes, count: int, edge: float) -> None:
         ax.annotate(text, (0.02, 0.98), fontsize=7, color="#555555", **corner)
 
 
+def set_ticks(axis: XAxis | YAxis, ratio: float) -> None:
+    """Plain numbers where powers of ten are too few: on a logarithmic axis of less than two decades."""
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, MaxNLocator, NullFormatter
+
+    if ratio < 100:
+        axis.set_major_locator(MaxNLocator(6) if ratio < 10 else LogLocator(subs=(1, 2, 5)))
+        axis.set_major_formatter(FormatStrFormatter("%g"))
+    axis.set_minor_formatter(NullFormatter())
+
+
 def own_axes(ax: Axes | None, size: tuple[float, float] = FIGURE_SIZE) -> Axes:
     """The given axes, or those of a new figure of matplotlib's pyplot of that size in inches."""
     if ax is not None:
@@ -196,11 +207,9 @@ def dress(ax: Axes, title: str | None) -> None:
 
 
 def write_title(ax: Axes, title: str | None, pad: float | None = None) -> None:
-    """The title above, each of its lines wrapped, `pad` points above the axes."""
+    """The title above in lines of `TITLE_WIDTH`, `pad` points above the axes."""
     if title:
-        wrap = textwrap.TextWrapper(TITLE_WIDTH, break_long_words=False, break_on_hyphens=False)
-        lines = [part for line in title.split("\n") for part in wrap.wrap(line)]
-        ax.set_title("\n".join(lines), fontsize=9, pad=pad)
+        ax.set_title("\n".join(break_lines(title, TITLE_WIDTH)), fontsize=9, pad=pad)
 
 
 def marker_look(style: Style, fill: float) -> Mapping[str, Any]:

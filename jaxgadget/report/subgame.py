@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy
-from jaxgadget.report.names import short_names
+from jaxgadget.report.names import NAME_WIDTH, short_names
 from jaxgadget.report.styles import PALETTE, own_axes, write_title
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -26,6 +27,8 @@ MOST_INFOSTATES = 16
 """So many infostates are drawn unless told otherwise."""
 
 _WIDTH = 6.4
+_LETTER = 0.056
+"""Inches that a letter is wide."""
 _BEFORE, _AFTER = "#999999", "#D55E00"
 _HATCHES = ("", "////", "....", "xxxx")
 
@@ -47,28 +50,32 @@ def strategy_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.Da
     Raises:
       ValueError: if there is no such subgame or lane.
     """
-    import pandas as pd
-
     before, after = _policies(refinement, subgame, lane)
     forest, player = refinement.forest, refinement.player
-    tree = forest.tree
+    rows, sequences = decision_rows(forest, player, subgame)
+    infoset = rows["infoset"].to_numpy()
+    rows["blueprint"] = before.probabilities[player][sequences - 1, 0]
+    rows["refined"] = after.probabilities[player][sequences - 1, 0]
+    for name, policy in (("blueprint", before), ("refined", after)):
+        rows[f"reach_{name}"] = infoset_reach(policy, player)[infoset]
+    return rows
+
+
+def decision_rows(forest: Forest, player: int, subgame: int) -> tuple[pd.DataFrame, IntArray]:
+    """A player's actions in a subgame, as `strategy_frame` has them, and their sequences."""
+    import pandas as pd
+
+    tree, infosets = forest.tree, forest.tree.infosets[player]
     inside = np.nonzero(forest.infoset_subgame(player) == subgame)[0]
-    infosets = tree.infosets[player]
     sequences = 1 + np.nonzero(np.isin(infosets.infoset[1:], inside))[0]
     infoset, action = infosets.infoset[sequences], infosets.action[sequences]
-    reaches = [_infoset_reach(policy, player)[infoset] for policy in (before, after)]
-    return pd.DataFrame(
-        {
-            "infoset": infoset,
-            "infostate": [tree.infoset_names[player][i] for i in infoset.tolist()],
-            "action": action,
-            "action_name": [tree.game.action_string(player, a) for a in action.tolist()],
-            "blueprint": before.probabilities[player][sequences - 1, 0],
-            "refined": after.probabilities[player][sequences - 1, 0],
-            "reach_blueprint": reaches[0],
-            "reach_refined": reaches[1],
-        }
-    )
+    columns = {
+        "infoset": infoset,
+        "infostate": [tree.infoset_names[player][i] for i in infoset.tolist()],
+        "action": action,
+        "action_name": [tree.game.action_string(player, a) for a in action.tolist()],
+    }
+    return pd.DataFrame(columns), sequences
 
 
 def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataFrame:
@@ -84,9 +91,9 @@ def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataF
 
     Returns:
       A row for every root infostate of the opponent: `root` (its number in `forest.roots`), `infostate` (its
-      name, see `root_names`), `blueprint_reach` and `response_reach` (how likely the opponent itself plays
-      to it, `P_-i(s)`), `blueprint` and `response` (the same divided by their sums over the subgame, NaN if
-      the opponent never gets there), and `resolver_reach` (`N(s)`, how likely the resolving player and
+      name, see `Forest.root_names`), `blueprint_reach` and `response_reach` (how likely the opponent itself
+      plays to it, `P_-i(s)`), `blueprint` and `response` (the same divided by their sums over the subgame,
+      NaN if the opponent never gets there), and `resolver_reach` (`N(s)`, how likely the resolving player and
       chance lead to it).
 
     Raises:
@@ -96,6 +103,7 @@ def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataF
 
     before, after = _policies(refinement, subgame, lane)
     forest, opponent = refinement.forest, 1 - refinement.player
+    names = forest.root_names(opponent)
     roots = np.nonzero(forest.roots[opponent].subgame == subgame)[0]
     sequence = forest.roots[opponent].sequence[roots]
     response = best_response(after, opponent).policy
@@ -103,41 +111,14 @@ def range_frame(refinement: Refinement, subgame: int, lane: int = 0) -> pd.DataF
     return pd.DataFrame(
         {
             "root": roots,
-            "infostate": root_names(forest, opponent, subgame),
+            "infostate": [names[root] for root in roots.tolist()],
             "blueprint_reach": reach,
             "response_reach": response_reach,
-            "blueprint": _shares(reach),
-            "response": _shares(response_reach),
-            "resolver_reach": _resolver_reach(forest, refinement.player, after)[roots],
+            "blueprint": shares(reach),
+            "response": shares(response_reach),
+            "resolver_reach": root_reach(forest, refinement.player, after)[roots],
         }
     )
-
-
-def root_names(forest: Forest, player: int, subgame: int) -> list[str]:
-    """Names of a player's root infostates in one subgame, in their order.
-
-    Where the player acts at the root, the infoset's name. Else its last infoset and what it did there
-    (`0, then Bet`); or, if that is the same for several of them, its first infoset below the root.
-    """
-    tree, roots = forest.tree, forest.roots[player]
-    rows = np.nonzero(roots.subgame == subgame)[0]
-    infosets, names = tree.infosets[player], tree.infoset_names[player]
-    cut_state = tree.infostate[player, forest.cut.roots]
-    below = np.where(forest.infoset_subgame(player) == subgame)[0]
-    state_below = tree.infostate[player, forest.cut.root[infosets.history[below]]]
-    texts: list[str] = []
-    for root in rows.tolist():
-        state, sequence = roots.infostate[root], int(roots.sequence[root])
-        acts = tree.infoset[player, forest.cut.roots[cut_state == state]].max()
-        under = below[state_below == state]
-        if acts >= 0:
-            texts.append(names[acts])
-        elif sequence and (roots.sequence[rows] == sequence).sum() == 1:
-            action = tree.game.action_string(player, int(infosets.action[sequence]))
-            texts.append(f"{names[infosets.infoset[sequence]]}, then {action}")
-        else:
-            texts.append(names[under[0]] if len(under) else f"root infostate {root}")
-    return texts
 
 
 def strategy_picture(
@@ -176,18 +157,18 @@ def strategy_picture(
     infosets = frame.drop_duplicates("infoset")
     chosen = infosets.iloc[_largest(infosets[["reach_blueprint", "reach_refined"]], most)]
     names, shared = short_names(chosen["infostate"].tolist())
-    ax = own_axes(ax, (_WIDTH, 0.34 * len(chosen) + 1.5))
+    ax = own_axes(ax, _size(names))
     for height, infoset in enumerate(chosen["infoset"].tolist()):
         rows = frame[frame["infoset"] == infoset]
         _draw_bars(ax, rows, "blueprint", height - 0.22, 0.2, pale=True)
         _draw_bars(ax, rows, "refined", height + 0.12, 0.42)
-        reach = _percent(float(rows["reach_refined"].iloc[0]))
+        reach = percent(float(rows["reach_refined"].iloc[0]))
         ax.text(1.015, height, reach, fontsize=7, color="#555555", va="center")
     ax.text(1.015, -0.75, "reached", fontsize=7, color="#555555", va="center")
     _set_rows(ax, names)
     left = f", {len(chosen)} of {len(infosets)} infostates" if len(chosen) < len(infosets) else ""
-    ax.set_xlabel(f"Probability (thin and pale: blueprint; below: refined{left})", fontsize=9)
-    pad = _legend(ax, _action_patches(frame))
+    ax.set_xlabel(f"Probability{left}\n(thin and pale: blueprint; below: refined)", fontsize=9)
+    pad = _legend(ax, _action_patches(frame), names)
     write_title(ax, _title(refinement, subgame, lane, shared) if title is None else title, pad)
     return ax
 
@@ -219,11 +200,10 @@ def range_picture(
     """
     _check_most(most)
     frame = range_frame(refinement, subgame, lane)
-    frame["resolver"] = _shares(frame["resolver_reach"].to_numpy())
-    shares = frame[["blueprint", "response"]].fillna(0.0)
-    chosen = frame.iloc[_largest(shares, most)]
+    frame["resolver"] = shares(frame["resolver_reach"].to_numpy())
+    chosen = frame.iloc[_largest(frame[["blueprint", "response"]].fillna(0.0), most)]
     names, shared = short_names(chosen["infostate"].tolist())
-    ax = own_axes(ax, (_WIDTH, 0.34 * len(chosen) + 1.5))
+    ax = own_axes(ax, _size(names))
     heights = np.arange(len(chosen))
     before, response, reached = (chosen[name].fillna(0.0) for name in ("blueprint", "response", "resolver"))
     handles: list[Any] = [
@@ -236,7 +216,7 @@ def range_picture(
     whose = f"Share of player {1 - refinement.player}'s reach within the subgame{left}"
     how = f"best response: to the refined policy; N(s): player {refinement.player} and chance"
     ax.set_xlabel(f"{whose}\n({how})", fontsize=9)
-    pad = _legend(ax, handles)
+    pad = _legend(ax, handles, names)
     never = [
         f"{who} never gets here"
         for name, who in (("blueprint", "The blueprint"), ("response", "The best response"))
@@ -261,7 +241,7 @@ def _policies(refinement: Refinement, subgame: int, lane: int) -> tuple[Policy, 
     return blueprint.lane(lane % blueprint.num_lanes), refinement.policy.lane(lane)
 
 
-def _infoset_reach(policy: Policy, player: int) -> FloatArray:
+def infoset_reach(policy: Policy, player: int) -> FloatArray:
     """`[I]` how likely play gets to each infoset of a player under a profile of one lane."""
     tree = policy.tree
     acts = np.nonzero(tree.infoset[player] >= 0)[0]
@@ -272,7 +252,7 @@ def _infoset_reach(policy: Policy, player: int) -> FloatArray:
     return np.asarray(total, np.float64)
 
 
-def _resolver_reach(forest: Forest, player: int, policy: Policy) -> FloatArray:
+def root_reach(forest: Forest, player: int, policy: Policy) -> FloatArray:
     """`[R]` `N(s)` of the other player's roots, for a policy of one lane."""
     reach = policy.reach(player)[forest.roots[player].sequence, 0]
     pair = (forest.chance.row, forest.chance.column)
@@ -281,7 +261,8 @@ def _resolver_reach(forest: Forest, player: int, policy: Policy) -> FloatArray:
     return np.asarray(total, np.float64)
 
 
-def _shares(reach: FloatArray) -> FloatArray:
+def shares(reach: FloatArray) -> FloatArray:
+    """Reaches divided by their sum, NaN if that is 0."""
     total = reach.sum()
     return reach / total if total > 0 else np.full(len(reach), np.nan)
 
@@ -325,9 +306,23 @@ def _action_patches(frame: pd.DataFrame) -> list[Any]:
     return [Patch(**_action_look(action), label=name) for action, name in named]
 
 
-def _legend(ax: Axes, handles: list[Any]) -> float:
-    """A legend between axes and title; returns how many points above the axes the title may begin."""
-    columns = min(len(handles), 6)
+def _size(names: Sequence[str]) -> tuple[float, float]:
+    """Inches of a picture with a row for every name: wider for long names, never narrower bars."""
+    longest = max(map(len, names))
+    return _WIDTH + _LETTER * max(longest - NAME_WIDTH, 0), 0.34 * len(names) + 1.8
+
+
+def _legend(ax: Axes, handles: list[Any], names: Sequence[str]) -> float:
+    """A legend between axes and title, as wide as the axes beside the names of the rows.
+
+    Returns:
+      How many points above the axes the title may begin.
+    """
+    figure = ax.get_figure(root=True)
+    width = (figure.get_figwidth() if figure is not None else _WIDTH) * ax.get_position().width / 0.775
+    room = max(width - _LETTER * max(map(len, names)) - 0.65, 1.0)
+    needed = 0.36 + _LETTER * max(len(str(handle.get_label())) for handle in handles)
+    columns = min(len(handles), max(int(room / needed), 1))
     ax.legend(
         handles=handles,
         ncols=columns,
@@ -342,7 +337,10 @@ def _legend(ax: Axes, handles: list[Any]) -> float:
     return 8.0 + 13.0 * -(-len(handles) // columns)
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
+    """`12 %`."""
+    if share >= 0.0995:
+        return f"{100 * share:.0f} %"
     return f"{100 * share:.2g} %" if share == 0 or share >= 1e-4 else "<0.01 %"
 
 

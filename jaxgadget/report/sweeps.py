@@ -13,7 +13,7 @@ from rich.console import Group
 
 from jaxgadget.report.plots import exploitability_scatter, save_picture
 from jaxgadget.report.styles import FIGURE_SIZE
-from jaxgadget.report.tables import summary_table
+from jaxgadget.report.tables import summary_table, table_title
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 from jaxgadget.util.files import atomic_writer
 
@@ -35,7 +35,7 @@ def sweep_tables(rows: pd.DataFrame) -> Group:
     for title, part in _panels(rows):
         for player, player_rows in part.groupby("player"):
             table = summary_table(player_rows)
-            table.title = f"{title}, player {player}\n{table.title}"
+            table.title = table_title(f"{title}, player {player}\n{table.title}")
             tables.append(table)
     return Group(*tables)
 

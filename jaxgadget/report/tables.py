@@ -16,6 +16,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from jaxgadget.report.names import break_lines
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -29,6 +31,9 @@ FEW_ROWS = 30
 
 USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
 """Columns that are written and shown only where they say something else."""
+
+TITLE_WIDTH = 60
+"""Letters in a line of a table's title."""
 
 NOISE = 1e-9
 """Change of exploitability, as a share of the payoff range, that counts as none."""
@@ -139,7 +144,8 @@ def solution_table(solution: Solution, seconds: Mapping[str, float] | None = Non
     """A solved game: sizes, value and certificate."""
     tree = solution.policy.tree
     first, second = solution.best_response_values
-    table = make_table("", tree.game.name)
+    table = make_table("", "")
+    table.title, table.show_header = table_title(tree.game.name), False
     table.add_row("histories, of them terminal", f"{tree.num_histories:,}, {tree.num_terminals:,}")
     table.add_row("infosets of players 0, 1", f"{len(tree.infosets[0]):,}, {len(tree.infosets[1]):,}")
     table.add_row("algorithm", f"{solution.algorithm}, {solution.iterations:,} iterations")
@@ -346,6 +352,12 @@ def _number(value: float, digits: int = 5) -> str:
     if digits < 5:
         return f"{value:.{digits}g}"
     return f"{round(value, digits) + 0.0:.{digits}f}" if abs(value) < 1e5 else f"{value:.9g}"
+
+
+def table_title(text: str) -> Text:
+    """A title in lines that are broken where names of games allow it, whatever the table's width."""
+    lines = break_lines(text, TITLE_WIDTH)
+    return Text("\n".join(lines), style="bold", no_wrap=True, overflow="ignore")
 
 
 def make_table(*columns: str, right: Iterable[str] = (), fold: str | None = None) -> Table:

@@ -19,8 +19,8 @@ from jax.typing import DTypeLike
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player
-from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.refine import list_gadgets, stack_blueprints
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.lookahead import check_room, limit_by_depth
 from jaxgadget.searching.solving import (
     Profile,
@@ -126,7 +126,7 @@ class Search:
 def search(
     tree: HistoryTree,
     where: CutSpec,
-    blueprint: Policy | Sequence[Policy],
+    blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
     values: ValueFunction | Sequence[ValueFunction],
@@ -154,7 +154,7 @@ def search(
     Args:
       tree: the game's histories, at least to the limit.
       where: the cut; see `jaxgadget.cut`.
-      blueprint: profiles.
+      blueprint: profiles, as in `refine`.
       gadgets: by default those of `refine`.
       values: at the leaves; one value function, or one for each blueprint. Alternative values take for
         granted that entry 0 is that blueprint; only a network knows, and a warning tells if it is not.
@@ -175,7 +175,7 @@ def search(
     """
     check_tree(tree)
     check_player(player)
-    profiles = stack_blueprints(blueprint).on(tree)
+    profiles = as_policy(blueprint, tree, name="blueprint")
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -185,7 +185,7 @@ def search(
         devices=devices,
         exact=False,
     )
-    asked, leaf = list_gadgets(gadgets, exact=False), values_for(values, profiles)
+    asked, leaf = list_gadgets(gadgets, False, (player,)), values_for(values, profiles)
     spot = cut(tree, where)
     spot = spot if infostate is None else spot.only(infostate)
     leaves, num_entries = limit_by_depth(tree, spot, check_depth(depth)), leaf[0].num_entries

@@ -20,8 +20,8 @@ from jax.typing import DTypeLike
 from jaxgadget.gadgets.gadget import Gadget, prior_name
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value
-from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.refine import list_gadgets, stack_blueprints
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import Line, Visits, decisions
 from jaxgadget.searching.value import ValueFunction
@@ -114,7 +114,7 @@ class Nested:
 
 def nested_search(
     tree: HistoryTree,
-    blueprint: Policy | Sequence[Policy],
+    blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
     values: ValueFunction | Sequence[ValueFunction],
@@ -138,7 +138,7 @@ def nested_search(
 
     Args:
       tree: the game's histories.
-      blueprint: profiles; what search does not reach stays theirs.
+      blueprint: profiles, as in `refine`; what search does not reach stays theirs.
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2).
       values: at the limit; one value function, or one for each blueprint.
       player: who searches, 0 or 1.
@@ -159,7 +159,7 @@ def nested_search(
     check_whole(tree)
     check_player(player)
     check_value(value, tree)
-    profiles = stack_blueprints(blueprint).on(tree)
+    profiles = as_policy(blueprint, tree, name="blueprint")
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -168,7 +168,7 @@ def nested_search(
         devices=devices,
         exact=False,
     )
-    asked = list_gadgets(gadgets, exact=False)
+    asked = list_gadgets(gadgets, False, (player,))
     leaf, depth = values_for(values, profiles), check_depth(depth)
     levels = decisions(tree, player)
     lines: list[Line] = []

@@ -14,7 +14,7 @@ import numpy as np
 
 from jaxgadget.policy.blueprints import make_blueprints
 from jaxgadget.policy.evaluate import best_response, normalise_rows
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.policy.solve import cfr_checkpoints
 from jaxgadget.solving.options import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree, check_whole
@@ -55,12 +55,13 @@ NUMBERS = {
 
 
 def make_portfolio(
-    blueprint: Policy,
+    blueprint: PolicyLike,
     entries: Sequence[str] = DEFAULT_ENTRIES,
     *,
     size: int = SIZE,
     seed: int = 0,
     progress: bool | None = None,
+    tree: HistoryTree | None = None,
 ) -> Policy:
     """A portfolio of exactly `size` entries a player, made from a blueprint.
 
@@ -84,11 +85,12 @@ def make_portfolio(
     however poor the blueprint is; add them where the game can be solved and that is welcome.
 
     Args:
-      blueprint: one lane.
+      blueprint: one lane; with a tree also what else `as_policy` takes.
       entries: specs as above, each at most once.
       size: K; 1 is the blueprint alone.
       seed: of the draws, a whole number ≥ 0.
       progress: as in `solve`.
+      tree: the blueprint's, unless it says so itself.
 
     Returns:
       A policy with `size` lanes; a label names both players' entries if they differ.
@@ -97,7 +99,7 @@ def make_portfolio(
       ValueError: if an argument is out of range, the blueprint has several lanes, a spec is unknown, or
         the kinds cannot fill all places.
     """
-    check_policy(blueprint, "blueprint")
+    blueprint = as_policy(blueprint, tree, name="blueprint")
     check_whole(blueprint.tree)
     if blueprint.num_lanes != 1:
         raise ValueError(
@@ -130,7 +132,7 @@ def biased(policy: Policy, actions: Sequence[int], factor: float = FACTOR) -> Po
     Raises:
       ValueError: if the factor is not a positive number.
     """
-    check_policy(policy)
+    policy = as_policy(policy)
     if not is_finite_number(factor) or factor <= 0:
         raise ValueError(f"factor={factor!r}: expected a positive number, such as {FACTOR:g}")
     pair: list[FloatArray] = []

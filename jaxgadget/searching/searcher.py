@@ -10,7 +10,7 @@ from jax.typing import DTypeLike
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.player import PolicyPlayer
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import PolicyLike, as_policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import AtLimit, DecisionRoots, Line, decision_above, decisions, own_moves
@@ -49,7 +49,7 @@ class SearchPlayer:
 
     def __init__(
         self,
-        blueprint: Policy,
+        blueprint: PolicyLike,
         gadget: Gadget,
         *,
         values: ValueFunction,
@@ -58,11 +58,13 @@ class SearchPlayer:
         iterations: int = ITERATIONS,
         dtype: DTypeLike = "float32",
         memory_limit: int | None = None,
+        tree: HistoryTree | None = None,
     ):
         """Takes what every search needs; nothing is searched before a match asks for it.
 
         Args:
-          blueprint: one lane: both players', and what is played where search says nothing.
+          blueprint: one lane: both players', and what is played where search says nothing. With a tree also
+            what else `as_policy` takes.
           gadget: at every search but the first, as in `nested_search`.
           values: at the limit.
           depth: D, at least that many moves of the players down to the limit.
@@ -70,15 +72,16 @@ class SearchPlayer:
           iterations: of every search.
           dtype: of the solves.
           memory_limit: bytes that a solve may take.
+          tree: the blueprint's, unless it says so itself.
 
         Raises:
           ValueError: for bad arguments.
         """
-        check_policy(blueprint)
+        blueprint = as_policy(blueprint, tree, name="blueprint")
         if blueprint.num_lanes != 1:
             raise ValueError(f"blueprint: {blueprint.num_lanes} lanes; expected one, such as policy.lane(0)")
         self.blueprint, self.depth = blueprint, check_depth(depth)
-        self.gadgets = list_gadgets(gadget, exact=False)
+        self.gadgets = list_gadgets(gadget, False, (0, 1))
         if len(self.gadgets) != 1:
             raise ValueError(f"gadget: {len(self.gadgets)} gadgets; expected one")
         (self.values,) = values_for(values, blueprint)

@@ -18,7 +18,7 @@ from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tole
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import normalise_rows
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.searching.lookahead import first_below
 from jaxgadget.searching.ranged import (
     Limit,
@@ -97,7 +97,7 @@ def solve_trunk(
     limit: CutSpec,
     values: RangeValues,
     *,
-    blueprint: Policy | None = None,
+    blueprint: PolicyLike | None = None,
     algorithm: str | Rule = "cfr+",
     iterations: int = 1000,
     dtype: DTypeLike = "float64",
@@ -172,11 +172,9 @@ def _check_values(values: object) -> int:
     return check_whole_number("values.num_lanes", getattr(values, "num_lanes", 1), 1)
 
 
-def _spread(blueprint: Policy | None, tree: HistoryTree, num_lanes: int) -> Policy:
+def _spread(blueprint: PolicyLike | None, tree: HistoryTree, num_lanes: int) -> Policy:
     """A blueprint, uniform by default, with so many lanes."""
-    if blueprint is not None:
-        check_policy(blueprint, "blueprint")
-    rows = Policy.uniform(tree) if blueprint is None else blueprint.on(tree)
+    rows = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
     if rows.num_lanes not in (1, num_lanes):
         raise ValueError(
             f"blueprint has {rows.num_lanes} lanes, values have {num_lanes}: expected as many, or 1"

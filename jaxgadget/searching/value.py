@@ -18,7 +18,7 @@ import numpy.typing as npt
 import scipy.sparse
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
-from jaxgadget.policy.policy import Policy, check_policy
+from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
 from jaxgadget.tree.truncated import first_child, places_in
 from jaxgadget.util.arguments import check_whole_number
@@ -200,7 +200,7 @@ class ExactValues:
     name: ClassVar[str] = "exact"
 
     def __post_init__(self) -> None:
-        check_policy(self.portfolio, "portfolio")
+        object.__setattr__(self, "portfolio", as_policy(self.portfolio, name="portfolio"))
         check_whole(self.portfolio.tree)
         check_whole_number("portfolio.num_lanes", self.portfolio.num_lanes, 1)
 

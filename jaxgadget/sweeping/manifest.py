@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import hashlib
 import itertools
@@ -23,12 +24,12 @@ from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import Rules
 from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
 from jaxgadget.policy.evaluate import check_player
-from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.solving.memory import suggest_chunk, whole_memory
 from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.digest import digest
 from jaxgadget.util.registry import find
@@ -53,6 +54,7 @@ class Request:
       games: loaded, by name, with the cuts of each.
       own: names of games that only the caller's program knows.
       blueprints: SPECs.
+      policies: blueprints given as policies, of the only game.
       gadgets: all of them, in the order of the results.
       options: for every number of iterations, how gadget games are solved.
       record: all of that as JSON has it.
@@ -61,6 +63,7 @@ class Request:
     games: dict[str, tuple[Game, tuple[str, ...]]]
     own: frozenset[str]
     blueprints: tuple[str, ...]
+    policies: Policy | None
     seeds: tuple[int, ...]
     gadgets: tuple[Gadget, ...]
     players: tuple[int, ...]
@@ -160,7 +163,8 @@ def make_request(
     if not isinstance(algorithm, str):
         raise ValueError(f"algorithm={algorithm!r}: expected a name, such as 'cfr+'")
     by_name, own = _games(games, cuts)
-    specs = _several("blueprints", blueprints)
+    specs, given = _split_blueprints(blueprints)
+    policies = _policies(by_name, given, max_histories) if given else None
     kinds = {_kind(spec) for spec in specs}
     known_seeds = [check_whole_number("seeds", seed, 0, LARGEST_SEED) for seed in _several("seeds", seeds)]
     resolvers = _several("players", players)
@@ -177,11 +181,11 @@ def make_request(
         )
         for count in counts
     }
-    listed = _gadgets(_several("gadgets", gadgets), priors, epsilons, is_exact)
+    listed = _gadgets(_several("gadgets", gadgets), priors, epsilons, is_exact, resolvers)
     record: dict[str, Any] = {
         "games": {name: list(names) for name, (_, names) in by_name.items()},
         "files": _file_digests(games, specs),
-        "blueprints": specs,
+        "blueprints": [*specs, *_policy_records(policies)],
         "seeds": known_seeds if DRAWS in kinds else [],
         "gadgets": [identity(gadget) for gadget in listed],
         "players": resolvers,
@@ -195,6 +199,7 @@ def make_request(
         games=by_name,
         own=own,
         blueprints=tuple(specs),
+        policies=policies,
         seeds=tuple(record["seeds"]),
         gadgets=listed,
         players=tuple(resolvers),
@@ -356,9 +361,54 @@ def _several(name: str, values: Any) -> list[Any]:
     return unique
 
 
+def _split_blueprints(blueprints: Any) -> tuple[list[Any], list[Any]]:
+    """SPECs, and what is given as policies."""
+    alone = isinstance(blueprints, str) or _is_policy(blueprints) or not isinstance(blueprints, Iterable)
+    listed: list[Any] = [blueprints] if alone else list(blueprints)
+    given = [blueprint for blueprint in listed if _is_policy(blueprint)]
+    specs = [blueprint for blueprint in listed if not _is_policy(blueprint)]
+    return ([] if given and not specs else _several("blueprints", specs)), given
+
+
+def _is_policy(blueprint: Any) -> bool:
+    return isinstance(blueprint, Policy | Mapping) or hasattr(blueprint, "action_probabilities")
+
+
+def _policies(
+    games: Mapping[str, tuple[Game, tuple[str, ...]]], given: Sequence[Any], max_histories: int
+) -> Policy:
+    """Blueprints given as policies, for the only game, each lane with a label of its own."""
+    if len(games) != 1:
+        raise ValueError(
+            f"blueprints: policies are for one game, and the sweep has {', '.join(games)}; sweep each game "
+            "by itself"
+        )
+    ((game, _),) = games.values()
+    policies = as_policy(given, enumerate_game(game, max_histories=max_histories), name="blueprints")
+    twice = [label for label, count in collections.Counter(policies.labels).items() if count > 1]
+    if twice:
+        raise ValueError(
+            f"blueprints: several policies are called {', '.join(map(repr, twice))}; give each its own "
+            "label, as by Policy.from_openspiel(tree, policy, label)"
+        )
+    return policies
+
+
+def _policy_records(policies: Policy | None) -> list[dict[str, str]]:
+    """What stands for blueprints given as policies in the record."""
+    if policies is None:
+        return []
+    return [
+        {"label": label, "digest": digest(*(rows[:, lane] for rows in policies.probabilities))}
+        for lane, label in enumerate(policies.labels)
+    ]
+
+
 def _kind(spec: Any) -> str:
     if not isinstance(spec, str):
-        raise ValueError(f"blueprints: {spec!r} is no text; expected {FORMS}; `Policy.save` makes a file")
+        raise ValueError(
+            f"blueprints: {spec!r} is no text and no policy; expected {FORMS}; `Policy.save` makes a file"
+        )
     return parse_blueprint(spec).kind
 
 
@@ -397,14 +447,16 @@ def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[s
     return by_name, frozenset(own)
 
 
-def _gadgets(asked: Sequence[Any], priors: Any, epsilons: Any, exact: bool) -> tuple[Gadget, ...]:
+def _gadgets(
+    asked: Sequence[Any], priors: Any, epsilons: Any, exact: bool, players: Sequence[int]
+) -> tuple[Gadget, ...]:
     """Names with every prior and ε, then gadgets as they are; each once."""
     names = [gadget for gadget in asked if isinstance(gadget, str)]
     made: list[Any] = [gadget for gadget in asked if not isinstance(gadget, str)]
     if names:
         made = make_gadgets(names, _several("priors", priors), _several("epsilons", epsilons)) + made
     unique: dict[tuple[Any, ...], Gadget] = {}
-    for gadget in list_gadgets(made, exact):
+    for gadget in list_gadgets(made, exact, players):
         unique.setdefault((type(gadget), type(gadget.prior), json.dumps(identity(gadget))), gadget)
     return tuple(unique.values())
 

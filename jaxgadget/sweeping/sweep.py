@@ -24,7 +24,7 @@ from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
-from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.policy import Policy, PolicyLike
 from jaxgadget.refining.refine import Refinement, find_value, refine_forest
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.memory import whole_memory
@@ -71,7 +71,7 @@ def sweep(
     games: GameSpec | Sequence[GameSpec] | Mapping[str, Cuts],
     cuts: Cuts | None = None,
     *,
-    blueprints: str | Sequence[str] = DEFAULT_BLUEPRINTS,
+    blueprints: str | PolicyLike | Sequence[str | PolicyLike] = DEFAULT_BLUEPRINTS,
     gadgets: str | Gadget | Sequence[str | Gadget] = DEFAULT_GADGETS,
     priors: str | Prior | Sequence[str | Prior] = tuple(PRIORS),
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
@@ -97,7 +97,8 @@ def sweep(
       folder: of the sweep; made if it is not there.
       games: as `load` takes them; or a dict from game to its cut or cuts.
       cuts: names of cuts for all games, unless `games` is a dict.
-      blueprints: SPECs, see `make_blueprints`.
+      blueprints: SPECs, see `make_blueprints`; for a sweep of a single game also policies, as `as_policy`
+        takes them, each lane with a label of its own.
       gadgets: names, each taken with all `priors` and `epsilons` that it knows, or gadgets as they are. Of
         your own kinds only names and values are compared: where their code changes, so must these.
       priors: names or priors.
@@ -184,7 +185,12 @@ class Workshop:
     def tree(self, name: str) -> HistoryTree:
         """Enumerates a game, once as long as it is kept."""
         if name not in self._trees:
-            tree = enumerate_game(self.request.games[name][0], max_histories=self.request.max_histories)
+            given, limit = self.request.policies, self.request.max_histories
+            tree = (
+                enumerate_game(self.request.games[name][0], max_histories=limit)
+                if given is None
+                else given.tree
+            )
             self._trees[name] = tree
             while (
                 len(self._trees) > 1 and sum(t.num_histories for t in self._trees.values()) > KEPT_HISTORIES
@@ -241,6 +247,11 @@ class Workshop:
             if specs:
                 policy = make_blueprints(tree, specs, seed=seed or 0, progress=self.progress)
                 lanes |= {(label, seed): policy.lane(lane) for lane, label in enumerate(policy.labels)}
+        given = request.policies
+        for lane, label in enumerate(() if given is None else given.labels):
+            if given is None or (label, None) in lanes:
+                raise ValueError(f"blueprints: {label!r} is there twice; give the policy another label")
+            lanes[label, None] = given.lane(lane)
         value = find_value(tree, request.exact, self.progress)
         Policy.stack(list(lanes.values())).save(rows)
         seeds = [seed for _, seed in lanes]

@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 
 from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 CutSpec: TypeAlias = "str | Cut | Callable[[HistoryTree], BoolArray | IntArray]"
@@ -164,7 +165,7 @@ def _find_roots(tree: HistoryTree, spec: CutSpec) -> tuple[str, IntArray]:
         return spec, _listed(tree, spec, np.asarray(named[spec](tree)))
     if not callable(spec):
         raise ValueError(f"cut={spec!r}: expected 'depth:D', a name, a function of the tree, or a Cut")
-    name = getattr(spec, "__name__", "predicate")
+    name = function_name(spec) or "own cut"
     return name, _listed(tree, name, np.asarray(spec(tree)))
 
 

@@ -12,6 +12,7 @@ form like any other. Nothing below the limit is looked at.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 
@@ -128,6 +129,46 @@ class Forest:
         treeplex = self.form.treeplex[player]
         root = treeplex.root_of()[treeplex.first_sequence]
         return np.where(treeplex.infoset == -1, 0, root)
+
+    def root_names(self, player: int) -> tuple[str, ...]:
+        """`[R]` a name for each of a player's root infostates, in the order of `roots[player]`; all differ.
+
+        Where the player acts at the root, the infoset's name (`tree.infoset_names`). Else its last infoset
+        and what it did there (`0, then Bet`); or, if that leads to several roots, its first infoset below the
+        root; or `root infostate 3` if it never acts. Where subgames share an infostate, ` | subgame 2`
+        follows.
+        """
+        tree, roots = self.tree, self.roots[player]
+        infosets, names = tree.infosets[player], tree.infoset_names[player]
+        states, number = np.unique(tree.infostate[player, self.cut.roots], return_inverse=True)
+        acting = np.full(len(states), -1)
+        np.maximum.at(acting, number, tree.infoset[player, self.cut.roots])
+        acts = acting[np.searchsorted(states, roots.infostate)]
+        below = self.infosets(player)
+        state_below = tree.infostate[player, self.cut.root[infosets.history[below]]]
+        first_below = dict(zip(state_below[::-1].tolist(), below[::-1].tolist(), strict=True))
+        leads_to = collections.Counter(
+            sequence
+            for _, sequence in set(zip(roots.infostate.tolist(), roots.sequence.tolist(), strict=True))
+        )
+        texts: list[str] = []
+        for root, (state, sequence) in enumerate(
+            zip(roots.infostate.tolist(), roots.sequence.tolist(), strict=True)
+        ):
+            if acts[root] >= 0:
+                texts.append(names[acts[root]])
+            elif sequence and leads_to[sequence] == 1:
+                action = tree.game.action_string(player, int(infosets.action[sequence]))
+                texts.append(f"{names[infosets.infoset[sequence]]}, then {action}")
+            elif state in first_below:
+                texts.append(names[first_below[state]])
+            else:
+                texts.append(f"root infostate {root}")
+        shared = collections.Counter(texts)
+        return tuple(
+            text if shared[text] == 1 else f"{text} | subgame {subgame}"
+            for text, subgame in zip(texts, roots.subgame.tolist(), strict=True)
+        )
 
     def infosets(self, player: int) -> IntArray:
         """The tree's infosets of a player that lie in the forest, ascending."""

@@ -27,6 +27,7 @@ from jaxgadget.games.game import (
 )
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
+from jaxgadget.util.arguments import near_names
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -172,11 +173,12 @@ class HistoryTree:
                 "too, 0 or 1"
             )
         names = [n for p in players for n in self.infoset_names[p]]
-        candidates = [n for n in names if n.startswith(f"{name} | ")] or names
+        candidates = [n for n in names if n.startswith(f"{name} | ")]
+        shown = ", ".join(map(repr, candidates[:3])) if candidates else near_names(name, names)
         of = "" if player is None else f" of player {player}"
         raise ValueError(
             f"infostate {name!r} is no infoset{of} of {self.game.name}; expected one string of "
-            f"tree.infoset_names, such as {', '.join(map(repr, candidates[:3]))}"
+            f"tree.infoset_names, such as {shown}"
         )
 
 

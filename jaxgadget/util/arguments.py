@@ -1,11 +1,29 @@
-"""Checks of numbers that a caller gives. A truth value is no number; NumPy's numbers are."""
+"""Checks of what a caller gives. A truth value is no number; NumPy's numbers are."""
 
 from __future__ import annotations
 
+import difflib
+import itertools
 import math
+from collections.abc import Iterable
 from typing import Any, TypeGuard
 
 import numpy as np
+
+MOST_COMPARED = 20_000
+"""So many names at most are looked at for those that are near to an unknown one."""
+
+
+def near_names(name: str, known: Iterable[str]) -> str:
+    """Up to three known names that are near to an unknown one, else the first, in quotes: for messages."""
+    names = list(itertools.islice(known, MOST_COMPARED))
+    return ", ".join(map(repr, difflib.get_close_matches(name, names, n=3) or names[:3]))
+
+
+def function_name(function: object) -> str:
+    """What a function or class is called; empty for a lambda."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return "" if name == "<lambda>" else name
 
 
 def check_whole_number(name: str, value: object, least: int, most: int | None = None) -> int:

@@ -124,7 +124,7 @@ def test_match() -> None:
     rest = {name: value for name, value in found.items() if name != "rows"}
     assert rest == {"game": "kuhn_poker", **said, "epsilon": 0.02}
     assert [list(row) for row in found["rows"]] == [
-        ["row", "column", "matches", "win_rate", "mean_return", "ci95"]
+        ["row", "column", "matches", "win_rate", "mean_return", "ci95", "return_ci95"]
     ] * 2
     first, second = found["rows"]
     assert {first["row"], first["column"]} == {"resolving, blueprint prior, epsilon 0.02", "blueprint"}
@@ -132,6 +132,34 @@ def test_match() -> None:
     assert first["mean_return"] == pytest.approx(-second["mean_return"])
     again = record(run("match", *FAST, *arguments, "--json", "-"))
     assert again == found
+
+
+def test_match_shows_both_with_their_intervals(tmp_path: pathlib.Path) -> None:
+    picture = tmp_path / "matches.png"
+    arguments = ("--gadget", "resolving", "--prior", "blueprint", "--matches", 40, "--seed", 3)
+    (row, _) = record(run("match", *FAST, *arguments, "--json", "-"))["rows"]
+    result = run("match", *FAST, *arguments, "--plot", picture)
+    assert result.exit_code == 0, result.stderr
+    text = re.sub(r"\s+", " ", result.stdout)
+    for words in (
+        f"{row['mean_return']:+.4f} ± {row['return_ci95']:.4f}",
+        f"{row['win_rate']:.4f} ± {row['ci95']:.4f}",
+    ):
+        assert words in text
+    assert text.index("mean return") < text.index("win rate first"), "what the game is about comes first"
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_nested_draws_a_picture(tmp_path: pathlib.Path) -> None:
+    picture = tmp_path / "nested.svg"
+    arguments = ("--gadget", "unsafe", "--player", "both", "--plot", picture)
+    result = run("nested", *FAST, *arguments)
+    assert result.exit_code == 0, result.stderr
+    text = picture.read_text()
+    assert "<!-- Nested exploitability" in text and "nested search, depth 1, K = 3 -->" in text
+    assert str(picture) in result.stdout.replace("\n", "")
+    result = run("nested", *FAST, "--plot", tmp_path / "nested.txt")
+    assert result.exit_code == 2 and "--plot: picture" in result.stderr
 
 
 def test_match_of_payoffs_far_from_zero(tmp_path: pathlib.Path) -> None:

@@ -460,7 +460,7 @@ def test_bad_policies_and_replays(policies):
             function("uniform")
     for players, message in (
         ([policy], "expected a dictionary of names and players"),
-        ({"u": policy}, r"player 'u' is .*; expected PolicyPlayer\(policy\)"),
+        ({"u": policy}, r"player 'u' is .*; expected PolicyPlayer\(policy, lane\)"),
         ({"u": PolicyPlayer}, "player 'u' is .*; expected what `Player` says"),
     ):
         with pytest.raises(ValueError, match=message):

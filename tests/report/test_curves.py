@@ -190,3 +190,25 @@ def test_spread_keeps_order_distance_and_range(places: list[float], apart: float
     moved = spread(np.sort(places), apart)
     assert (np.diff(moved) >= apart - 1e-9).all()
     assert -1e-9 <= moved[0] and moved[-1] <= 1 + 1e-9
+
+
+def test_curves_that_coincide_are_all_seen():
+    """Dashes by turns: where one has its gap, another has its dash; markers alternate too."""
+    rows = [
+        {
+            "gadget": "resolving",
+            "prior": prior,
+            "epsilon": 0.1,
+            "iterations": n,
+            "refined_exploitability": y / n,
+        }
+        for prior, y in (("uniform", 1.0), ("blueprint", 1.0), ("array", 3.0))
+        for n in (1, 2, 4, 8)
+    ]
+    ax = convergence_curves(pd.DataFrame(rows), new_axes())
+    first, second, alone = ax.lines
+    offsets, lengths = zip(*(line._unscaled_dash_pattern for line in (first, second)), strict=True)
+    assert lengths[0] == lengths[1] and lengths[0][0] == lengths[0][1] == abs(offsets[1] - offsets[0])
+    assert alone.get_linestyle() == "-"
+    marked = [set(np.asarray(drawn.get_offsets())[:, 0]) for drawn in ax.collections]
+    assert not marked[0] & marked[1] and marked[0] | marked[1] == {1, 2, 4, 8}

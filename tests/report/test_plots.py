@@ -11,6 +11,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from jaxgadget.report.plots import (
+    EQUAL,
     FIGURE_SIZE,
     PICTURE_FORMATS,
     check_picture,
@@ -196,3 +197,61 @@ def test_bad_endings_and_places(tmp_path: pathlib.Path):
         check_picture(tmp_path / "missing" / "x.png")
     check_picture(tmp_path / "x.png")
     assert not os.listdir(tmp_path)
+
+
+@pytest.mark.parametrize("before", [[0.1, 0.11], [0.001, 3.0]], ids=["linear", "log"])
+def test_points_that_would_hide_each_other_stand_side_by_side(before: list[float]):
+    table = results(before)
+    table["refined_exploitability"] = table["blueprint_exploitability"] / 2
+    ax = exploitability_scatter(table, new_axes())
+    ax.figure.draw_without_rendering()
+    drawn = ax.transData.transform(points(ax))
+    apart = np.hypot(*(drawn[:, None] - drawn[None]).transpose(2, 0, 1))[~np.eye(len(drawn), dtype=bool)]
+    assert apart.min() > 2, "pixels"
+    (x, y), expected = points(ax).T, table["blueprint_exploitability"].to_numpy()
+    if ax.get_xscale() == "log":
+        np.testing.assert_allclose(y / x, 0.5)
+    else:
+        np.testing.assert_allclose(x - y, expected / 2)
+    assert np.abs(x / expected - 1).max() < 0.5 and np.abs(np.log(x / expected).sum()) < 0.2
+    assert EQUAL in notes(ax)
+
+
+def test_points_that_stand_alone_stay():
+    ax = exploitability_scatter(results([0.1, 0.2, 0.3], ALL[:3]), new_axes())
+    assert EQUAL not in notes(ax)
+
+
+def notes(ax: Axes) -> str:
+    """What stands above the legend's entries."""
+    legend = ax.get_legend()
+    assert legend is not None
+    return legend.get_title().get_text()
+
+
+@pytest.mark.parametrize("before", [[0.22, 0.7], [0.02, 0.7], [0.0002, 0.7]])
+def test_no_label_of_an_axis_lies_on_another(before: list[float]):
+    table = results(before)
+    table["refined_exploitability"] /= 300
+    ax = exploitability_scatter(table, new_axes())
+    assert ax.get_xscale() == "log"
+    ax.figure.draw_without_rendering()
+    for axis in (ax.xaxis, ax.yaxis):
+        labels = [label for label in axis.get_ticklabels(which="both") if label.get_text()]
+        (low, high), place = sorted(axis.get_view_interval()), ("x", "y").index(axis.axis_name)
+        boxes = [label.get_window_extent() for label in labels if low <= label.get_position()[place] <= high]
+        assert len(boxes) >= 2
+        assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
+def test_nothing_is_cut_off_in_a_file(tmp_path: pathlib.Path):
+    """A title wider than the axes is within the picture: its outermost columns of pixels are white."""
+    ax = new_axes()
+    ax.plot([0, 1])
+    ax.set_title("a title that is far wider than the picture itself, " * 3)
+    figure = ax.figure
+    assert isinstance(figure, Figure)
+    save_picture(figure, tmp_path / "wide.png")
+    picture = plt.imread(tmp_path / "wide.png")
+    assert (picture[:, :2, :3] == 1).all() and (picture[:, -2:, :3] == 1).all()
+    assert picture.shape[1] > 200 * figure.get_figwidth()

@@ -16,7 +16,6 @@ import jaxgadget as jg
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.report import range_frame, range_picture, strategy_frame, strategy_picture
 from jaxgadget.report.names import short_names
-from jaxgadget.report.subgame import root_names
 from tests.report.test_plots import legend, new_axes
 
 LANE = 3  # the second blueprint's second gadget
@@ -146,14 +145,6 @@ def test_a_best_response_that_never_gets_there_is_said():
     assert texts == ["The best response never gets here"]
     assert range_frame(refinement, 0)["response"].tolist() == pytest.approx([1 / 3] * 3)
     assert not range_picture(refinement, 0, ax=new_axes()).texts
-
-
-def test_root_names():
-    forest = refined(1).forest
-    assert root_names(forest, 0, 1) == ["0, then Bet", "1, then Bet", "2, then Bet"], "what it did last"
-    assert root_names(forest, 1, 1) == ["0b", "1b", "2b"], "where it acts"
-    start = jg.build_forest(kuhn(), "depth:0")
-    assert root_names(start, 1, 0) == ["0p", "1p", "2p"], "its first infoset below"
 
 
 class HiddenCoin(Rules[tuple[int, ...]]):
@@ -317,3 +308,18 @@ def test_matplotlib_is_not_imported_with_the_module():
     code = f"import sys, jaxgadget.report; print(*(name in sys.modules for name in {names}))"
     finished = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
     assert finished.stdout.split() == ["False", "False"]
+
+
+def test_legends_and_labels_of_many_long_actions_fit():
+    tree = jg.enumerate_game(jg.load("liars_dice(dice_sides=3)"))
+    refinement = jg.refine(tree, "depth:1", jg.Policy.dirichlet(tree, 0), jg.Unsafe(), player=1, iterations=5)
+    for draw in (strategy_picture, range_picture):
+        figure = draw(refinement, 0).figure
+        assert isinstance(figure, Figure)
+        figure.draw_without_rendering()
+        (ax,) = figure.axes
+        texts = [ax.title, ax.xaxis.label, *ax.texts, *ax.get_yticklabels()]
+        for thing in (*texts, ax.get_legend()):
+            box = thing.get_window_extent()
+            assert box.x0 >= 0 and box.x1 <= figure.bbox.x1 and box.y1 <= figure.bbox.y1, thing
+    plt.close("all")

@@ -80,7 +80,8 @@ def pieces(asked: Request, setup: Setup, cut: str = "depth:1") -> list[Piece]:
 
 
 def test_a_request_survives_json():
-    asked = request(gadgets=[Resolving(ArrayPrior(np.array([0.5, 0.25])), 0.1), Full()], priors="none")
+    own = Resolving(ArrayPrior(np.array([0.5, 0.25])), 0.1)
+    asked = request(gadgets=[own, Full()], priors="none", players=0)
     assert json.loads(json.dumps(asked.record)) == asked.record
 
 

@@ -6,8 +6,11 @@ import dataclasses
 import numpy as np
 import pytest
 
+from jaxgadget.games.registry import load
+from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.tree.history import enumerate_game
 from jaxgadget.tree.sequence import rounded_size
 from tests.reference import efg
 from tests.reference.random_games import SHAPES, random_policy
@@ -220,3 +223,35 @@ def test_a_cut_at_the_root_is_the_whole_game():
     assert [len(roots) for roots in forest.roots] == [1, 1]
     assert forest.chance.value.tolist() == [1]
     assert [forest.infosets(player).tolist() for player in (0, 1)] == [list(range(6))] * 2
+
+
+def test_root_names_say_what_the_player_knows_at_its_roots():
+    tree = enumerate_game(load("kuhn_poker"))
+    forest = build_forest(tree, "depth:1")
+    after_pass, after_bet = ([f"{card}, then {move}" for card in "012"] for move in ("Pass", "Bet"))
+    assert sorted(forest.root_names(0)) == sorted([*after_pass, *after_bet]), "what it did last"
+    assert sorted(forest.root_names(1)) == ["0b", "0p", "1b", "1p", "2b", "2p"], "where it acts"
+    start = build_forest(tree, "depth:0")
+    assert start.root_names(1) == ("0p", "1p", "2p"), "its first infoset below"
+    for player, names in ((0, forest.root_names(0)), (1, forest.root_names(1))):
+        for name, state in zip(names, forest.roots[player].infostate.tolist(), strict=True):
+            at_root = forest.cut.roots[tree.infostate[player, forest.cut.roots] == state]
+            assert {str(tree.moves(int(history))[player]) for history in at_root} == {name[0]}
+
+
+@pytest.mark.parametrize("game", ["leduc_poker", "goofspiel(imp_info=True,num_cards=4)", "coin_toss"])
+def test_root_names_differ(game):
+    tree = enumerate_game(load(game))
+    forest = build_forest(tree, next(iter(tree.game.cuts()), "depth:1"))
+    for player in (0, 1):
+        names = forest.root_names(player)
+        assert len(set(names)) == len(names) == len(forest.roots[player])
+
+
+def test_names_of_roots_that_subgames_share():
+    tree = enumerate_game(load("kuhn_poker"))
+    where = cut(tree, "depth:1")
+    twice = np.tile(where.roots, 2)
+    overlapping = build_cover(where, twice, np.repeat([0, 1], len(where.roots)))
+    names = build_forest(tree, overlapping).root_names(1)
+    assert len(set(names)) == len(names) == 12 and "0p | subgame 1" in names

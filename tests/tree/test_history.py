@@ -145,8 +145,14 @@ def test_infosets_are_found_by_name():
             assert [tree.find_infoset(name, given) for name in names] == [(player, j) for j in range(6)]
         with pytest.raises(ValueError, match=rf"is no infoset of player {1 - player} of kuhn_poker"):
             tree.find_infoset(names[0], 1 - player)
-    with pytest.raises(ValueError, match=r"infostate '2pp' is no infoset of kuhn_poker; .* such as '0'"):
+    with pytest.raises(
+        ValueError, match=r"infostate '2pp' is no infoset of kuhn_poker; .* such as '2p', '2pb'"
+    ):
         tree.find_infoset("2pp")
+    with pytest.raises(
+        ValueError, match=r"infostate 'x' is no infoset of kuhn_poker; .* such as '0', '1', '2'"
+    ):
+        tree.find_infoset("x")
     with pytest.raises(ValueError, match=r"player=2: expected 0, 1 or None"):
         tree.find_infoset("0", 2)
 

@@ -1,0 +1,125 @@
+"""Policies from dictionaries by infostate and from data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import near_names
+from jaxgadget.util.arrays import FloatArray
+
+FRAME_COLUMNS = ("lane", "player", "infostate", "action", "probability")
+"""What `rows_of_frame` reads; other columns do not matter."""
+
+
+def read_actions(tree: HistoryTree, player: int, infoset: int, given: Any) -> FloatArray:
+    """The probabilities of an infoset's actions.
+
+    Args:
+      tree: the game's histories.
+      player: whose infoset.
+      infoset: its number.
+      given: action id → probability, where actions that are left out have 0; or a probability for each legal
+        action, in the order of their ids.
+
+    Raises:
+      ValueError: if it is neither, or gives an illegal action a probability.
+    """
+    infosets = tree.infosets[player]
+    first = int(infosets.first_sequence[infoset])
+    legal = infosets.action[first : first + int(infosets.num_actions[infoset])].tolist()
+    where = f"policy of player {player} at {tree.infoset_names[player][infoset]!r} of {tree.game.name}"
+    if isinstance(given, Mapping):
+        actions: dict[Any, Any] = dict(given)
+        strange = [action for action, share in actions.items() if action not in legal and share != 0]
+        if strange:
+            raise ValueError(f"{where} plays {strange}; expected some of the legal actions {legal}")
+        given = [actions.get(action, 0.0) for action in legal]
+    try:
+        row = np.asarray(given, np.float64)
+    except (TypeError, ValueError):
+        row = np.zeros(0)
+    if row.shape != (len(legal),):
+        raise ValueError(
+            f"{where} is {given!r}; expected a dictionary from action to probability, or a probability for "
+            f"each of the legal actions {legal}"
+        )
+    return row
+
+
+def rows_of_dict(tree: HistoryTree, given: Mapping[Any, Any]) -> tuple[FloatArray, FloatArray]:
+    """Both players' `[Q]` probabilities from a dictionary; see `Policy.from_dict`."""
+    pair: list[FloatArray] = []
+    used: set[Any] = set()
+    for player in (0, 1):
+        rows: list[FloatArray] = [np.zeros(0)]
+        names, strings = tree.infoset_names[player], tree.infostate_strings[player]
+        for infoset, (name, string) in enumerate(zip(names, strings, strict=True)):
+            keys = [key for key in ((player, name), (player, string), name, string) if key in given]
+            if not keys:
+                raise ValueError(
+                    f"policy lacks infostate {name!r} of player {player}; expected all "
+                    f"{sum(map(len, tree.infosets))} infostates of {tree.game.name} "
+                    "(`tree.infoset_names` lists them)"
+                )
+            used.update(keys)
+            rows.append(read_actions(tree, player, infoset, given[keys[0]]))
+        pair.append(np.concatenate(rows))
+    unknown = [key for key in given if key not in used]
+    if unknown:
+        known = (*tree.infoset_names[0], *tree.infoset_names[1])
+        raise ValueError(
+            f"policy has {len(unknown)} infostates that are none of {tree.game.name}, such as "
+            f"{unknown[0]!r}; expected names like {near_names(str(unknown[0]), known)}"
+        )
+    return pair[0], pair[1]
+
+
+def rows_of_frame(
+    tree: HistoryTree, frame: pd.DataFrame
+) -> tuple[tuple[FloatArray, FloatArray], tuple[str, ...]]:
+    """Both players' `[Q, lanes]` probabilities from a data frame, and the lanes; see `Policy.from_frame`."""
+    missing = [name for name in FRAME_COLUMNS if name not in frame.columns]
+    if missing or frame.empty:
+        what = f"lacks the columns {', '.join(missing)}" if missing else "has no rows"
+        raise ValueError(f"frame {what}; expected {', '.join(FRAME_COLUMNS)}, as Policy.to_frame has them")
+    columns = {name: frame[name].tolist() for name in FRAME_COLUMNS}
+    labels = list(dict.fromkeys(map(str, columns["lane"])))
+    lane_of = {label: lane for lane, label in enumerate(labels)}
+    pair = [np.full((infosets.num_sequences - 1, len(labels)), np.nan) for infosets in tree.infosets]
+    place = [_places(tree, player) for player in (0, 1)]
+    for lane, player, infostate, action, probability in zip(*columns.values(), strict=True):
+        where = f"frame: lane {str(lane)!r}, player {player}, infostate {infostate!r}, action {action}"
+        if player not in (0, 1) or (str(infostate), action) not in place[player]:
+            names = [name for who in (0, 1) for name in tree.infoset_names[who]]
+            raise ValueError(
+                f"{where} is no action of {tree.game.name}; expected infostates like "
+                f"{near_names(str(infostate), names)} with their legal actions' ids"
+            )
+        row = place[player][str(infostate), action]
+        if not np.isnan(pair[player][row, lane_of[str(lane)]]):
+            raise ValueError(f"{where} is there twice; expected each once, lanes with labels that differ")
+        pair[player][row, lane_of[str(lane)]] = probability
+    for player, rows in enumerate(pair):
+        if np.isnan(rows).any():
+            row, lane = np.argwhere(np.isnan(rows))[0].tolist()
+            names = {number: key for key, number in place[player].items()}
+            infostate, action = names[row]
+            raise ValueError(
+                f"frame has no probability for lane {labels[lane]!r}, player {player}, infostate "
+                f"{infostate!r}, action {action}; expected a row for every action of {tree.game.name}"
+            )
+    return (pair[0], pair[1]), tuple(labels)
+
+
+def _places(tree: HistoryTree, player: int) -> dict[tuple[str, int], int]:
+    """(Infostate, action) → row of a player's probabilities."""
+    infosets, names = tree.infosets[player], tree.infoset_names[player]
+    pairs: Sequence[tuple[int, int]] = list(
+        zip(infosets.infoset[1:].tolist(), infosets.action[1:].tolist(), strict=True)
+    )
+    return {(names[infoset], action): row for row, (infoset, action) in enumerate(pairs)}

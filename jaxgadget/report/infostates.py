@@ -1,0 +1,78 @@
+"""The infostates of a game, as rows for scripts and as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from rich.table import Table
+from rich.text import Text
+
+from jaxgadget.report.names import break_lines
+from jaxgadget.report.tables import make_table
+
+if TYPE_CHECKING:
+    from jaxgadget.tree.forest import Forest
+    from jaxgadget.tree.history import HistoryTree
+
+ACTIONS_WIDTH = 30
+"""Letters in a line of an infostate's actions."""
+
+
+def list_infostates(
+    tree: HistoryTree,
+    *,
+    player: int | None = None,
+    texts: Sequence[str] = (),
+    forest: Forest | None = None,
+    subgame: int | None = None,
+) -> list[dict[str, Any]]:
+    """A row for every infostate where a player acts, in the order of `tree.infosets`.
+
+    Args:
+      tree: the game's histories.
+      player: only this player's.
+      texts: only those whose name has all of these in it.
+      forest: only those in its subgames.
+      subgame: only those in this one of them.
+
+    Returns:
+      `player`, `infoset` (the tree's number), `infostate`, `decisions` (the player's own before it),
+      `histories`, `actions` (ids) and `action_names`; with a forest `subgame`.
+    """
+    rows: list[dict[str, Any]] = []
+    for who in (0, 1) if player is None else (player,):
+        infosets, names = tree.infosets[who], tree.infoset_names[who]
+        acts = tree.infoset[who]
+        histories = np.bincount(acts[acts >= 0], minlength=len(infosets))
+        inside = None if forest is None else forest.infoset_subgame(who)
+        for infoset, name in enumerate(names):
+            number = None if inside is None else int(inside[infoset])
+            if number == -1 or (subgame is not None and number != subgame):
+                continue
+            if not all(text in name for text in texts):
+                continue
+            first = int(infosets.first_sequence[infoset])
+            actions = infosets.action[first : first + int(infosets.num_actions[infoset])].tolist()
+            row: dict[str, Any] = {"player": who, "infoset": infoset, "infostate": name}
+            row |= {} if number is None else {"subgame": number}
+            row |= {"decisions": int(infosets.depth[infoset]), "histories": int(histories[infoset])}
+            row |= {"actions": actions, "action_names": [tree.game.action_string(who, a) for a in actions]}
+            rows.append(row)
+    return rows
+
+
+def infostates_table(rows: Sequence[dict[str, Any]]) -> Table:
+    """A line for every infostate."""
+    numbers = ("player", "subgame", "decisions\nbefore", "histories")
+    if not any("subgame" in row for row in rows):
+        numbers = ("player", "decisions\nbefore", "histories")
+    shown = make_table("infostate", *numbers, "actions", right=numbers, fold="infostate")
+    keys = [{"decisions\nbefore": "decisions"}.get(name, name) for name in numbers]
+    for row in rows:
+        name = Text(" ".join(row["infostate"].split()), overflow="fold")
+        pairs = zip(row["actions"], row["action_names"], strict=True)
+        actions = break_lines(", ".join(f"{action} {text}" for action, text in pairs), ACTIONS_WIDTH)
+        shown.add_row(name, *(str(row[key]) for key in keys), Text("\n".join(actions)))
+    return shown

@@ -1,0 +1,85 @@
+"""Priors of one's own: from names of root infostates, and never for the wrong player."""
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget.gadgets.gadget import prior_name
+from jaxgadget.tree.history import HistoryTree
+
+
+@pytest.fixture(scope="module")
+def kuhn() -> HistoryTree:
+    return jg.enumerate_game(jg.load("kuhn_poker"))
+
+
+WEIGHTS = {"0": 0.9, "1": 0.5, "2": 0.1}
+
+
+def by_card(name: str) -> float:
+    return WEIGHTS[name[0]]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_an_array_from_names(kuhn, player):
+    """Each root gets the weight of the card that its player holds, read off the moves to a root history."""
+    forest = jg.build_forest(kuhn, "depth:1")
+    prior = jg.ArrayPrior.from_function(forest, player, by_card, name="cards")
+    opponent = 1 - player
+    roots, where = forest.roots[opponent], forest.cut
+    for root, state in enumerate(roots.infostate.tolist()):
+        history = where.roots[kuhn.infostate[opponent, where.roots] == state][0]
+        assert prior.values[root] == WEIGHTS[str(kuhn.moves(int(history))[opponent])]
+    gadget = jg.Resolving(prior, 0.1)
+    assert (prior.name, prior.player, prior_name(gadget)) == ("cards", player, "cards")
+    uniform = jg.Policy.uniform(kuhn)
+    by_function = jg.refine(kuhn, "depth:1", uniform, gadget, player=player, iterations=20)
+    by_hand = jg.Resolving(jg.ArrayPrior(prior.values), 0.1)
+    expected = jg.refine(kuhn, "depth:1", uniform, by_hand, player=player, iterations=20)
+    np.testing.assert_array_equal(
+        by_function.policy.probabilities[player], expected.policy.probabilities[player]
+    )
+
+
+@pytest.mark.parametrize("weight", [-1.0, np.nan, "0.5", None, True])
+def test_weights_that_are_none(kuhn, weight):
+    forest = jg.build_forest(kuhn, "depth:1")
+    with pytest.raises(
+        ValueError, match=r"weight of root infostate '0p' is .*; expected a finite number >= 0"
+    ):
+        jg.ArrayPrior.from_function(forest, 0, lambda name: weight)
+
+
+def test_players_that_are_none(kuhn):
+    forest = jg.build_forest(kuhn, "depth:1")
+    for player in (2, True, None):
+        with pytest.raises(ValueError, match=f"player={player}: expected who re-solves, 0 or 1"):
+            jg.ArrayPrior.from_function(forest, player, by_card)
+    with pytest.raises(ValueError, match="player=2: expected who re-solves"):
+        jg.ArrayPrior(np.ones(6), player=2)
+
+
+def test_a_prior_is_for_one_player(kuhn):
+    """In Kuhn poker both players' arrays have the same shape, so nothing else would notice."""
+    forest, uniform = jg.build_forest(kuhn, "depth:1"), jg.Policy.uniform(kuhn)
+    first, second = (jg.Resolving(jg.ArrayPrior.from_function(forest, p, by_card), 0.1) for p in (0, 1))
+    assert len(forest.roots[0]) == len(forest.roots[1])
+    with pytest.raises(ValueError, match="made for player 1 to re-solve with, and player 0 does; make one"):
+        jg.refine(kuhn, "depth:1", uniform, second, player=0, iterations=5)
+    values = jg.ArrayValues(np.zeros(len(forest.roots[0])))
+    for gadget, kind in ((first, "ArrayPrior"), (jg.Resolving(alternative=values), "ArrayValues")):
+        with pytest.raises(ValueError, match=f"its {kind} has a row for each root of one player's opponent"):
+            jg.refine_both(kuhn, "depth:1", uniform, [jg.Unsafe(), gadget], iterations=5)
+    plain = jg.Resolving(jg.ArrayPrior(np.ones(6)))
+    with pytest.raises(ValueError, match="refine_both"):
+        jg.sweep("unused", {"kuhn_poker": "depth:1"}, gadgets=[plain], blueprints="uniform")
+    both = jg.refine_both(kuhn, "depth:1", uniform, {0: first, 1: [second]}, iterations=5)
+    for player, gadget in ((0, first), (1, second)):
+        alone = jg.refine(kuhn, "depth:1", uniform, gadget, player=player, iterations=5)
+        np.testing.assert_array_equal(
+            both.players[player].policy.probabilities[player], alone.policy.probabilities[player]
+        )
+    with pytest.raises(ValueError, match=r"gadgets: players \[0\]; expected \{0: …, 1: …\}"):
+        jg.refine_both(kuhn, "depth:1", uniform, {0: first}, iterations=5)
+    with pytest.raises(ValueError, match="expected the same kinds in the same order"):
+        jg.refine_both(kuhn, "depth:1", uniform, {0: first, 1: jg.Unsafe()}, iterations=5)

@@ -1,0 +1,227 @@
+"""OpenSpiel's policies as blueprints: whatever it calls a policy, read at its own states."""
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget import Policy
+from jaxgadget.tree.history import HistoryTree
+
+pyspiel = pytest.importorskip("pyspiel")
+
+GOOFSPIEL = "goofspiel(imp_info=True,num_cards=3,points_order=descending)"
+
+
+def tree_of(name: str) -> HistoryTree:
+    return jg.enumerate_game(jg.load(name))
+
+
+def solver(game, iterations: int):
+    from open_spiel.python.algorithms import external_sampling_mccfr
+
+    np.random.seed(3)
+    made = external_sampling_mccfr.ExternalSamplingSolver(game)
+    for _ in range(iterations):
+        made.iteration()
+    return made
+
+
+def assert_says_the_same(policy: Policy, theirs, state) -> None:
+    """At every state of the game where one player acts, by OpenSpiel's own walk over its states."""
+    if state.is_terminal():
+        return
+    if not state.is_chance_node():
+        player = state.current_player()
+        own = policy[player, state.information_state_string(player)]
+        assert own == pytest.approx(theirs.action_probabilities(state), abs=1e-12)
+    for action in state.legal_actions():
+        assert_says_the_same(policy, theirs, state.child(action))
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "openspiel:kuhn_poker", "liars_dice(dice_sides=2)"])
+def test_what_a_python_solver_calls_its_average_policy(name):
+    tree, game = tree_of(name), pyspiel.load_game(name.removeprefix("openspiel:"))
+    theirs = solver(game, 20).average_policy()
+    policy = Policy.from_openspiel(tree, theirs)
+    assert policy.labels == ("openspiel",)
+    assert_says_the_same(policy, theirs, game.new_initial_state())
+    assert not np.allclose(policy.probabilities[0], Policy.uniform(tree).probabilities[0])
+
+
+def test_policies_of_the_extension_module():
+    tree, game = tree_of("leduc_poker"), pyspiel.load_game("leduc_poker")
+    made = pyspiel.CFRSolver(game)
+    for _ in range(3):
+        made.evaluate_and_update_policy()
+    policy = Policy.from_openspiel(tree, made.average_policy(), "cfr")
+    from open_spiel.python.algorithms.exploitability import nash_conv
+
+    table = policy.to_openspiel()
+    assert nash_conv(game, table) == pytest.approx(jg.nash_conv(policy)[0], abs=1e-9)
+    assert nash_conv(game, made.average_policy()) == pytest.approx(jg.nash_conv(policy)[0], abs=1e-9)
+
+
+class Greedy:
+    """A policy of one's own, as OpenSpiel asks it; the game is not said."""
+
+    def action_probabilities(self, state, player_id=None):
+        player = state.current_player() if player_id is None else player_id
+        legal = state.legal_actions(player)
+        return {legal[-1]: 1.0}
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", GOOFSPIEL])
+def test_anything_that_answers_at_a_state(name):
+    tree = tree_of(name)
+    policy = Policy.from_openspiel(tree, Greedy())
+    for player in (0, 1):
+        infosets = tree.infosets[player]
+        last = infosets.first_sequence + infosets.num_actions - 2
+        expected = np.zeros(infosets.num_sequences - 1)
+        expected[last] = 1
+        np.testing.assert_array_equal(policy.probabilities[player][:, 0], expected)
+
+
+def test_a_turn_based_version_of_a_simultaneous_game():
+    """Player 1's rows come from the states after player 0's choice, which it does not see."""
+    tree = tree_of(GOOFSPIEL)
+    game = pyspiel.convert_to_turn_based(pyspiel.load_game(GOOFSPIEL))
+    theirs = solver(game, 30).average_policy()
+    policy = Policy.from_openspiel(tree, theirs)
+    state = game.new_initial_state()
+    assert policy[0, tree.infoset_names[0][0]] == pytest.approx(theirs.action_probabilities(state))
+    state.apply_action(1)
+    name = state.information_state_string(1).partition("\n")[2]
+    assert policy[1, name] == pytest.approx(theirs.action_probabilities(state))
+    # Both players' values, as OpenSpiel finds them by walking its turn-based game.
+    from open_spiel.python.algorithms.expected_game_score import policy_value
+
+    first, _ = policy_value(game.new_initial_state(), [theirs, theirs])
+    assert jg.evaluate_policy(policy).value[0] == pytest.approx(first, abs=1e-12)
+
+
+def test_policies_of_another_game_are_refused():
+    from open_spiel.python.policy import UniformRandomPolicy
+
+    theirs = UniformRandomPolicy(pyspiel.load_game("leduc_poker"))
+    with pytest.raises(ValueError, match=r"OpenSpiel policy has no state .* expected a policy of kuhn_poker"):
+        Policy.from_openspiel(tree_of("kuhn_poker"), theirs)
+    with pytest.raises(ValueError, match="OpenSpiel does not know 'coin_toss'"):
+        Policy.from_openspiel(tree_of("coin_toss"), Greedy())
+
+
+def test_what_is_no_distribution_is_refused():
+    class Strange(Greedy):
+        def action_probabilities(self, state, player_id=None):
+            return {7: 1.0}
+
+    with pytest.raises(ValueError, match=r"player 0 at '0' of kuhn_poker plays \[7\]; expected some of"):
+        Policy.from_openspiel(tree_of("kuhn_poker"), Strange())
+
+    class Idle(Greedy):
+        def action_probabilities(self, state, player_id=None):
+            return {}
+
+    with pytest.raises(ValueError, match=r"policy 'openspiel' of player 0 at '0': .* is not a distribution"):
+        Policy.from_openspiel(tree_of("kuhn_poker"), Idle())
+
+
+# --- wherever a blueprint is taken ---------------------------------------------------------
+
+
+def test_it_is_a_blueprint_wherever_one_is_taken(tmp_path):
+    tree = tree_of("kuhn_poker")
+    made = solver(pyspiel.load_game("kuhn_poker"), 20)
+    theirs = made.average_policy()
+    policy = Policy.from_openspiel(tree, theirs)
+    rows = {name: policy[player, name] for player in (0, 1) for name in tree.infoset_names[player]}
+    values = jg.ExactValues(jg.make_portfolio(policy, size=2))
+    gadget = jg.Resolving(epsilon=0.1)
+
+    def nested(blueprint):
+        return jg.nested_search(tree, blueprint, gadget, values=values, iterations=5).nested_exploitability
+
+    def swept(blueprint, folder):
+        how = {"gadgets": "unsafe", "priors": "none", "players": 0, "iterations": 5}
+        rows = jg.sweep(tmp_path / folder, {"kuhn_poker": "depth:1"}, blueprints=blueprint, **how)
+        return rows["refined_exploitability"].to_numpy()
+
+    calls = {
+        "refine": lambda b: jg.refine(tree, "depth:1", b, gadget, iterations=5).refined_exploitability,
+        "refine_both": lambda b: jg.refine_both(tree, "depth:1", [b], gadget, iterations=5).nash_conv,
+        "nash_conv": lambda b: jg.nash_conv(b, tree=tree),
+        "evaluate_policy": lambda b: jg.evaluate_policy(b, tree=tree).value,
+        "exploitability": lambda b: jg.exploitability(b, 1, tree=tree),
+        "best_response": lambda b: jg.best_response(b, 1, tree=tree).value,
+        "search": lambda b: jg.search(tree, "depth:1", b, gadget, values=values, iterations=5).gap,
+        "nested_search": nested,
+        "make_portfolio": lambda b: jg.make_portfolio(b, size=2, tree=tree).probabilities[0],
+        "tremble": lambda b: jg.tremble(tree, 0.1, b)[1],
+        "stack": lambda b: Policy.stack([b, policy], tree=tree).probabilities[1],
+        "best_equilibrium": lambda b: jg.best_equilibrium(b, 0, tree=tree).value_against_model,
+        "solve_trunk": lambda b: jg.solve_trunk(
+            tree, "depth:1", jg.FixedValues(jg.ExactValues(policy)), blueprint=b, iterations=5
+        ).policy.probabilities[1],
+        "expected_matches": lambda b: jg.expected_matches([b, Policy.uniform(tree)], tree=tree)[
+            "mean_return"
+        ],
+        "play_players": lambda b: (
+            jg.play_players(tree, {"a": b, "b": Policy.uniform(tree)}, matches=20, seed=1).ends
+        ),
+        "SearchPlayer": lambda b: jg.SearchPlayer(
+            b, gadget, values=values, iterations=5, tree=tree
+        ).blueprint.probabilities[0],
+    }
+    for name, call in calls.items():
+        expected = np.asarray(call(policy))
+        for given in (theirs, rows):
+            np.testing.assert_allclose(np.asarray(call(given)), expected, err_msg=name, atol=1e-6)
+    expected = swept(policy, "policy")
+    assert swept(theirs, "theirs") == pytest.approx(expected, abs=1e-6)
+    assert swept(rows, "rows") == pytest.approx(expected, abs=1e-6)
+    with pytest.raises(ValueError, match="does not say for which tree it is; give tree="):
+        jg.nash_conv(theirs)
+    with pytest.raises(ValueError, match=r"expected a Policy.*its average_policy\(\) is one"):
+        jg.refine(tree, "depth:1", made)
+
+
+def test_a_sweep_goes_on_with_policies(tmp_path):
+    tree = tree_of("kuhn_poker")
+    first, second = Policy.dirichlet(tree, 1), Policy.dirichlet(tree, 2)
+    how = {"gadgets": "unsafe", "priors": "none", "players": 0, "iterations": 5}
+    rows = jg.sweep(tmp_path, {"kuhn_poker": "depth:1"}, blueprints=["uniform", first], **how)
+    assert rows["blueprint"].tolist() == ["uniform", "dirichlet:1"]
+    again = jg.sweep(tmp_path, {"kuhn_poker": "depth:1"}, blueprints=["uniform", first], **how)
+    assert again.equals(rows)
+    with pytest.raises(ValueError, match=r"has other settings \(blueprints"):
+        jg.sweep(tmp_path, {"kuhn_poker": "depth:1"}, blueprints=["uniform", second], **how)
+    for blueprints, games, message in (
+        ([first, first], {"kuhn_poker": "depth:1"}, "several policies are called 'dirichlet:1'"),
+        ([first, "dirichlet:1"], {"kuhn_poker": "depth:1"}, "'dirichlet:1' is there twice"),
+        ([first], {"kuhn_poker": "depth:1", "coin_toss": "depth:1"}, "policies are for one game"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            jg.sweep(tmp_path / "other", games, blueprints=blueprints, **how)
+
+
+def test_a_table_of_the_turn_based_version():
+    from open_spiel.python.policy import TabularPolicy
+
+    tree = tree_of(GOOFSPIEL)
+    table = TabularPolicy(pyspiel.convert_to_turn_based(pyspiel.load_game(GOOFSPIEL)))
+    rng = np.random.default_rng(0)
+    weight = rng.random(table.action_probability_array.shape) * table.legal_actions_mask
+    table.action_probability_array[:] = weight / weight.sum(axis=1, keepdims=True)
+    policy = Policy.from_openspiel(tree, table)
+    for player in (0, 1):
+        for name in tree.infoset_names[player]:
+            row = table.action_probability_array[table.state_lookup[f"Current player: {player}\n{name}"]]
+            assert policy[player, name] == pytest.approx({a: row[a] for a in policy[player, name]})
+
+
+def test_a_table_of_one_player_alone_is_refused():
+    from open_spiel.python.policy import TabularPolicy
+
+    table = TabularPolicy(pyspiel.load_game("kuhn_poker"), players=[0])
+    with pytest.raises(ValueError, match=r"OpenSpiel policy has no state '\w+' of player 1; expected"):
+        Policy.from_openspiel(tree_of("kuhn_poker"), table)

@@ -1,0 +1,131 @@
+"""Sampled blueprints: against CFR where nothing public is drawn, against OpenSpiel, and by their seeds."""
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget import Policy, make_blueprints
+from jaxgadget.policy.blueprints import parse_blueprint
+from jaxgadget.policy.sampled import _PublicChance, external_sampling, public_chance_sampling
+from jaxgadget.tree.history import HistoryTree
+
+
+@pytest.fixture(scope="module")
+def leduc() -> HistoryTree:
+    return jg.enumerate_game(jg.load("leduc_poker"))
+
+
+def assert_same(a: Policy, b: Policy, atol: float = 0) -> None:
+    for first, second in zip(a.probabilities, b.probabilities, strict=True):
+        np.testing.assert_allclose(first, second, rtol=0, atol=atol)
+
+
+@pytest.mark.parametrize("name", ["kuhn_poker", "liars_dice(dice_sides=2)"])
+def test_without_public_chance_it_is_cfr(name):
+    tree = jg.enumerate_game(jg.load(name))
+    counts = [1, 2, 30]
+    sampled = public_chance_sampling(tree, counts, seed=5)
+    assert sampled.labels == ("pcs:1:5", "pcs:2:5", "pcs:30:5")
+    assert_same(sampled, jg.cfr_checkpoints(tree, counts), 1e-9)
+
+
+def test_a_sample_is_one_card_for_each_betting(leduc):
+    """What is left has one public card a line of betting, and on average it is the whole game."""
+    assert leduc.public is not None
+    solver, mean = _PublicChance(leduc, 0), np.zeros(leduc.num_histories)
+    draws = 3000
+    for _ in range(draws):
+        histories, weight = solver._sample()
+        mean[histories] += weight / draws
+        flops = histories[leduc.action[2, histories] >= 0]
+        flops = flops[leduc.num_moves[flops] > 0]
+        lines = leduc.public[leduc.parent[flops]]
+        assert len(np.unique(np.stack([lines, leduc.public[flops]]), axis=1).T) == len(np.unique(lines)) == 5
+    # 5 standard errors: a card of three ranks comes with probability 1/3.
+    ends = leduc.terminals
+    np.testing.assert_allclose(mean[ends], leduc.chance[ends], rtol=5 * np.sqrt(2 / draws))
+
+
+def test_it_learns(leduc):
+    sampled = public_chance_sampling(leduc, [3, 1000])
+    before, after = jg.nash_conv(sampled)
+    assert after < 0.15 * before
+
+
+def test_games_without_public_states_are_refused():
+    pytest.importorskip("pyspiel")
+    tree = jg.enumerate_game(jg.load("openspiel:kuhn_poker"))
+    with pytest.raises(ValueError, match=r"blueprint 'pcs:3': openspiel:kuhn_poker.* does not name public"):
+        make_blueprints(tree, "pcs:3")
+
+
+def test_external_sampling_is_openspiels(leduc):
+    pyspiel = pytest.importorskip("pyspiel")
+    solver = pyspiel.ExternalSamplingMCCFRSolver(pyspiel.load_game("leduc_poker"), 7)
+    for _ in range(40):
+        solver.run_iteration()
+    expected = Policy.from_openspiel(leduc, solver.average_policy())
+    found = external_sampling(leduc, [10, 40], seed=7)
+    assert found.labels == ("mccfr:10:7", "mccfr:40:7")
+    assert_same(found.lane(1), expected)
+
+
+def test_infosets_that_no_sample_visits_are_uniform(leduc):
+    pytest.importorskip("pyspiel")
+    policy = external_sampling(leduc, [5])
+    uniform = Policy.uniform(leduc)
+    same = [np.isclose(a, b).mean() for a, b in zip(policy.probabilities, uniform.probabilities, strict=True)]
+    assert 0.5 < min(same) and max(same) < 1
+
+
+def test_simultaneous_games_take_turns():
+    pytest.importorskip("pyspiel")
+    name = "goofspiel(imp_info=True,num_cards=3,points_order=descending)"
+    tree = jg.enumerate_game(jg.load(name))
+    policy = external_sampling(tree, [5, 3000])
+    before, after = jg.nash_conv(policy)
+    assert after < 0.3 * before
+
+
+@pytest.mark.parametrize("kind", ["mccfr", "pcs"])
+def test_specs(kind, leduc):
+    pytest.importorskip("pyspiel")
+    specs = [f"{kind}:4", f"{kind}:9:3", f"{kind}:9", "uniform", f"{kind}:9:4"]
+    made = make_blueprints(leduc, specs)
+    assert made.labels == tuple(specs)
+    assert_same(made, make_blueprints(leduc, specs))
+    assert_same(made.lane(f"{kind}:4"), make_blueprints(leduc, f"{kind}:4"))
+    assert_same(made.lane(f"{kind}:9"), make_blueprints(leduc, f"{kind}:9:0"))
+    assert not np.allclose(made.lane(1).probabilities[0], made.lane(4).probabilities[0])
+
+
+def test_games_that_openspiel_lacks_are_refused():
+    pytest.importorskip("pyspiel")
+    tree = jg.enumerate_game(jg.load("coin_toss"))
+    with pytest.raises(ValueError, match="blueprint 'mccfr:3:1': OpenSpiel does not know 'coin_toss'"):
+        make_blueprints(tree, "mccfr:3:1")
+
+
+@pytest.mark.parametrize(
+    ("spec", "complaint"),
+    [
+        ("mccfr", "is unknown"),
+        ("mccfr:0", "N is '0'"),
+        ("pcs:x", "N is 'x'"),
+        ("pcs:3:", "SEED is ''"),
+        ("mccfr:3:-1", "SEED is '-1'"),
+        ("mccfr:3:2147483648", "from 0 to 2147483647"),
+        ("pcs:3:1:2", "SEED is '1:2'"),
+    ],
+)
+def test_malformed(spec, complaint):
+    with pytest.raises(ValueError, match=complaint):
+        parse_blueprint(spec)
+
+
+def test_a_sweep_takes_them(tmp_path):
+    pytest.importorskip("pyspiel")
+    how = {"gadgets": "unsafe", "priors": "none", "players": 0, "iterations": 5}
+    rows = jg.sweep(tmp_path, {"kuhn_poker": "depth:1"}, blueprints=["mccfr:20:1", "pcs:20"], **how)
+    assert rows["blueprint"].tolist() == ["mccfr:20:1", "pcs:20"]
+    assert not rows["blueprint_exploitability"].duplicated().any()
