@@ -11,7 +11,7 @@ import itertools
 import math
 import os
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
@@ -30,7 +30,8 @@ def write_efg(tree: HistoryTree, path: str | os.PathLike[str]) -> None:
     """Writes a game as a Gambit file, atomically.
 
     Infosets have the tree's names and are numbered in the order of a depth-first walk, as Gambit counts
-    them. Gambit asks for probabilities of exactly one in sum, so chance has fractions, 1/3 for a third, that
+    them; in all names white space becomes single spaces, and equal names in one place get numbers, as Gambit
+    takes no others. It asks for probabilities of exactly one in sum, so chance has fractions, 1/3 for a third, that
     are nearest to the game's floats wherever such a sum is possible. Payoffs are the game's returns.
 
     Args:
@@ -86,18 +87,19 @@ def _walk(tree: HistoryTree) -> Iterator[tuple[int, int]]:
 def _lines(tree: HistoryTree, own_chance: FloatArray, returns: FloatArray) -> Iterator[str]:
     game = tree.game
     title = game.title if isinstance(game, GambitGame) else game.name
-    yield f'EFG 2 R {_quoted(title)} {{ "Player 0" "Player 1" }}'
+    yield f'EFG 2 R {_quoted(_tidy(title))} {{ "Player 0" "Player 1" }}'
     yield '""'
     headers: dict[tuple[int, int], str] = {}
     numbers, chance_nodes = (itertools.count(1), itertools.count(1)), itertools.count(1)
     outcomes: dict[tuple[str, str], int] = {("0", "0"): 0}
     action_names = _action_names(tree)
+    infoset_names = [_labels(dict(enumerate(names))) for names in tree.infoset_names]
     begin, end = _children(tree)
     for history, player in _walk(tree):
         if player in (0, 1):
             infoset = int(tree.infoset[player, history])
             if (player, infoset) not in headers:
-                label = tree.infoset_names[player][infoset]
+                label = infoset_names[player][infoset]
                 actions = " ".join(_quoted(name) for name in action_names[player][infoset])
                 headers[player, infoset] = (
                     f'p "" {player + 1} {next(numbers[player])} {_quoted(label)} {{ {actions} }} 0'
@@ -132,13 +134,11 @@ def _ask_game(tree: HistoryTree) -> tuple[FloatArray, FloatArray]:
 
 
 def _action_names(tree: HistoryTree) -> tuple[list[list[str]], list[list[str]]]:
-    """For both players and every infoset the names of its actions; with their ids where two share one."""
+    """For both players and every infoset the names of its actions."""
     both: list[list[list[str]]] = []
     for player, infosets in enumerate(tree.infosets):
         actions = infosets.action[1:].tolist()
-        name = {action: tree.game.action_string(player, action) for action in dict.fromkeys(actions)}
-        uses = Counter(name.values())
-        name = {action: text if uses[text] == 1 else f"{text} ({action})" for action, text in name.items()}
+        name = _labels({action: tree.game.action_string(player, action) for action in dict.fromkeys(actions)})
         rows = itertools.pairwise([*(infosets.first_sequence - 1).tolist(), len(actions)])
         both.append([[name[action] for action in actions[first:last]] for first, last in rows])
     return both[0], both[1]
@@ -161,6 +161,26 @@ def _simple(probability: float) -> Fraction:
     """The simplest fraction that is this float, if it has a small denominator."""
     share = Fraction(probability).limit_denominator(_SIMPLE)
     return share if float(share) == probability else Fraction(repr(probability))
+
+
+def _labels(texts: Mapping[int, str]) -> dict[int, str]:
+    """Names as Gambit takes them, all different."""
+    labels = {number: _tidy(text) for number, text in texts.items()}
+    uses = Counter(labels.values())
+    taken = {label for label in labels.values() if label and uses[label] == 1}
+    for number, label in labels.items():
+        if label not in taken or uses[label] > 1:
+            label = f"{label} #{number}".strip()
+            while label in taken:
+                label += "#"
+            taken.add(label)
+            labels[number] = label
+    return labels
+
+
+def _tidy(text: str) -> str:
+    """A text without control characters, and with single spaces between words only."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
 
 
 def _quoted(text: str) -> str:

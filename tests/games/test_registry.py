@@ -218,7 +218,7 @@ def test_the_largest_games_are_refused_before_they_take_memory():
         "goofspiel(num_cards=10000)",
         "liars_dice(dice_sides=5000)",
         "liars_dice(numdice=5000,dice_sides=1)",
-        "leduc_poker(num_ranks=10000)",
+        "leduc_poker(num_ranks=5000)",
         "leduc_poker(max_raises=100)",
     ):
         game = load(spec)

@@ -25,15 +25,19 @@ def read_game(tree: HistoryTree, folder: pathlib.Path) -> Any:
     return gambit.read_efg(str(folder / "game.efg"))
 
 
+def read_rows(profile: Any, player: str) -> list[list[float]]:
+    """A player's rows, in Gambit's order of infosets and actions."""
+    return [[float(probability) for _, probability in row] for _, row in profile[player]]
+
+
 def read_profiles(game: Any, path: pathlib.Path) -> list[Any]:
     profiles: list[Any] = []
     for line in path.read_text().splitlines():
         tag, *numbers = line.split(",")
         assert tag == "NE"
         rest = iter(map(float, numbers))
-        rows = [
-            [[next(rest) for _ in infoset.actions] for infoset in player.infosets] for player in game.players
-        ]
+        uniform = game.mixed_behavior_profile(rational=False)
+        rows = [[[next(rest) for _ in row] for row in read_rows(uniform, player)] for player in game.players]
         assert next(rest, None) is None
         profiles.append(game.mixed_behavior_profile(rows, rational=False))
     return profiles
@@ -43,10 +47,10 @@ def to_policy(tree: HistoryTree, profile: Any) -> Policy:
     """A profile of Gambit's as a policy."""
     rows = [np.zeros((infosets.num_sequences - 1, 1)) for infosets in tree.infosets]
     for player, order in enumerate(infoset_order(tree)):
-        for infoset, theirs in zip(order, profile.game.players[player].infosets, strict=True):
+        for infoset, row in zip(order, read_rows(profile, f"Player {player}"), strict=True):
             first = tree.infosets[player].first_sequence[infoset] - 1
-            row = [float(profile[action]) for action in theirs.actions]
-            rows[player][first : first + len(row), 0] = row
+            assert min(row) > -1e-12  # Gambit's float arithmetic
+            rows[player][first : first + len(row), 0] = np.maximum(row, 0)
     return Policy(tree, (rows[0], rows[1]), ("gambit",))
 
 
@@ -60,7 +64,7 @@ def test_gambit_reads_every_lane_and_values_it_alike(name: str, tmp_path: pathli
     assert len(profiles) == 3
     values = evaluate_policy(policy).value
     for lane, profile in enumerate(profiles):
-        assert float(profile.payoff(game.players[0])) == pytest.approx(
+        assert float(profile.payoffs["Player 0"]) == pytest.approx(
             values[lane] + tree.constant / 2, rel=1e-9, abs=1e-12
         )
         again = to_policy(tree, profile)
@@ -77,9 +81,10 @@ def test_equilibria_are_gambit_s(name: str, tmp_path: pathlib.Path):
     game = read_game(tree, tmp_path)
     (ours,) = read_profiles(game, tmp_path / "equilibrium.txt")
     scale = tree.payoff_range
-    assert float(ours.payoff(game.players[0])) == pytest.approx(solution.value + tree.constant / 2, abs=1e-8 * scale)
-    (theirs,) = gambit.nash.lp_solve(game, rational=False, use_strategic=False).equilibria
-    value = float(theirs.payoff(game.players[0])) - tree.constant / 2
+    assert float(ours.payoffs["Player 0"]) == pytest.approx(solution.value + tree.constant / 2, abs=1e-8 * scale)
+    assert ours.max_regret() == pytest.approx(0, abs=1e-8 * scale)
+    theirs = gambit.nash.lp_solve(game, rational=True).equilibrium
+    value = float(theirs.payoffs["Player 0"]) - tree.constant / 2
     assert value == pytest.approx(solution.value, abs=1e-6 * scale)
     assert nash_conv(to_policy(tree, theirs))[0] == pytest.approx(0, abs=1e-6 * scale)
 

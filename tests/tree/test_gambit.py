@@ -150,12 +150,14 @@ def test_gambit_reads_the_same_game(name: str, tmp_path: pathlib.Path):
     tree = enumerate_game(GAMES[name]())
     write_efg(tree, tmp_path / "game.efg")
     game = gambit.read_efg(str(tmp_path / "game.efg"))
-    assert game.is_const_sum and [len(player.infosets) for player in game.players] == list(map(len, tree.infosets))
-    assert float(game.min_payoff) == pytest.approx(
-        min(tree.payoff_bounds[0], -tree.payoff_bounds[1]) + tree.constant / 2, rel=1e-15
-    )
+    assert game.title == tree.game.name and list(game.players) == ["Player 0", "Player 1"]
+    assert game.is_const_sum and game.is_perfect_recall
+    profile = game.mixed_behavior_profile(rational=False)
     for player, order in enumerate(infoset_order(tree)):
-        theirs = list(game.players[player].infosets)
-        assert [infoset.label for infoset in theirs] == [tree.infoset_names[player][k] for k in order]
-        counts = tree.infosets[player].num_actions
-        assert [len(infoset.actions) for infoset in theirs] == [counts[k] for k in order]
+        infosets, names = tree.infosets[player], tree.game
+        actions = [infosets.action[infosets.first_sequence[k] :][: infosets.num_actions[k]].tolist() for k in order]
+        expected = [[names.action_string(player, action) for action in row] for row in actions]
+        assert [[action for action, _ in row] for _, row in profile[f"Player {player}"]] == expected
+    payoffs = tree.payoff[tree.terminals]
+    extremes = float(game.get_min_payoff("Player 0")), float(game.get_max_payoff("Player 0"))
+    assert extremes == (payoffs.min() + tree.constant / 2, payoffs.max() + tree.constant / 2)
