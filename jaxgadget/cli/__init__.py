@@ -1,5 +1,4 @@
-"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep`, `train-value`, `nested`, `match`, `export`,
-and `bench`.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep` and the others.
 
 What needs JAX, pandas or matplotlib is imported inside the commands: help and complaints come at once.
 """

@@ -21,7 +21,8 @@ Examples:
 """
 
 File = Annotated[
-    pathlib.Path, typer.Argument(metavar="FILE", show_default=False, help="Where to; it should end in `.efg`.")
+    pathlib.Path,
+    typer.Argument(metavar="FILE", show_default=False, help="Where to; it should end in `.efg`."),
 ]
 Blueprints = Annotated[
     list[str] | None,

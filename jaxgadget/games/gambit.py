@@ -412,8 +412,8 @@ class _Parser:
             if value is not None and abs(value) <= LARGEST_RETURN:
                 return value
         raise self._error(
-            f"expected {what}, such as 2, -0.5 or 1/3, got {_short.repr(token)} (at most {LARGEST_RETURN:g} in "
-            f"size, with at most {_MOST_DIGITS:,} digits)"
+            f"expected {what}, such as 2, -0.5 or 1/3, got {_short.repr(token)} (at most {LARGEST_RETURN:g} "
+            f"in size, with at most {_MOST_DIGITS:,} digits)"
         )
 
     def _error(self, problem: str, back: int = 1) -> ValueError:

@@ -59,7 +59,7 @@ class OpenSpielGame(PerStateGame):
         pyspiel: Any = _import_pyspiel()
         if isinstance(spec, str):
             spec = spec.strip()
-            self._game = _load(pyspiel, spec)
+            self._game: Any = _load(pyspiel, spec)
         else:
             self._game, spec = spec, str(spec)
         self._error: type[Exception] = pyspiel.SpielError

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib.machinery import PathFinder
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeGuard
 
 from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move
 from jaxgadget.games.parameters import name_with, read_parameter
@@ -67,7 +67,7 @@ class OwnGame:
         return self.game.cuts()
 
 
-def is_game(thing: object) -> bool:
+def is_game(thing: object) -> TypeGuard[Game]:
     """Whether something has all that the protocol of a game asks for, and is no class."""
     return not isinstance(thing, type) and all(hasattr(thing, member) for member in _GAME_MEMBERS)
 
@@ -139,8 +139,8 @@ def _import(spec: str, where: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if not is_file and error.name and f"{where}.".startswith(f"{error.name}."):
             raise ValueError(
-                f"game {spec!r}: there is no module {error.name!r}; {_FORM}, such as {where}{_SUFFIX}:Class for "
-                "a file, or set PYTHONPATH"
+                f"game {spec!r}: there is no module {error.name!r}; {_FORM}, such as {where}{_SUFFIX}:Class "
+                "for a file, or set PYTHONPATH"
             ) from error
         raise ValueError(f"game {spec!r}: importing {where!r} raised {_told(error)}; correct it") from error
     except (Exception, SystemExit) as error:
@@ -192,11 +192,11 @@ def _value(
 ) -> object:
     if key not in parameters:
         accepted = ", ".join(map(str, parameters.values())) or "none"
-        raise ValueError(
-            f"game {spec!r}: {member} has no parameter {key!r}; expected one of: {accepted}"
-        )
+        raise ValueError(f"game {spec!r}: {member} has no parameter {key!r}; expected one of: {accepted}")
     default, annotation = parameters[key].default, parameters[key].annotation
-    return read_parameter(member, key, text, annotation if default is inspect.Parameter.empty else type(default))
+    return read_parameter(
+        member, key, text, annotation if default is inspect.Parameter.empty else type(default)
+    )
 
 
 def _told(error: BaseException) -> str:

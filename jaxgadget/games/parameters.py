@@ -70,7 +70,7 @@ def name_with(short_name: str, values: Mapping[str, object], defaults: Mapping[s
 
 
 def read_parameter(game: str, key: str, text: str, kind: object, example: str = "") -> object:
-    """Reads a parameter's text as a bool, int, float or str; if `kind` is none of them, as what it looks like.
+    """Reads a parameter's text as a bool, int, float or str; of any other kind, as what it looks like.
 
     Args:
       game: which game's, for the error.

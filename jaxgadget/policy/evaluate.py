@@ -304,7 +304,8 @@ def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
     """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
     if value is None:
         return
-    bounds = list(value) if isinstance(value, Iterable) else []
+    given: Any = value
+    bounds: list[Any] = list(given) if isinstance(given, Iterable) else []
     low, high = bounds if len(bounds) == 2 and all(map(is_finite_number, bounds)) else (np.nan, np.nan)
     if not low <= high:
         raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")

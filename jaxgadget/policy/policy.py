@@ -80,8 +80,8 @@ class Policy:
         both: Any = self.probabilities
         if not isinstance(both, tuple) or len(both) != 2 or not all(map(_is_numbers, both)):
             raise ValueError(
-                f"probabilities={_shown(both)}: expected a pair of NumPy arrays, player 0's and player 1's, each "
-                "[actions of all infosets, lanes]"
+                f"probabilities={_shown(both)}: expected a pair of NumPy arrays, player 0's and player 1's, "
+                "each [actions of all infosets, lanes]"
             )
         labels: Any = self.labels
         if not isinstance(labels, tuple) or not labels or not all(isinstance(label, str) for label in labels):

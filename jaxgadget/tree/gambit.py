@@ -31,8 +31,8 @@ def write_efg(tree: HistoryTree, path: str | os.PathLike[str]) -> None:
 
     Infosets have the tree's names and are numbered in the order of a depth-first walk, as Gambit counts
     them; in all names white space becomes single spaces, and equal names in one place get numbers, as Gambit
-    takes no others. It asks for probabilities of exactly one in sum, so chance has fractions, 1/3 for a third, that
-    are nearest to the game's floats wherever such a sum is possible. Payoffs are the game's returns.
+    takes no others. It asks for probabilities of exactly one in sum, so chance has fractions, 1/3 for a
+    third, that are nearest to the game's floats wherever such a sum is possible. Payoffs are the returns.
 
     Args:
       tree: all of the game's histories.

@@ -40,7 +40,10 @@ def test_export_refuses(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch)
         (("kuhn_poker", "missing/x.efg"), "FILE: cannot write 'missing/x.efg'"),
         (("kuhn_poker", "x.efg", "--profile", "y.txt"), "give both of them, or neither"),
         (("kuhn_poker", "x.efg", "--blueprint", "uniform"), "give both of them, or neither"),
-        (("kuhn_poker", "x.efg", "--blueprint", "steep", "--profile", "y.txt"), "blueprint 'steep' is unknown"),
+        (
+            ("kuhn_poker", "x.efg", "--blueprint", "steep", "--profile", "y.txt"),
+            "blueprint 'steep' is unknown",
+        ),
         (("kuhn_poker", "x.efg", "--blueprint", "uniform", "--profile", "./x.efg"), "both name"),
     ):
         result = run("export", *arguments)
@@ -79,11 +82,24 @@ def test_own_games_wherever_a_game_is_named(folder: pathlib.Path):
     assert [row["game"] for row in bench["rows"]] == [name]
 
 
-SWEEP = ("sweep", "rows", "--game", SPEC, "--game", "guess:Guess", "--cut", "depth:0", "--blueprint", "uniform")
+SWEEP = (
+    "sweep",
+    "rows",
+    "--game",
+    SPEC,
+    "--game",
+    "guess:Guess",
+    "--cut",
+    "depth:0",
+    "--blueprint",
+    "uniform",
+)
 FEW = ("--iterations", 3, "--gadget", "unsafe", "--player", 0)
 
 
-def test_a_sweep_of_own_games_goes_on_from_another_folder(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_sweep_of_own_games_goes_on_from_another_folder(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
     assert run(*SWEEP, *FEW).exit_code == 0
     names = [f"{folder}/guess.py:Guess(size=2)", f"{folder}/guess.py:Guess"]
     assert read_sweep(folder / "rows")["game"].tolist() == names
@@ -110,14 +126,18 @@ def test_a_policy_of_an_own_game_is_read_again(folder: pathlib.Path):
     assert run("solve", SPEC, "--iterations", 5, "--save", "own.npz").exit_code == 0
     policy = Policy.load("own.npz", enumerate_game(load(SPEC)))
     assert policy.num_lanes == 1
-    assert record("refine", SPEC, "--cut", "depth:0", "--blueprint", "file:own.npz", "--iterations", 3)["rows"]
+    assert record("refine", SPEC, "--cut", "depth:0", "--blueprint", "file:own.npz", "--iterations", 3)[
+        "rows"
+    ]
     other = run("refine", "guess.py:Guess", "--cut", "depth:0", "--blueprint", "file:own.npz")
     assert other.exit_code == 2 and "is a policy of" in other.stderr
 
 
 def test_the_commands_of_the_guide(folder: pathlib.Path):
     guide = pathlib.Path(__file__).parents[2] / "docs/guide.md"
-    (block,) = (text for text in re.findall(r"```sh\n(.*?)```", guide.read_text(), re.DOTALL) if "guess.py" in text)
+    (block,) = (
+        text for text in re.findall(r"```sh\n(.*?)```", guide.read_text(), re.DOTALL) if "guess.py" in text
+    )
     lines = block.strip().splitlines()
     assert len(lines) == 2
     for line in lines:

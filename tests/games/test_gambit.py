@@ -195,17 +195,26 @@ def test_a_folder_is_no_file(tmp_path):
     with pytest.raises(ValueError, match=r"folder\.efg: cannot be read: .*; expected the path"):
         load(tmp_path / "folder.efg")
 
+
 # --- hostile files ------------------------------------------------------------------------
 
 NINES = "9" * 5000
 FAR = '"' + '\\"' * 1_000_000
 HOSTILE = [
-    (COIN + P + 't "" 1 "" { 1e99999999 -1 }', 3, r"expected a payoff, such as .*, got '1e99999999' \(at most"),
+    (
+        COIN + P + 't "" 1 "" { 1e99999999 -1 }',
+        3,
+        r"expected a payoff, such as .*, got '1e99999999' \(at most",
+    ),
     (COIN + P + 't "" 1 "" { 1e-99999999 -1 }', 3, "expected a payoff, such as .*, got '1e-99999999'"),
     (COIN + 'c "" 1 "" { "a" 1e99999999 "b" 0 } 0', 2, "expected a probability, such as .* '1e99999999'"),
     (COIN + P + f't "" 1 "" {{ {NINES} -1 }}', 3, "expected a payoff, such as .*, got '999.*999'"),
     (COIN + P + f't "" 1 "" {{ 1/{NINES} -1 }}', 3, "expected a payoff, such as .*, got '1/99.*999'"),
-    (COIN + P + 't "" 1 "" { 1.7e308 -1.7e308 }', 3, "expected a payoff, .* got '1.7e308' .at most 1e.30 in size"),
+    (
+        COIN + P + 't "" 1 "" { 1.7e308 -1.7e308 }',
+        3,
+        "expected a payoff, .* got '1.7e308' .at most 1e.30 in size",
+    ),
     (COIN + f'p "" {NINES} 1 "" {{ "a" }} 0', 2, "expected the player's number, an integer .* got '999"),
     (COIN + f'p "" 1 {NINES} "" {{ "a" }} 0', 2, "expected the infoset's number, an integer .* got '999"),
     (COIN + P + f't "" {NINES} "" {{ 1 -1 }}', 3, "expected the outcome's number, an integer .* got '999"),
@@ -213,7 +222,7 @@ HOSTILE = [
     (COIN + P + 't "" 1 "" { \u0661 -1 }', 3, "expected a payoff, such as .* got '\u0661'"),
     (COIN + P + 't "" 1 "" { 1_0 -1 }', 3, "expected a payoff, such as .* got '1_0'"),
     (COIN + FAR, 2, "the quotes around a comment do not end"),
-    ('EFG 2 R ' + FAR, 1, "the quotes around the game's title do not end"),
+    ("EFG 2 R " + FAR, 1, "the quotes around the game's title do not end"),
     (COIN + 'p "" 1 1 "" { "a" "b" } 0\n' * 100_000, 2002, "a history of more than 2,000 steps"),
     (COIN + 'c "" 1 "" { "a" 1 } 1 "" { 1/3 0 }\n' * 100_000, 2002, "a history of more than 2,000 steps"),
 ]
@@ -221,7 +230,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize(("text", "line", "message"), HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_files_are_refused_like_others(write, text, line, message):
-    with pytest.raises(ValueError, match=rf"game\.efg, line {line}: {message}.*; correct the file$") as caught:
+    with pytest.raises(
+        ValueError, match=rf"game\.efg, line {line}: {message}.*; correct the file$"
+    ) as caught:
         load(write(text))
     assert len(str(caught.value)) < 700
 

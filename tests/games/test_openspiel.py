@@ -254,7 +254,8 @@ def test_histories_that_are_none_are_refused():
 
 
 @pytest.mark.parametrize(
-    "spec", ["kuhn_poker", "goofspiel(imp_info=True,num_cards=3)", "turn_based_simultaneous_game(game=matrix_rps())"]
+    "spec",
+    ["kuhn_poker", "goofspiel(imp_info=True,num_cards=3)", "turn_based_simultaneous_game(game=matrix_rps())"],
 )
 def test_a_game_that_pyspiel_loaded_is_the_game_of_its_string(spec):
     theirs = pyspiel.load_game(spec)
@@ -266,7 +267,9 @@ def test_a_game_that_pyspiel_loaded_is_the_game_of_its_string(spec):
 
 
 def test_games_of_pyspiels_are_checked_like_their_strings():
-    with pytest.raises(ValueError, match=r"openspiel:kuhn_poker\(players=3\) cannot be solved here: it has 3"):
+    with pytest.raises(
+        ValueError, match=r"openspiel:kuhn_poker\(players=3\) cannot be solved here: it has 3"
+    ):
         load(pyspiel.load_game("kuhn_poker(players=3)"))
     with pytest.raises(ValueError, match="expected a game's name"):
         load(pyspiel.load_game("kuhn_poker").new_initial_state())

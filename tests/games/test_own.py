@@ -87,8 +87,12 @@ def test_the_name_loads_it_again_from_any_folder(folder, tmp_path_factory, monke
     monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
     again = load(game.name)
     assert again.name == game.name and enumerate_game(again).num_histories == 17
-    program = "import sys, jaxgadget; print(jaxgadget.enumerate_game(jaxgadget.load(sys.argv[1])).num_histories)"
-    done = subprocess.run([sys.executable, "-c", program, game.name], capture_output=True, text=True, check=True)
+    program = (
+        "import sys, jaxgadget; print(jaxgadget.enumerate_game(jaxgadget.load(sys.argv[1])).num_histories)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, game.name], capture_output=True, text=True, check=True
+    )
     assert done.stdout.strip() == "17"
 
 
@@ -135,12 +139,21 @@ def test_a_changed_file_is_read_again(folder):
     ("spec", "message"),
     [
         ("nowhere.py:Guess", "there is no file '.*/nowhere.py'; expected module:Class or path.py:Class"),
-        ("no_such_module:Guess", "there is no module 'no_such_module'; expected .* such as no_such_module.py:Class"),
+        (
+            "no_such_module:Guess",
+            "there is no module 'no_such_module'; expected .* such as no_such_module.py:Class",
+        ),
         ("jaxgadget.nothing:Guess", "there is no module 'jaxgadget.nothing'"),
         ("guess.py:Gess", "guess.py' has no class 'Gess'; expected a class of a game, there is Guess"),
         ("more.py:NUMBER", "calls 3, which is no class, 'NUMBER'; .* there is Kuhn"),
-        ("more.py:Nothing", "Nothing made <.*>, which is no game; expected a Rules, or an object with name, num_"),
-        ("more.py:Raises(size=2)", r"Raises\(size=2\) raised ZeroDivisionError: 2 / 0; correct the parameters or"),
+        (
+            "more.py:Nothing",
+            "Nothing made <.*>, which is no game; expected a Rules, or an object with name, num_",
+        ),
+        (
+            "more.py:Raises(size=2)",
+            r"Raises\(size=2\) raised ZeroDivisionError: 2 / 0; correct the parameters or",
+        ),
         ("more.py:typed", r"typed\(\) raised TypeError: .* missing 2 required positional"),
         ("more.py:typed(count=1.5,share=1)", "typed: count=1.5: expected an integer"),
         ("guess.py:Guess(size=\u0663)", "Guess: size=\u0663: expected an integer"),

@@ -93,8 +93,14 @@ def test_parameters_reach_the_game():
         ("liars_dice(numdice=80,dice_sides=80)", r"make 12,800 bids: expected at most 10,000; lower one"),
         ("leduc_poker(num_ranks=1500000000)", r"num_ranks=1500000000: expected an integer from 1 to 10000"),
         ("leduc_poker(num_suits=1500000000)", r"num_suits=1500000000: expected an integer from 1 to 10000"),
-        ("leduc_poker(num_ranks=200,num_suits=100)", r"make 20000 cards: expected .* at most 10000; change one"),
-        ("leduc_poker(raise_sizes=" + "9" * 5000 + "-1)", r"expected two positive integers of at most 9 digits"),
+        (
+            "leduc_poker(num_ranks=200,num_suits=100)",
+            r"make 20000 cards: expected .* at most 10000; change one",
+        ),
+        (
+            "leduc_poker(raise_sizes=" + "9" * 5000 + "-1)",
+            r"expected two positive integers of at most 9 digits",
+        ),
     ],
 )
 def test_unknown_and_bad_values(spec, message):
@@ -224,7 +230,7 @@ def test_the_largest_games_are_refused_before_they_take_memory():
         game = load(spec)
         tracemalloc.start()
         try:
-            with pytest.raises(ValueError, match="more than max_histories=1,000|more than 2,000 steps"):
+            with pytest.raises(ValueError, match=r"more than max_histories=1,000|more than 2,000 steps"):
                 enumerate_game(game, max_histories=1000)
             assert tracemalloc.get_traced_memory()[1] < 10e6
         finally:

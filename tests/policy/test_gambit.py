@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from jaxgadget import Policy, enumerate_game, evaluate_policy, load, nash_conv, solve, write_efg, write_profile
+from jaxgadget import (
+    Policy,
+    enumerate_game,
+    evaluate_policy,
+    load,
+    nash_conv,
+    solve,
+    write_efg,
+    write_profile,
+)
 from jaxgadget.tree.gambit import infoset_order
 from jaxgadget.tree.history import HistoryTree
 from tests.reference.random_games import SHAPES, random_game
@@ -80,7 +89,9 @@ def test_gambit_reads_every_lane_and_values_it_alike(name: str, tmp_path: pathli
         )
         again = to_policy(tree, profile)
         for player in (0, 1):
-            np.testing.assert_array_equal(again.probabilities[player][:, 0], policy.probabilities[player][:, lane])
+            np.testing.assert_array_equal(
+                again.probabilities[player][:, 0], policy.probabilities[player][:, lane]
+            )
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -92,7 +103,9 @@ def test_equilibria_are_gambit_s(name: str, tmp_path: pathlib.Path):
     game = read_game(tree, tmp_path)
     (ours,) = read_profiles(game, tmp_path / "equilibrium.txt")
     scale = tree.payoff_range
-    assert float(ours.payoffs["Player 0"]) == pytest.approx(solution.value + tree.constant / 2, abs=1e-8 * scale)
+    assert float(ours.payoffs["Player 0"]) == pytest.approx(
+        solution.value + tree.constant / 2, abs=1e-8 * scale
+    )
     assert ours.max_regret() == pytest.approx(0, abs=1e-8 * scale)
     equilibria = [gambit.nash.lcp_solve(game, rational=False).equilibrium]
     if name in EXACT:

@@ -14,7 +14,17 @@ from jaxgadget.tree.gambit import infoset_order
 from tests.games.test_gambit import CORNERS
 from tests.reference.random_games import SHAPES, random_game
 
-FIELDS = ("level_offset", "parent", "actor", "action", "num_moves", "chance", "payoff", "infostate", "infoset")
+FIELDS = (
+    "level_offset",
+    "parent",
+    "actor",
+    "action",
+    "num_moves",
+    "chance",
+    "payoff",
+    "infostate",
+    "infoset",
+)
 GAMES: dict[str, Callable[[], Any]] = {
     "kuhn": lambda: load("kuhn_poker"),
     "leduc": lambda: load("leduc_poker"),
@@ -41,10 +51,14 @@ def check_same(tree: HistoryTree, other: HistoryTree) -> None:
 
 
 @pytest.mark.parametrize("name", GAMES)
-def test_a_game_that_was_read_is_the_same_when_it_is_written_and_read_again(name: str, tmp_path: pathlib.Path):
+def test_a_game_that_was_read_is_the_same_when_it_is_written_and_read_again(
+    name: str, tmp_path: pathlib.Path
+):
     first = reread(enumerate_game(GAMES[name]()), tmp_path / "first.efg")
     check_same(first, reread(first, tmp_path / "second.efg"))
-    assert (tmp_path / "second.efg").read_text().count("\n") == (tmp_path / "first.efg").read_text().count("\n")
+    assert (tmp_path / "second.efg").read_text().count("\n") == (tmp_path / "first.efg").read_text().count(
+        "\n"
+    )
 
 
 ODD_ORDER = r"""EFG 2 R "odd \"order\" \\ of names" { "A" "B" }
@@ -135,13 +149,15 @@ def test_only_whole_trees_are_written_and_files_are_whole_or_not_there(
         write_efg(enumerate_game(load("kuhn_poker"), depth=1), path)
     with pytest.raises(ValueError, match=r"tree='kuhn_poker': expected a HistoryTree"):
         write_efg("kuhn_poker", path)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(ValueError, match="folder .* does not exist"):
+    with pytest.raises(ValueError, match=r"folder .* does not exist"):
         write_efg(enumerate_game(load("kuhn_poker")), tmp_path / "nowhere" / "kuhn.efg")
     path.write_text("what was there before")
     monkeypatch.setattr("jaxgadget.tree.gambit._quoted", lambda text: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         write_efg(enumerate_game(load("kuhn_poker")), path)
-    assert [p.name for p in tmp_path.iterdir()] == ["kuhn.efg"] and path.read_text() == "what was there before"
+    assert [p.name for p in tmp_path.iterdir()] == [
+        "kuhn.efg"
+    ] and path.read_text() == "what was there before"
 
 
 @pytest.mark.parametrize("name", GAMES)
@@ -155,7 +171,9 @@ def test_gambit_reads_the_same_game(name: str, tmp_path: pathlib.Path):
     profile = game.mixed_behavior_profile(rational=False)
     for player, order in enumerate(infoset_order(tree)):
         infosets, names = tree.infosets[player], tree.game
-        actions = [infosets.action[infosets.first_sequence[k] :][: infosets.num_actions[k]].tolist() for k in order]
+        actions = [
+            infosets.action[infosets.first_sequence[k] :][: infosets.num_actions[k]].tolist() for k in order
+        ]
         expected = [[names.action_string(player, action) for action in row] for row in actions]
         assert [[action for action, _ in row] for _, row in profile[f"Player {player}"]] == expected
     payoffs = tree.payoff[tree.terminals]

@@ -146,8 +146,8 @@ def _parse_raises(raise_sizes: object) -> tuple[int, int]:
     if not isinstance(raise_sizes, str) or not re.fullmatch(r"[1-9][0-9]{0,8}-[1-9][0-9]{0,8}", raise_sizes):
         raise ValueError(
             f"leduc_poker: raise_sizes={raise_sizes!r}: expected two positive integers of at most 9 digits "
-            'with a dash between them, the chips of a raise in the first and in the second round; write "2-4", '
-            "for example"
+            "with a dash between them, the chips of a raise in the first and in the second round; write "
+            '"2-4", for example'
         )
     first, second = raise_sizes.split("-")
     return int(first), int(second)
