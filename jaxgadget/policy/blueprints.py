@@ -185,7 +185,7 @@ def spread_checkpoints(
 
     last = check_iterations(iterations)
     looked = sorted({*range(1, min(20, last) + 1), last, *_growing(last)})
-    if check_whole_number("count", count, 1) > len(looked):
+    if not 1 <= check_whole_number("count", count, 0) <= len(looked):
         raise ValueError(
             f"count={count!r}: expected from 1 to {len(looked)}, as many as averages are looked at in "
             f"{last} iterations"

@@ -96,7 +96,7 @@ def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe
         what = f"larger than {LARGEST_RETURN:g}" if np.isfinite(returns[:, h]).all() else "not finite"
         raise ValueError(
             f"{game}: returns {tuple(returns[:, h].tolist())} at terminal history {describe(h)} are {what}; "
-            f"expected finite numbers of at most {LARGEST_RETURN:g} in size; correct them or choose another unit"
+            f"expected finite numbers of at most {LARGEST_RETURN:g} in size; choose a larger unit"
         )
     total = values.sum(axis=0)
     scale = max(1.0, float(np.abs(values).max(initial=0.0)))
