@@ -429,7 +429,6 @@ BAD_INPUT = [
     ("solve nowhere.py:Game", "there is no file"),
     ("refine own.py:Nothing", "has no class 'Nothing'; expected a class of a game, there is Own"),
     ("solve own.py:Own(size=0)", "raised ZeroDivisionError: division by zero"),
-    ("bench own.py:Own(size=0)", "raised ZeroDivisionError: division by zero"),
     ("refine", "GAME"),
     ("resolve kuhn_poker", "resolve"),
 ]
