@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve`, `refine`, `show`, `infostates`, `sweep`, `nested` and others.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `show`, `sweep` and the others.
 
 What needs JAX, pandas or matplotlib is imported inside the commands: help and complaints come at once.
 """
@@ -26,6 +26,7 @@ from jaxgadget.cli.command import (
     keeping,
     refuse_unused,
 )
+from jaxgadget.cli.export import EXPORT_EXAMPLES, export
 from jaxgadget.cli.prepare import (
     enumerate_named,
     exit_if_undefined,
@@ -139,7 +140,8 @@ def games() -> None:
         [
             "Parameters stand in parentheses, as OpenSpiel writes them: leduc_poker(num_ranks=4).",
             "Besides: openspiel:NAME(…) for any two-player zero- or constant-sum game of OpenSpiel's (if "
-            "installed), and paths of Gambit files that end in .efg.",
+            "installed), paths of Gambit files that end in .efg, and classes of your own as path.py:Class or "
+            "module:Class.",
         ],
     )
 
@@ -303,6 +305,7 @@ _command("sweep", SWEEP_EXAMPLES)(sweep)
 _command("train-value", search.TRAIN_EXAMPLES)(search.train_value)
 _command("nested", search.NESTED_EXAMPLES)(search.nested)
 _command("match", search.MATCH_EXAMPLES)(search.match)
+_command("export", EXPORT_EXAMPLES)(export)
 
 
 @_command("bench", BENCH_EXAMPLES)

@@ -12,6 +12,7 @@ from jaxgadget.gadgets.alternative import Alternative, AlternativeRefusedError, 
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.registry import ALTERNATIVES, CONTINUATION, GADGETS, PRIORS
+from jaxgadget.util.arguments import read_number
 from jaxgadget.util.registry import find
 
 
@@ -88,9 +89,8 @@ def _epsilon(text: Epsilon | str) -> Epsilon:
         return text
     if text == AUTO:
         return AUTO
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"epsilon={text!r}: expected a number in [0, 1), or 'auto'") from None
+    number = read_number(text)
+    if number is None:
+        raise ValueError(f"epsilon={text!r}: expected a number in [0, 1), or 'auto'")
     check_epsilon(number)
     return number

@@ -34,6 +34,19 @@ ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
 
 
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+
+
+def _shown(value: object) -> str:
+    """A value in an error, arrays by their shapes."""
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_shown, cast(Sequence[object], value)))})"
+    return repr(value)
+
+
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class Policy:
     """A profile for every lane.
@@ -55,6 +68,15 @@ class Policy:
 
     def __post_init__(self) -> None:
         check_tree(self.tree)
+        both: Any = self.probabilities
+        if not isinstance(both, tuple) or len(both) != 2 or not all(map(_is_numbers, both)):
+            raise ValueError(
+                f"probabilities={_shown(both)}: expected a pair of NumPy arrays, player 0's and player 1's, "
+                "each [actions of all infosets, lanes]"
+            )
+        labels: Any = self.labels
+        if not isinstance(labels, tuple) or not labels or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"labels={_shown(labels)}: expected a tuple of names, one a lane")
         for player, rows in enumerate(self.probabilities):
             expected = (self.tree.infosets[player].num_sequences - 1, len(self.labels))
             if rows.shape != expected:
@@ -240,6 +262,7 @@ class Policy:
         if isinstance(lane, str):
             lanes = [k for k, label in enumerate(self.labels) if label == lane]
         else:
+            lane = check_whole_number("lane", lane, -self.num_lanes)
             lanes = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
         if len(lanes) != 1:
             what = "is unknown" if not lanes else f"stands for lanes {lanes}"
@@ -252,23 +275,24 @@ class Policy:
         return Policy(self.tree, (first, second), (self.labels[index],))
 
     def action_probabilities(
-        self, infostate: str, lane: int = 0, *, player: int | None = None
+        self, infostate: str, lane: int | str = 0, *, player: int | None = None
     ) -> dict[int, float]:
         """Action id → probability at an infostate.
 
         Args:
           infostate: one of `tree.infoset_names`.
-          lane: which lane.
+          lane: which lane, by number or label.
           player: whose; needed only where both players have an infostate of that name.
 
         Raises:
-          ValueError: if there is no such infostate; names that are near are told.
+          ValueError: if there is no such infostate or lane; names that are near are told.
         """
         player, infoset = self.tree.find_infoset(infostate, player)
+        rows = self.lane(lane).probabilities[player][:, 0]
         infosets = self.tree.infosets[player]
         first = int(infosets.first_sequence[infoset])
         ids = range(first, first + int(infosets.num_actions[infoset]))
-        return {int(infosets.action[q]): float(self.probabilities[player][q - 1, lane]) for q in ids}
+        return {int(infosets.action[q]): float(rows[q - 1]) for q in ids}
 
     def __getitem__(self, infostate: str | tuple[int, str]) -> dict[int, float]:
         """Action id → probability at an infostate, of a policy of one lane: `policy["0pb"]`.

@@ -153,7 +153,7 @@ def test_infosets_are_found_by_name():
         ValueError, match=r"infostate 'x' is no infoset of kuhn_poker; .* such as '0', '1', '2'"
     ):
         tree.find_infoset("x")
-    with pytest.raises(ValueError, match=r"player=2: expected 0, 1 or None"):
+    with pytest.raises(ValueError, match=r"player=2: expected 0 or 1"):
         tree.find_infoset("0", 2)
 
 
