@@ -13,6 +13,7 @@ import os
 import pathlib
 import pickle
 import threading
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
@@ -109,9 +110,7 @@ def find_request(store: Store, record: dict[str, Any]) -> Request:
     except Exception as error:  # whatever a class of the user's raises that is not found, or another by now
         raise ValueError(f"{str(path)!r} cannot be read by this worker: {error}") from error
     if message.compilation_cache is not None:
-        with contextlib.suppress(
-            ValueError
-        ):  # it only saves time, and other machines may not have that folder
+        with contextlib.suppress(ValueError):  # it only saves time; other machines may not have that folder
             enable_compilation_cache(message.compilation_cache)
     return message.request
 
@@ -133,9 +132,7 @@ class Workers:
     def __init__(self, executor: Executor, task: Task, folder: pathlib.Path, number: int):
         self.folder = os.path.abspath(folder)
         self._futures: list[Any] = []
-        self._complaints: list[str] = []
-        self._failures: list[BaseException] = []
-        self._ended = threading.Event()
+        self._ends: dict[int, str | BaseException] = {}
         try:
             for worker in range(number):
                 self._futures.append(executor.submit(task, self.folder, worker))
@@ -143,22 +140,29 @@ class Workers:
             self.cancel()
             if not isinstance(error, Exception):
                 raise
-            raise ChildProcessError(f"worker {worker} cannot be submitted: {_in_a_line(error)}") from error
-        threading.Thread(target=self._collect, name="workers", daemon=True).start()
+            raise ChildProcessError(
+                f"worker {len(self._futures)} cannot be submitted: {_in_a_line(error)}"
+            ) from error
+        # Each is waited for at once: a process that died keeps its claims until its end is noticed.
+        self._threads = [
+            threading.Thread(target=self._wait_for, args=(worker,), name=f"worker {worker}", daemon=True)
+            for worker in range(number)
+        ]
+        for thread in self._threads:
+            thread.start()
 
-    def _collect(self) -> None:
-        for future in self._futures:
-            try:
-                complaint = future.result()
-            except BaseException as error:  # also Dask's cancellation
-                self._failures.append(error)
-            else:
-                self._complaints += [complaint] if complaint else []
-        self._ended.set()
+    def _wait_for(self, worker: int) -> None:
+        try:
+            self._ends[worker] = self._futures[worker].result()
+        except BaseException as error:  # also Dask's cancellation
+            self._ends[worker] = error
 
     def have_ended(self, seconds: float) -> bool:
         """Whether all have, after so many seconds at most."""
-        return self._ended.wait(seconds)
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0.0))
+        return not any(thread.is_alive() for thread in self._threads)
 
     def cancel(self) -> None:
         """Calls off what has not begun; what can be stopped, stops."""
@@ -170,7 +174,7 @@ class Workers:
 
     def explain(self) -> str:
         """Why some ended early, in words; nothing if none did."""
-        reasons = self._complaints + [_in_a_line(error) for error in self._failures]
+        reasons = [_in_a_line(end) if isinstance(end, BaseException) else end for end in self._early()]
         if not reasons:
             return ""
         many = f"{len(reasons)} of {len(self._futures)} workers"
@@ -183,14 +187,19 @@ class Workers:
           ValueError: what a worker said of the request.
           ChildProcessError: if workers died.
         """
-        if self._complaints:
-            raise ValueError(self._complaints[0])
-        cause = self._failures[0] if self._failures else None
+        early = self._early()
+        for end in early:
+            if isinstance(end, str):
+                raise ValueError(end)
         raise ChildProcessError(
             f"the sweep in {self.folder!r} lacks {missing} of its pieces: "
             f"{self.explain() or 'its workers were told of another sweep'}; what is finished is kept, and "
             "the same call goes on"
-        ) from cause
+        ) from next((end for end in early if isinstance(end, BaseException)), None)
+
+    def _early(self) -> list[str | BaseException]:
+        """What workers said that did not end well, in their order."""
+        return [self._ends[worker] for worker in sorted(self._ends) if self._ends[worker]]
 
 
 def _in_a_line(error: BaseException) -> str:

@@ -7,6 +7,7 @@ import concurrent.futures
 import multiprocessing
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -64,10 +65,10 @@ def dask(tmp_path: pathlib.Path) -> Iterator[distributed.Client]:
         yield client
 
 
-def deadly(folder: pathlib.Path, **changes: Any) -> tuple[pathlib.Path, dict[str, Any], pd.DataFrame]:
+def deadly(folder: pathlib.Path) -> tuple[pathlib.Path, dict[str, Any], pd.DataFrame]:
     """The file that keeps a prior from killing, a sweep with that prior, and its rows when nobody dies."""
     path = folder / "killed"
-    asked = several(priors=[Deadly(path=str(path))], **changes)
+    asked = several(priors=[Deadly(path=str(path), others_wait=str(folder / "wait"))])
     path.touch()
     rows = sweep(folder / "undisturbed", **asked)
     path.unlink()
@@ -106,21 +107,21 @@ def test_a_killed_worker_breaks_a_pool_and_what_it_finished_stays(tmp_path: path
     """A pool ends all its processes if one dies; the same call goes on."""
     path, asked, expected = deadly(tmp_path)
     spawn, folder = multiprocessing.get_context("spawn"), tmp_path / "sweep"
-    first = sorted(expected["piece"].unique())[:3]
-    path.touch()
-    sweep(folder, **asked)
-    for key in first:
+    shutil.copytree(tmp_path / "undisturbed", folder)
+    for key in sorted(expected["piece"].unique())[:3]:
         (folder / "pieces" / f"{key}.parquet").unlink()
-    path.unlink()
     before = written(folder)
-    with (
-        concurrent.futures.ProcessPoolExecutor(2, spawn) as pool,
-        pytest.raises(
-            ChildProcessError, match="2 of 2 workers ended early, the first with: BrokenProcessPool"
-        ),
-    ):
-        sweep(folder, **asked, executor=pool, workers=2)
+    (tmp_path / "wait").touch()  # the other process is in the middle of a piece when its pool ends it
+    with concurrent.futures.ProcessPoolExecutor(2, spawn) as pool:
+        for future in [
+            pool.submit(os.getpid) for _ in range(2)
+        ]:  # from then on it looks after both processes
+            future.result()
+        with pytest.raises(ChildProcessError, match="2 of 2 workers ended early, the first with: BrokenProc"):
+            sweep(folder, **asked, executor=pool, workers=2)
     assert path.exists(), "a worker was killed"
+    assert written(folder) == before, "and what was finished stays"
+    (tmp_path / "wait").unlink()
     with concurrent.futures.ProcessPoolExecutor(2, spawn) as pool:
         rows = sweep(folder, **asked, executor=pool, workers=2)
     assert_same_rows(rows, expected)

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import pathlib
 import signal
+import time
 from typing import Any, ClassVar
 
 import jax
@@ -28,15 +29,18 @@ class Tilted(UniformPrior):
 
 @dataclasses.dataclass(frozen=True)
 class Deadly(UniformPrior):
-    """The first process to ask it dies, unless the file is there."""
+    """The first process to ask it dies, unless a file is there; others wait as long as another one is."""
 
     path: str = ""
+    others_wait: str = ""
     name: ClassVar[str] = "deadly"
 
     def follow(self, ranges: Any) -> jax.Array:
         try:
             pathlib.Path(self.path).touch(exist_ok=False)
         except FileExistsError:
+            while self.others_wait and pathlib.Path(self.others_wait).exists():
+                time.sleep(0.01)
             return super().follow(ranges)
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError
