@@ -119,6 +119,7 @@ def test_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     execute(notebook, tmp_path)
     assert num_pictures(notebook) > 0
     assert complaints(notebook) == []
+    assert list(tmp_path.iterdir()) == [], "`make docs` runs it among the project's files"
     assert "ipywidgets" not in str(notebook), "the progress bar asks for another package"
 
 
