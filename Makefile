@@ -1,7 +1,8 @@
 # All of it works on a machine that has only Python >= 3.11 and make.
 
 PYTHON ?= python3
-VENV ?= .venv
+# Another Python has an environment of its own: `make test PYTHON=python3.12` uses .venv-python3.12.
+VENV ?= .venv$(if $(filter-out python3,$(notdir $(PYTHON))),-$(notdir $(PYTHON)))
 JOBS ?= 2
 PYTEST_ARGS ?=
 
@@ -40,7 +41,7 @@ docs: $(DOCS_STAMP)  ## build the documentation into build/site, its notebooks e
 
 clean:  ## remove caches and build products
 	rm -rf build dist .cache
-	find . -path ./$(VENV) -prune -o -type d -name __pycache__ -exec rm -rf {} +
+	find . -path './.venv*' -prune -o -type d -name __pycache__ -exec rm -rf {} +
 
 distclean: clean  ## clean, and remove the virtual environment
 	rm -rf $(VENV)

@@ -47,7 +47,17 @@ def broken_links(text: str, folder: pathlib.Path) -> list[str]:
     targets = re.findall(r"\]\(([^)\s]+)\)|src=\"([^\"]+)\"", re.sub(r"`[^`\n]*`", "", shown(text)))
     links = [first or second for first, second in targets]
     local = [link for link in links if not re.match(r"https?://|mailto:|#", link)]
-    return [link for link in local if not (folder / link.partition("#")[0]).is_file()]
+    return [link for link in local if not leads_somewhere(link, folder)]
+
+
+def leads_somewhere(link: str, folder: pathlib.Path) -> bool:
+    """Whether there is such a file and, in a page that is no description of the API, such a heading."""
+    name, _, anchor = link.partition("#")
+    path = folder / name
+    if not path.is_file() or not anchor or path.suffix != ".md" or path.parent.name == "api":
+        return path.is_file()
+    titles = re.findall(r"^#+ (.+)$", shown(path.read_text(encoding="utf-8")), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 
 
 def test_there_are_pages():
@@ -90,12 +100,13 @@ def test_every_page_is_in_the_navigation():
 
 
 def test_checks_notice(tmp_path: pathlib.Path):
-    (tmp_path / "there.md").touch()
+    (tmp_path / "there.md").write_text("# X\n## Add a `game` …\n```text\n# Y\n```\n")
     page = (
-        "[a](there.md#x) ![b](gone.png) [c](https://example.org) [d](#here) `[e](code.md)`\n"
+        "[a](there.md#x) [h](there.md#add-a-game-) [i](there.md#y)\n"
+        "![b](gone.png) [c](https://example.org) [d](#here) `[e](code.md)`\n"
         '<!-- [f](comment.md) -->\n<img src="lost.svg">\n```text\n[g](block.md)\n```\n'
     )
-    assert broken_links(page, tmp_path) == ["gone.png", "lost.svg"]
+    assert broken_links(page, tmp_path) == ["there.md#y", "gone.png", "lost.svg"]
     assert described("::: a.b\n    options: {}\n<!--\n::: c.d\n-->\ntext ::: e\n") == ["a.b"]
     assert find("jaxgadget.refining.refine.refine") is jaxgadget.refine
     with pytest.raises(AttributeError):

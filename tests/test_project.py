@@ -252,3 +252,20 @@ def test_missing_openspiel_fails_in_ci(tmp_path: pathlib.Path, ci: bool, expecte
     status, output = run_pytest(tmp_path, "def test_a(): pass", ci=ci, setup="sys.modules['pyspiel'] = None")
     assert status == expected, output
     assert ("OpenSpiel is missing" in output) == ci
+
+
+@pytest.mark.parametrize(
+    ("options", "environment"),
+    [
+        ((), ".venv"),
+        (("PYTHON=python3.12",), ".venv-python3.12"),
+        (("PYTHON=some/where/python3.13",), ".venv-python3.13"),
+        (("PYTHON=python3.12", "VENV=other"), "other"),
+    ],
+)
+def test_every_python_has_an_environment_of_its_own(options: tuple[str, ...], environment: str):
+    """`make` says what it would do."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("PYTHON", "VENV", "MAKEFLAGS")}
+    command = ["make", "--dry-run", "test", *options]
+    done = subprocess.run(command, cwd=ROOT, env=clean, capture_output=True, text=True, check=True)
+    assert f"\n{environment}/bin/python -m pytest -n " in f"\n{done.stdout}"

@@ -147,7 +147,7 @@ def bench(
       seconds: how long to time a row, all repetitions together.
       repeats: how many repetitions, of which the fastest counts.
       max_histories: give up on a game of more.
-      progress: show a bar; by default if it takes over two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: if an argument is out of range, or an engine that is named lacks a game or the algorithm.

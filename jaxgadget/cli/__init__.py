@@ -178,6 +178,7 @@ def solve(
             floors=floor or None,
             time_limit=time_limit,
             checkpoint=checkpoint,
+            progress=True,
         )
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}
     if save is not None:
@@ -244,9 +245,14 @@ def refine(
     from jaxgadget.util.clock import Stopwatch
 
     with (watch := Stopwatch()).phase("build"):
-        asked = (tree, subgames, make_blueprints(tree, specs), gadgets)
+        asked = (tree, subgames, make_blueprints(tree, specs, progress=True), gadgets)
     how: dict[str, Any] = {"algorithm": str(algorithm), "iterations": iterations, "dtype": dtype.value}
-    how |= {"target_gap": target_gap, "time_limit": time_limit, "memory_limit": memory_limit}
+    how |= {
+        "target_gap": target_gap,
+        "time_limit": time_limit,
+        "memory_limit": memory_limit,
+        "progress": True,
+    }
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     with _keeping(checkpoint):
         if player is options.PlayerName.BOTH:
@@ -346,6 +352,7 @@ def bench(
         seconds=seconds,
         repeats=repeats,
         max_histories=max_histories,
+        progress=True,
     )
     if json is not None:
         write_json(json, bench_record(benchmark))

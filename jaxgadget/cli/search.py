@@ -114,7 +114,7 @@ def train_value(
     from jaxgadget.searching.portfolio import make_portfolio
 
     with working("portfolio"):
-        portfolio = make_portfolio(profile, size=k, seed=seed)
+        portfolio = make_portfolio(profile, size=k, seed=seed, progress=True)
 
     def describe() -> str:
         step = last_step(out)
@@ -132,6 +132,7 @@ def train_value(
             batch_size=batch_size,
             learning_rate=learning_rate,
             heldout=heldout,
+            show_progress=True,
         )
     if plot is not None:
         from jaxgadget.report.training import draw_training
@@ -179,6 +180,7 @@ def _visited_error(
             depth=depth,
             iterations=iterations,
             value=tree.payoff_bounds,  # exploitabilities are not asked for
+            progress=True,
         ).visits[0]
         for player in (0, 1)
     ]
@@ -225,7 +227,7 @@ def nested(
 
     values = _find_values(tree, profiles, leaf, k, seed)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
-    how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value}
+    how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value, "progress": True}
     searches: list[Nested] = []
     from jaxgadget.searching.nested import nested_search
 
@@ -358,7 +360,9 @@ def _assemble(
 
     bracket = tree.payoff_bounds  # exploitabilities are not asked for
     searches = [
-        nested_search(tree, profile, gadgets, values=values, player=player, value=bracket, **how)
+        nested_search(
+            tree, profile, gadgets, values=values, player=player, value=bracket, progress=True, **how
+        )
         for player in (0, 1)
     ]
     searched = Policy(tree, _join(searches).probabilities, tuple(describe(gadget) for gadget in gadgets))
@@ -403,7 +407,7 @@ def _prepare(
 
     parsed = [parse_blueprint(spec) for spec in specs]
     tree, _ = enumerate_named(game, max_histories)
-    profiles = make_blueprints(tree, parsed)
+    profiles = make_blueprints(tree, parsed, progress=True)
     if not allow_several and profiles.num_lanes != 1:
         raise ValueError(f"--blueprint {specs[0]!r} makes {profiles.num_lanes} blueprints; expected one")
     return tree, profiles
@@ -419,7 +423,7 @@ def _find_values(
     if leaf == EXACT:
         with working("portfolios"):
             return [
-                ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed))
+                ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
     from jaxgadget.learn.checkpoints import load_values

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
@@ -20,6 +21,10 @@ Examples:
 
 `jaxgadget sweep flops --game leduc_poker --game "leduc_poker(num_ranks=4)" --cut flop --blueprint
 cfr-spread:10 --blueprint draws:5 --seed 0 --seed 1 --gadget resolving --iterations 1000 --plot flops.png`
+
+`jaxgadget sweep kuhn --game kuhn_poker --workers 4`
+
+`jaxgadget sweep flops --game leduc_poker --workers 20 --slurm partition=cpu,time=2:00:00,cpus-per-task=4`
 """
 
 Folder = Annotated[
@@ -108,6 +113,34 @@ Extend = Annotated[
         help="Go on in a folder of other settings or versions; pieces that both have in common are kept.",
     ),
 ]
+Workers = Annotated[
+    int | None,
+    typer.Option(
+        "--workers",
+        metavar="N",
+        min=1,
+        show_default="this process alone",
+        help="Work in so many processes of this machine, or jobs of Slurm; who dies loses only its piece.",
+    ),
+]
+Slurm = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--slurm",
+        metavar="OPTION=VALUE,…",
+        show_default=False,
+        help="Submit the workers to Slurm with these options of sbatch, such as "
+        "`partition=cpu,time=2:00:00`; their logs are in `FOLDER/slurm`. A value with commas stands alone. "
+        "Needs the extra `cluster`. *May be repeated.*",
+    ),
+]
+NoLocks = Annotated[
+    bool,
+    typer.Option(
+        "--no-locks",
+        help="Claim pieces by creating files, where the file system's locks do not hold on all machines.",
+    ),
+]
 Csv = Annotated[pathlib.Path | None, typer.Option("--csv", metavar="FILE", help="Write all rows as CSV.")]
 Parquet = Annotated[
     pathlib.Path | None, typer.Option("--parquet", metavar="FILE", help="Write all rows as Parquet.")
@@ -140,6 +173,9 @@ def sweep(
     blueprints_at_once: AtOnce = 64,
     memory_limit: MemoryLimit = None,
     extend: Extend = False,
+    workers: Workers = None,
+    slurm: Slurm = None,
+    no_locks: NoLocks = False,
     csv: Csv = None,
     parquet: Parquet = None,
     plot: Plot = None,
@@ -155,6 +191,7 @@ def sweep(
     check_outputs({"--json": json, "--csv": csv, "--parquet": parquet, "--plot": plot})
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
     asked |= {"epsilons": epsilon, "seeds": seed, "iterations": iterations}
+    options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
     from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
     from jaxgadget.gadgets.specs import make_gadgets
@@ -163,10 +200,14 @@ def sweep(
     from jaxgadget.report import sweeps
     from jaxgadget.sweeping.sweep import DEFAULT_BLUEPRINTS, describe_finished
     from jaxgadget.sweeping.sweep import sweep as run_sweep
+    from jaxgadget.sweeping.workers import Processes, slurm_executor
 
     check_gadgets(context, make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon))
     if not any(parse_blueprint(spec).kind == DRAWS for spec in blueprint or DEFAULT_BLUEPRINTS):
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")
+    executor = None
+    if workers is not None:
+        executor = slurm_executor(folder / "slurm", options_of_jobs) if options_of_jobs else Processes()
     with keeping(lambda: describe_finished(folder)):
         rows = run_sweep(
             folder,
@@ -178,6 +219,10 @@ def sweep(
             memory_limit=memory_limit,
             max_histories=max_histories,
             extend=extend,
+            executor=executor,
+            workers=workers,
+            locks=False if no_locks else None,
+            progress=True,
             **{name: values for name, values in asked.items() if values},
         )
     for path, write in ((csv, sweeps.write_csv), (parquet, sweeps.write_parquet), (plot, sweeps.draw_sweep)):
@@ -189,3 +234,22 @@ def sweep(
         last = written(results=json, rows=csv) + written(rows=parquet, picture=plot)
         show(sweeps.sweep_tables(rows), [*sweeps.sweep_notes(folder, rows), *last])
     exit_if_undefined(rows["failure"].dropna().tolist(), len(rows))
+
+
+def _slurm_options(texts: Sequence[str] | None, workers: int | None) -> dict[str, str]:
+    """Options of sbatch, by name."""
+    found: dict[str, str] = {}
+    for text in texts or ():
+        parts = text.split(",")
+        for part in parts if all("=" in part for part in parts) else [text]:
+            name, equals, value = part.partition("=")
+            if not (name.strip("- ") and equals and value):
+                raise ValueError(
+                    f"--slurm {text!r}: expected options of sbatch, such as partition=cpu,time=2:00:00"
+                )
+            found[name.strip("- ")] = value
+    if found and workers is None:
+        raise ValueError(
+            f"--slurm {','.join(texts or ())!r}: expected --workers with it, how many jobs to submit"
+        )
+    return found

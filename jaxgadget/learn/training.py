@@ -132,7 +132,7 @@ def train_value(
       histories: `[H]` what to learn; by default every history where a player acts.
       heldout: the share never trained on, drawn at random; 0 is best for search, which asks about these too.
       every: steps between two checkpoints and rows of the log; by default a fiftieth of all.
-      show_progress: by default on a terminal or in a notebook.
+      show_progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: if an argument is out of range or of another game, the folder holds another training, or

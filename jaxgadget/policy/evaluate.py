@@ -253,7 +253,7 @@ def game_value(
       tree: the game's histories.
       tolerance: stop when the bracket is narrower than this share of the payoff range.
       iterations: stop after that many in any case; by default what seconds can do.
-      progress: show a bar; by default if it takes over two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Returns:
       `(low, high)`: what player 0's average policy guarantees, and what player 1's concedes.

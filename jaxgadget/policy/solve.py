@@ -105,7 +105,7 @@ def solve(
         then gets ε ÷ the number of legal ones at least, or arrays as `tremble` makes them.
       checkpoint: a file to resume from and to save to.
       time_limit: for `lp`, in seconds; by default none.
-      progress: show a bar; by default if it takes over two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: if an argument is out of range or the checkpoint is of another solve.

@@ -116,7 +116,7 @@ class Decomposition:
           algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
           iterations: of the gadget games.
           dtype: `float32` or `float64`, of the re-solve.
-          progress: show a bar; by default if it takes two seconds and somebody watches.
+          progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
         Returns:
           The trunk's policy with the re-solved rows in place, a lane for each of `trunk`.
@@ -191,7 +191,7 @@ def cfr_d(
       subgame_algorithm: the same in the subgames.
       dtype: `float32` or `float64`.
       checkpoint: a file to resume from and to save to.
-      progress: show a bar; by default if it takes over two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for an unknown or crossing cut, a number out of range, another solve's checkpoint.

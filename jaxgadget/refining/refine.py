@@ -207,7 +207,7 @@ def refine(
       memory_limit: bytes that a solve may take on each device, by default most of what is free there, or
         half of a CPU's: lanes, and then the forest, are split until that suffices.
       devices: over which lanes are spread; by default all of `jax.local_devices()`.
-      progress: show a bar; by default if it takes two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses

@@ -166,7 +166,7 @@ def search(
       dtype: of the solves; certificates are in float64.
       memory_limit: bytes that a solve may take on each device.
       devices: over which lanes are spread.
-      progress: show a bar; by default if it takes two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for bad arguments, an infoset on both sides of the limit, a value function that

@@ -151,7 +151,7 @@ def nested_search(
       memory_limit: bytes a solve may take on each device: subgames go part by part.
       devices: over which lanes are spread.
       visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
-      progress: show a bar; by default if it takes two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for bad arguments, a value function that returns no numbers, gadgets that look at the

@@ -116,7 +116,7 @@ def solve_trunk(
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
       iterations: one updates both players, player 0 first.
       dtype: `float32` or `float64`.
-      progress: show a bar; by default if it takes over two seconds and somebody watches.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for an argument out of range, a limit or blueprint of another game, a limit that

@@ -16,7 +16,7 @@ import pathlib
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -377,9 +377,9 @@ def run_all(
     if workers == 1:
         return [task() for task in tasks]
     with ThreadPoolExecutor(workers, thread_name_prefix="jaxgadget") as pool:
-        futures = [pool.submit(task) for task in tasks]
+        futures = [pool.submit(_unless_stopped, task, stop) for task in tasks]
         try:
-            pending = set(futures)
+            pending: set[Future[Any]] = set(futures)
             while pending:
                 ended, pending = wait(pending, timeout=LOOK_SECONDS, return_when=FIRST_EXCEPTION)
                 for future in ended:
@@ -390,3 +390,14 @@ def run_all(
             pool.shutdown(cancel_futures=True)
             raise
     return [future.result() for future in futures]
+
+
+def _unless_stopped(task: Callable[[], Result], stop: threading.Event) -> Any:
+    """A task's result. The thread of one that failed takes the next task before anybody can call it off."""
+    if stop.is_set():
+        return None
+    try:
+        return task()
+    except BaseException:
+        stop.set()
+        raise

@@ -6,14 +6,14 @@ import contextlib
 import dataclasses
 import os
 import pathlib
-from collections.abc import Generator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import filelock
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from jaxgadget.sweeping.locks import Locks
 from jaxgadget.sweeping.manifest import FORMAT, Piece
 from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
@@ -68,12 +68,13 @@ class Manifest(NamedTuple):
 class Store:
     """The files of a sweep."""
 
-    def __init__(self, folder: pathlib.Path, *, create: bool = True):
+    def __init__(self, folder: pathlib.Path, *, create: bool = True, locks: bool | None = None):
         self.folder = folder
         self.path = folder / "manifest.json"
         self.games, self.pieces = folder / "games", folder / "pieces"
+        self.locks = Locks(folder, locks)
         if create:
-            for subfolder in (self.games, self.pieces, folder / "locks"):
+            for subfolder in (self.games, self.pieces, self.locks.folder):
                 make_folder(subfolder)
 
     def manifest(self) -> Manifest | None:
@@ -99,8 +100,8 @@ class Store:
         write_record(self.path, {"format": FORMAT, **manifest._asdict(), "pieces": pieces})
 
     def lock(self, name: str, *, wait: bool) -> contextlib.AbstractContextManager[bool]:
-        """Holds a lock for a block, which the system takes back if the process dies: whether we have it."""
-        return _locked(self.folder / "locks" / f"{name}.lock", wait)
+        """Holds a lock for a block, which is taken back if the process dies: whether we have it."""
+        return self.locks.hold(name, wait=wait)
 
     def clean(self, folder: pathlib.Path, name: str) -> None:
         """Removes what whoever died left half-written of files that begin so. Their lock must be held."""
@@ -162,17 +163,3 @@ class Store:
         if not as_it_should:
             raise ValueError(f"{str(path)!r} holds other rows than it should; {REMEDY}")
         return table.replace_schema_metadata()
-
-
-@contextlib.contextmanager
-def _locked(path: pathlib.Path, wait: bool) -> Generator[bool]:
-    lock = filelock.FileLock(path)
-    try:
-        lock.acquire(blocking=wait)
-    except filelock.Timeout:
-        yield False
-        return
-    try:
-        yield True
-    finally:
-        lock.release()

@@ -2,18 +2,20 @@
 
 A sweep lives in a folder. Its manifest lists all pieces of work before the first one starts; every finished
 piece is a Parquet file that appears as a whole. Whoever finds a piece missing, and nobody at it, does it, so
-a killed sweep goes on where it was, and several processes may share one folder.
+a killed sweep goes on where it was, and several processes may share one folder: those of the same call, or
+workers that an executor starts, on this machine or others.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import os
 import pathlib
 import time
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +44,14 @@ from jaxgadget.sweeping.manifest import (
     record_digest,
 )
 from jaxgadget.sweeping.store import REMEDY, SCHEMA, TIMES, Manifest, Store
+from jaxgadget.sweeping.workers import (
+    GRACE,
+    Executor,
+    Workers,
+    check_executor,
+    find_request,
+    leave_request,
+)
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
@@ -57,8 +67,11 @@ DEFAULT_BLUEPRINTS = ("cfr-spread:25", "draws:20")
 BLUEPRINTS_AT_ONCE = 64
 """In a piece, at most."""
 
-PATIENCE = 0.2
-"""Seconds between two looks at what others are doing."""
+PATIENCE, MOST_PATIENCE = 0.2, 5.0
+"""Seconds between two looks at what others are doing: at first, and after many in vain."""
+
+LOOK_EVERY = 1.0
+"""Seconds between two looks at what workers have finished."""
 
 KEPT_HISTORIES = 1_000_000
 """Of several games in memory together, at most; those that came first go first."""
@@ -84,6 +97,9 @@ def sweep(
     memory_limit: int | None = None,
     max_histories: int = DEFAULT_MAX_HISTORIES,
     extend: bool = False,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    locks: bool | None = None,
     progress: bool | None = None,
 ) -> pd.DataFrame:
     """Refines subgames for every combination, piece by piece, and goes on where it was if interrupted.
@@ -91,7 +107,7 @@ def sweep(
     A piece is all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets, with all
     priors and ε), for one game, cut, player, number of iterations and some blueprints. On one machine, rows
     (times apart) are bit by bit the same however often the sweep was interrupted. Several processes may share
-    a folder, if its file system has locks: each piece is done by one of them.
+    a folder, on one machine or many: each piece is done by one of them.
 
     Args:
       folder: of the sweep; made if it is not there.
@@ -113,7 +129,17 @@ def sweep(
         default three quarters of an accelerator's, half of a computer's, free or not.
       max_histories: as in `enumerate_game`.
       extend: keep what a folder of other settings or versions has in common; only what is asked is returned.
-      progress: show a bar; by default if it takes two seconds and somebody watches.
+      executor: has others do the pieces: anything with `submit(function, *arguments)` that returns an object
+        with `result()`, such as `concurrent.futures.ProcessPoolExecutor` (started by `spawn`),
+        `submitit.AutoExecutor` or `dask.distributed.Client`. Workers are told the folder's path alone, do
+        pieces until none is missing, and take over what one of them dies at. They need this Python, these
+        packages and the folder; the device in a row is its worker's.
+      workers: how many tasks to submit to the executor, one for each missing piece at most; by default as
+        many as this machine has cores.
+      locks: whether the file system's locks hold on all machines at work. If not, pieces are claimed by
+        creating files, and a claim holds for five minutes after its machine is gone. By default as the sweep
+        in the folder began, else yes.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Returns:
       A row for every result asked for: exploitabilities and certificate in the resolving player's utility (as
@@ -122,7 +148,9 @@ def sweep(
     Raises:
       ValueError: for bad arguments; if the folder holds another sweep and `extend` is not set, or damaged
         files; if a game's rules changed; or if a solve fails, naming the piece. Finished pieces stay.
+      ChildProcessError: if workers died and left pieces undone. Finished pieces stay.
     """
+    number = check_executor(executor, workers)
     request = make_request(
         games,
         cuts,
@@ -139,11 +167,42 @@ def sweep(
         memory_limit=memory_limit,
         max_histories=max_histories,
     )
-    store = Store(pathlib.Path(folder))
+    store = Store(pathlib.Path(folder), locks=locks)
     workshop = Workshop(store, request, progress)
     pieces = _settle(store, workshop, extend)
-    _work(store, workshop, pieces, progress)
+    if executor is None:
+        _work(store, workshop, pieces, progress)
+    else:
+        _have_done(store, request, pieces, executor, number, progress)
     return store.collect(pieces)
+
+
+def work_on(folder: str, worker: int = 0) -> str:
+    """Does pieces of a sweep until none is missing: the task that `sweep` submits to an executor.
+
+    Args:
+      folder: of a sweep that began with an executor.
+      worker: its number, which only tells its call from others: Dask makes one of equal calls.
+
+    Returns:
+      Nothing, or why it stopped: what would be a ValueError in the caller's process.
+    """
+    try:
+        store = Store(pathlib.Path(folder), create=False)
+        manifest = store.manifest()
+        if manifest is None:
+            raise ValueError(f"{folder!r} holds no sweep: there is no manifest.json in it")
+        workshop = Workshop(store, find_request(store, manifest.request), False)
+        ours = workshop.versions | {"device": manifest.versions.get("device")}  # a worker's may be another
+        if changed := differences(manifest.versions, ours):
+            raise ValueError(
+                f"a worker has other versions than those with which the sweep in {folder!r} began "
+                f"({'; '.join(changed)}); give all machines the same"
+            )
+        _work(store, workshop, manifest.pieces, False)
+    except ValueError as error:
+        return str(error)
+    return ""
 
 
 def read_sweep(folder: str | os.PathLike[str]) -> pd.DataFrame:
@@ -376,6 +435,56 @@ def _other(store: Store, changed: Sequence[str], what: str) -> ValueError:
 
 def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: bool | None) -> None:
     """Does what is missing; what others are doing is waited for, and taken over if they die."""
+    num_pieces, patience = len({piece.key for piece in pieces}), PATIENCE
+    with _watching(store, pieces, progress) as look:
+        done = look()
+        while len(done) < num_pieces:
+            ours, before = 0, len(done)
+            for piece in pieces:
+                if piece.key not in done and _try(store, workshop, piece):
+                    ours += 1
+                    done |= look()
+            done |= look()
+            if not ours and len(done) < num_pieces:
+                patience = PATIENCE if len(done) > before else min(2 * patience, MOST_PATIENCE)
+                time.sleep(patience)
+
+
+def _have_done(
+    store: Store,
+    request: Request,
+    pieces: Sequence[Piece],
+    executor: Executor,
+    number: int,
+    progress: bool | None,
+) -> None:
+    """Has workers do what is missing, at most so many; ValueError or ChildProcessError if they leave some."""
+    with _watching(store, pieces, progress) as look:
+
+        def num_missing() -> int:
+            return len({piece.key for piece in pieces} - look())
+
+        if not (missing := num_missing()):
+            return
+        leave_request(store, request)
+        workers = Workers(executor, work_on, store.folder, min(number, missing))
+        try:
+            while not workers.have_ended(LOOK_EVERY) and num_missing():
+                pass
+            workers.have_ended(GRACE)
+        finally:
+            workers.cancel()
+        if missing := num_missing():
+            workers.complain(missing)
+        if reasons := workers.explain():
+            warnings.warn(f"{reasons}; the others did its work", stacklevel=3)
+
+
+@contextlib.contextmanager
+def _watching(
+    store: Store, pieces: Sequence[Piece], progress: bool | None
+) -> Generator[Callable[[], set[str]]]:
+    """Yields a look at which pieces are finished, and shows how far that is."""
     work = {piece.key: piece.work for piece in pieces}
     with progress_bar("sweep", sum(work.values()), progress, coarse=True) as report:
 
@@ -384,18 +493,9 @@ def _work(store: Store, workshop: Workshop, pieces: Sequence[Piece], progress: b
             report(sum(work[key] for key in finished))
             return finished
 
-        done = look()
-        if 0 < len(done) < len(work):
+        if 0 < len(done := look()) < len(work):
             log.info("Going on in %r with piece %d of %d.", str(store.folder), len(done) + 1, len(work))
-        while len(done) < len(work):
-            ours = 0
-            for piece in pieces:
-                if piece.key not in done and _try(store, workshop, piece):
-                    ours += 1
-                    done |= look()
-            done |= look()
-            if not ours and len(done) < len(work):
-                time.sleep(PATIENCE)
+        yield look
 
 
 def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:

@@ -1,4 +1,4 @@
-"""A progress bar for what takes longer than two seconds: on standard error, or in a notebook."""
+"""How far something is: a bar on a terminal or in a notebook, lines in a log, where nobody watches a bar."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import datetime
 import html
 import sys
+import threading
 import time
 from collections.abc import Callable, Generator
 from typing import Any
@@ -19,6 +20,12 @@ PATIENCE = 2.0
 STEP = 0.2
 """Seconds between two changes of a notebook's bar, at least."""
 
+MINUTE = 60.0
+"""Seconds between two lines of a log, at most."""
+
+PAUSE = 10.0
+"""Seconds between two lines of a log, at least."""
+
 
 @contextlib.contextmanager
 def progress_bar(
@@ -31,12 +38,18 @@ def progress_bar(
     Args:
       label: what is being done.
       total: how much there is to do.
-      show: whether to show a bar; by default if standard error is a terminal or a notebook.
+      show: whether to show a bar, or to write lines (`LogLines`) if standard error is neither a terminal nor
+        a notebook; by default a bar, and no lines.
       coarse: for long steps of unequal size: show the bar with the first call, and per cent, not numbers.
     """
     console = Console(stderr=True, file=sys.stderr)
-    if not (console.is_terminal or console.is_jupyter if show is None else show):
+    is_watched = console.is_jupyter or (console.is_terminal and not console.is_dumb_terminal)
+    if not (is_watched if show is None else show):
         yield lambda done: None
+        return
+    if not is_watched:
+        with _in_log(LogLines(label, total, coarse=coarse)) as write:
+            yield write
         return
     patience = -1.0 if coarse else PATIENCE
     if console.is_jupyter:
@@ -62,6 +75,85 @@ def progress_bar(
                 bar.update(task, completed=done, left=time_left(last - first, done - before, total - done))
 
         yield report
+
+
+class LogLines:
+    """Lines on standard error: one a minute, or one for every tenth of the work if that takes less.
+
+    Between two lines lie `PAUSE` seconds at least, so what takes no longer writes nothing.
+
+    Args:
+      label: what is being done.
+      total: how much there is to do.
+      coarse: per cent alone, no numbers.
+    """
+
+    def __init__(self, label: str, total: int, *, coarse: bool = False):
+        self.label, self.total, self.coarse = label, total, coarse
+        self.began = self.last_line = time.perf_counter()
+        self.before: tuple[float, int] | None = None  # when the first call came, and what was done by then
+        self.done = self.written = self.tenths = 0
+        self._lock = threading.Lock()
+
+    def report(self, done: int) -> None:
+        """So much is done; writes a line if one is due."""
+        with self._lock:
+            now = time.perf_counter()
+            self.done = done
+            if self.before is None:
+                self.before, self.written, self.tenths = (now, done), done, self._num_tenths()
+            self._write_if_due(now)
+
+    def look(self) -> float:
+        """Writes a line if one is due; seconds until the next one is."""
+        with self._lock:
+            now = time.perf_counter()
+            self._write_if_due(now)
+            return max(self.last_line + MINUTE - now, 0.0)
+
+    def end(self) -> None:
+        """Writes how it ended, unless that is written, or all of it went without a line."""
+        with self._lock:
+            if self.last_line > self.began and self.done != self.written:
+                self._write(time.perf_counter())
+
+    def _num_tenths(self) -> int:
+        return 10 * self.done // max(self.total, 1)
+
+    def _write_if_due(self, now: float) -> None:
+        waited = now - self.last_line
+        if waited >= MINUTE or (waited >= PAUSE and self._num_tenths() > self.tenths):
+            self._write(now)
+
+    def _write(self, now: float) -> None:
+        percent = f"{self.done / max(self.total, 1):.0%}"
+        parts = [percent if self.coarse else f"{self.done}/{self.total} ({percent})"]
+        parts.append(f"{datetime.timedelta(seconds=round(now - self.began))} so far")
+        first, before = self.before or (now, 0)
+        if first < now and before < self.done < self.total:
+            parts.append(f"{time_left(now - first, self.done - before, self.total - self.done)} left")
+        with contextlib.suppress(OSError, ValueError):  # a log that is full or closed must not end the work
+            print(f"{self.label}: {', '.join(parts)}", file=sys.stderr, flush=True)
+        self.last_line, self.written, self.tenths = now, self.done, self._num_tenths()
+
+
+@contextlib.contextmanager
+def _in_log(lines: LogLines) -> Generator[Callable[[int], None]]:
+    """Writes lines also while nothing is reported, from a thread of its own: a step may take an hour."""
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(lines.look()):
+            pass
+
+    watcher = threading.Thread(target=watch, name="progress", daemon=True)
+    watcher.start()
+    try:
+        yield lines.report
+    finally:
+        ended.set()
+        watcher.join()
+        lines.end()
 
 
 @contextlib.contextmanager

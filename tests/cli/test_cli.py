@@ -323,7 +323,8 @@ def spy(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
         called.update(tree=tree, cut=where, blueprint=blueprint, gadgets=gadgets, **options)
         raise KeyboardInterrupt
 
-    def specs(tree: Any, specs: Any) -> Any:
+    def specs(tree: Any, specs: Any, *, progress: bool) -> Any:
+        assert progress
         return [spec.text for spec in specs]
 
     monkeypatch.setattr(sys.modules["jaxgadget.refining.refine"], "refine", refine)

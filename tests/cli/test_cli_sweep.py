@@ -3,6 +3,7 @@
 import json
 import pathlib
 import re
+import sys
 from typing import Any
 
 import pandas as pd
@@ -14,6 +15,7 @@ from jaxgadget import read_sweep
 from jaxgadget.cli import app
 from jaxgadget.sweeping.store import SCHEMA
 from jaxgadget.sweeping.sweep import BLUEPRINTS_AT_ONCE, DEFAULT_BLUEPRINTS, sweep
+from jaxgadget.sweeping.workers import Processes
 
 FAST = ("--blueprint", "uniform", "--iterations", 3)
 CUT = ("--game", "kuhn_poker", "--cut", "depth:1", *FAST)
@@ -36,6 +38,9 @@ def test_help_says_what_the_defaults_are():
     for part in (
         "--extend",
         "--parquet",
+        "--workers",
+        "--no-locks",
+        "partition=cpu,time=2:00:00",
         "cfr-spread:COUNT[:N]",
         "Examples:",
         "goes on with what is missing",
@@ -101,6 +106,34 @@ def test_the_same_command_goes_on(tmp_path: pathlib.Path):
     assert more.exit_code == 0 and len(read_sweep(tmp_path / "s")) == 4
 
 
+def test_a_folder_without_locks(tmp_path: pathlib.Path):
+    result = run(tmp_path / "s", *CUT, "--gadget", "unsafe", "--no-locks")
+    assert result.exit_code == 0 and (tmp_path / "s" / "claims").is_dir()
+    assert run(tmp_path / "s", *CUT, "--gadget", "unsafe").exit_code == 0, "the folder knows"
+    run(tmp_path / "t", *CUT, "--gadget", "unsafe")
+    other = run(tmp_path / "t", *CUT, "--gadget", "unsafe", "--no-locks")
+    assert other.exit_code == 2 and "began with locks=True" in words(other.stderr)
+
+
+def test_workers_are_processes_or_jobs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    asked: list[dict[str, Any]] = []
+
+    def spy(*arguments: Any, **more: Any) -> None:
+        asked.append({name: more[name] for name in ("executor", "workers", "locks")})
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jaxgadget.sweeping.workers.slurm_executor", lambda *arguments: arguments)
+    monkeypatch.setattr(sys.modules["jaxgadget.sweeping.sweep"], "sweep", spy)
+    run(tmp_path, *CUT)
+    run(tmp_path, *CUT, "--workers", 3)
+    slurm = ("--slurm", "partition=cpu,time=1:00", "--slurm", "nodelist=a,b")
+    run(tmp_path, *CUT, "--workers", 2, *slurm)
+    assert asked[0] == {"executor": None, "workers": None, "locks": None}
+    assert isinstance(asked[1]["executor"], Processes) and asked[1]["workers"] == 3
+    options = {"partition": "cpu", "time": "1:00", "nodelist": "a,b"}
+    assert asked[2]["executor"] == (tmp_path / "slurm", options) and asked[2]["workers"] == 2
+
+
 def test_without_a_cut_each_game_has_its_first(tmp_path: pathlib.Path):
     games = ("--game", "coin_toss", "--game", "kuhn_poker")
     exactly = ("--blueprint", "uniform", "--gadget", "unsafe", "--algorithm", "lp", "--player", 0)
@@ -151,6 +184,9 @@ def test_an_interrupt_says_how_to_go_on(tmp_path: pathlib.Path, monkeypatch: pyt
         ((*CUT, "--dtype", "float32", "--dtype", "float64"), "'--dtype': given more than once"),
         ((*CUT, "--plot", "picture.gif"), "--plot: picture 'picture.gif': expected a file name that ends in"),
         ((*CUT, "--csv", "no/such/folder.csv"), "--csv: cannot write 'no/such/folder.csv'"),
+        ((*CUT, "--workers", "0"), "Invalid value for '--workers'"),
+        ((*CUT, "--slurm", "partition=cpu"), "--slurm 'partition=cpu': expected --workers with it"),
+        ((*CUT, "--workers", "2", "--slurm", "cpu"), "--slurm 'cpu': expected options of sbatch, such as"),
         ((*CUT, "--csv", "same", "--parquet", "same"), "--csv and --parquet both name 'same'"),
         ((), "Missing option '--game'"),
     ],

@@ -24,6 +24,6 @@ def test_program_runs(
     name: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    exec(compile(PROGRAMS[name], name, "exec"), {"__name__": "program"})
+    exec(compile(PROGRAMS[name], name, "exec"), {"__name__": "__main__"})
     if name.startswith("README"):
         assert re.search(r"\d\.\d", capsys.readouterr().out), "it prints numbers"

@@ -25,6 +25,9 @@ BARE = {
 }
 """A notebook's metadata: nothing of the machine where it was run last."""
 
+OF_TESTS = {"MPLBACKEND", "XLA_FLAGS", "JAX_NUMPY_RANK_PROMOTION", "JAX_NUMPY_DTYPE_PROMOTION"}
+"""What tests set for themselves; kernels draw pictures and compile by their own means."""
+
 each_notebook = pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 
 
@@ -79,13 +82,11 @@ class Kernels(AsyncKernelManager):
 
 
 def execute(notebook: NotebookNode, folder: pathlib.Path) -> None:
-    """Runs all cells in a folder.
+    """Runs all cells in a folder, as `make docs` and users do: compiled as usual, no setting of the tests.
 
-    The kernel draws pictures by its own means, so it must not inherit `MPLBACKEND`; it is spoken to through
-    files, as ports might be taken by another test in the meantime.
+    The kernel is spoken to through files, as ports might be taken by another test in the meantime.
     """
-    env = {name: value for name, value in os.environ.items() if name != "MPLBACKEND"}
-    env["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"  # what is asserted are numbers; see conftest.UNOPTIMISED
+    env = {name: value for name, value in os.environ.items() if name not in OF_TESTS}
     with tempfile.TemporaryDirectory(prefix="jg-") as short:  # names of sockets must be short
         connection = {"transport": "ipc", "connection_file": str(pathlib.Path(short) / "kernel.json")}
         NotebookClient(
@@ -118,13 +119,15 @@ def test_runs(path: pathlib.Path, tmp_path: pathlib.Path) -> None:
     execute(notebook, tmp_path)
     assert num_pictures(notebook) > 0
     assert complaints(notebook) == []
+    assert list(tmp_path.iterdir()) == [], "`make docs` runs it among the project's files"
     assert "ipywidgets" not in str(notebook), "the progress bar asks for another package"
 
 
 def test_checks_notice(tmp_path: pathlib.Path) -> None:
     source = (
-        "import sys, warnings\nimport matplotlib.pyplot as plt\n"
-        "plt.plot([1, 2])\nplt.show()\nwarnings.warn('careful')\nprint(sys.executable)"
+        "import os, sys, warnings\nimport matplotlib.pyplot as plt\n"
+        "plt.plot([1, 2])\nplt.show()\nwarnings.warn('careful')\nprint(sys.executable)\n"
+        "print([name for name in ('XLA_FLAGS', 'JAX_DISABLE_MOST_OPTIMIZATIONS') if name in os.environ])"
     )
     cells = [new_markdown_cell("[a](gone.md) [b](README.md)"), new_code_cell(source)]
     good = new_notebook(cells=cells, metadata=BARE)
@@ -134,7 +137,7 @@ def test_checks_notice(tmp_path: pathlib.Path) -> None:
     assert num_pictures(good) == 1
     assert "careful" in complaints(good)[0]
     printed = [output.text for output in outputs(good) if output.get("name") == "stdout"]
-    assert printed == [f"{sys.executable}\n"]
+    assert printed == [f"{sys.executable}\n[]\n"], "with nothing that tests set"
 
     bad = new_notebook(cells=[new_code_cell("assert 1 > 2", outputs=[new_output("stream", text="x")])])
     assert len(left_behind(bad)) == 2

@@ -1,0 +1,270 @@
+"""Workers of a sweep on this and other machines: what they are told, and how their end is waited for.
+
+Only the path of the folder travels to them. What was asked for lies there, pickled, under the digest of the
+manifest's request; so games, gadgets and priors of one's own come along, and whoever can write to the folder
+can run programs in its workers' name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pathlib
+import pickle
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import cloudpickle
+import jax
+
+from jaxgadget.sweeping.manifest import Request, record_digest
+from jaxgadget.sweeping.store import Store
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.compilation import enable_compilation_cache
+from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.machine import num_cores
+
+if TYPE_CHECKING:
+    import submitit
+
+Task = Callable[[str, int], str]
+"""Work on the sweep in a folder, as the worker of that number: a complaint, or nothing if all is done."""
+
+GRACE = 10.0
+"""Seconds that workers have to end by themselves when nothing is missing any more."""
+
+
+class Executor(Protocol):
+    """What starts workers, such as a `concurrent.futures.ProcessPoolExecutor`."""
+
+    def submit(self, task: Any, /, *arguments: Any) -> Any:
+        """Calls the task somewhere, some time; what it returns has a `result()` that waits for its end."""
+        ...
+
+
+def check_executor(executor: object, workers: int | None) -> int:
+    """How many workers there are to be, at most; 0 without an executor.
+
+    Raises:
+      ValueError: for what has no `submit`, a bad number, or a number without an executor.
+    """
+    if executor is None:
+        if workers is not None:
+            raise ValueError(
+                f"workers={workers!r}: expected an executor with it, to which they are submitted"
+            )
+        return 0
+    if not callable(getattr(executor, "submit", None)):
+        raise ValueError(
+            f"executor={executor!r} has no submit(function, *arguments); expected one such as "
+            "concurrent.futures.ProcessPoolExecutor, submitit.AutoExecutor or dask.distributed.Client"
+        )
+    return num_cores() if workers is None else check_whole_number("workers", workers, 1)
+
+
+class _Message(NamedTuple):
+    """What lies in the folder for workers."""
+
+    request: Request
+    compilation_cache: str | None
+
+
+def leave_request(store: Store, request: Request) -> None:
+    """Puts into the folder what workers need to know.
+
+    Raises:
+      ValueError: if something of the user's cannot be pickled.
+    """
+    kept: bool = jax.config.values["jax_enable_compilation_cache"]
+    cache: str | None = jax.config.values["jax_compilation_cache_dir"] if kept else None
+    try:
+        message = cloudpickle.dumps(_Message(request, cache))
+    except (TypeError, AttributeError, pickle.PicklingError) as error:
+        raise ValueError(
+            "executor: games, gadgets and priors are pickled for workers, and one of these cannot be "
+            f"({error}); keep what cannot out of it, or sweep without an executor"
+        ) from error
+    path = _request_path(store, request.record)
+    make_folder(path.parent)
+    with atomic_writer(path) as file:
+        file.write(message)
+
+
+def find_request(store: Store, record: dict[str, Any]) -> Request:
+    """What was left there for a manifest's request; compiled programs are kept where they are for the caller.
+
+    Raises:
+      ValueError: if nothing was left, or it cannot be read.
+    """
+    path = _request_path(store, record)
+    try:
+        message: _Message = pickle.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise ValueError(
+            f"{str(path)!r} is not there: another sweep began in the folder; submit workers again"
+        ) from None
+    except Exception as error:  # whatever a class of the user's raises that is not found, or another by now
+        raise ValueError(f"{str(path)!r} cannot be read by this worker: {error}") from error
+    if message.compilation_cache is not None:
+        with contextlib.suppress(ValueError):  # it only saves time; other machines may not have that folder
+            enable_compilation_cache(message.compilation_cache)
+    return message.request
+
+
+def _request_path(store: Store, record: dict[str, Any]) -> pathlib.Path:
+    return store.folder / "requests" / f"{record_digest(record)}.pickle"
+
+
+class Workers:
+    """Tasks that an executor was given.
+
+    Args:
+      executor: to submit to.
+      task: is called with the folder and the number of the worker.
+      folder: of a sweep.
+      number: of workers.
+    """
+
+    def __init__(self, executor: Executor, task: Task, folder: pathlib.Path, number: int):
+        self.folder = os.path.abspath(folder)
+        self._futures: list[Any] = []
+        self._ends: dict[int, str | BaseException] = {}
+        try:
+            for worker in range(number):
+                self._futures.append(executor.submit(task, self.folder, worker))
+        except BaseException as error:
+            self.cancel()
+            if not isinstance(error, Exception):
+                raise
+            raise ChildProcessError(
+                f"worker {len(self._futures)} cannot be submitted: {_in_a_line(error)}"
+            ) from error
+        # Each is waited for at once: a process that died keeps its claims until its end is noticed.
+        self._threads = [
+            threading.Thread(target=self._wait_for, args=(worker,), name=f"worker {worker}", daemon=True)
+            for worker in range(number)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def _wait_for(self, worker: int) -> None:
+        try:
+            self._ends[worker] = self._futures[worker].result()
+        except BaseException as error:  # also Dask's cancellation
+            self._ends[worker] = error
+
+    def have_ended(self, seconds: float) -> bool:
+        """Whether all have, after so many seconds at most."""
+        until = time.monotonic() + seconds
+        for thread in self._threads:
+            thread.join(max(until - time.monotonic(), 0.0))
+        return not any(thread.is_alive() for thread in self._threads)
+
+    def cancel(self) -> None:
+        """Calls off what has not begun; what can be stopped, stops."""
+        for future in self._futures:
+            cancel = getattr(future, "cancel", None)
+            if cancel is not None:
+                with contextlib.suppress(Exception):  # it has ended meanwhile, or its machine is gone
+                    cancel()
+
+    def explain(self) -> str:
+        """Why some ended early, in words; nothing if none did."""
+        reasons = [_in_a_line(end) if isinstance(end, BaseException) else end for end in self._early()]
+        if not reasons:
+            return ""
+        many = f"{len(reasons)} of {len(self._futures)} workers"
+        return f"{many} ended early, {'the first ' if len(reasons) > 1 else ''}with: {reasons[0]}"
+
+    def complain(self, missing: int) -> None:
+        """Says why so many pieces are missing now that all workers have ended.
+
+        Raises:
+          ValueError: what a worker said of the request.
+          ChildProcessError: if workers died.
+        """
+        early = self._early()
+        for end in early:
+            if isinstance(end, str):
+                raise ValueError(end)
+        raise ChildProcessError(
+            f"the sweep in {self.folder!r} lacks {missing} of its pieces: "
+            f"{self.explain() or 'its workers were told of another sweep'}; what is finished is kept, and "
+            "the same call goes on"
+        ) from next((end for end in early if isinstance(end, BaseException)), None)
+
+    def _early(self) -> list[str | BaseException]:
+        """What workers said that did not end well, in their order."""
+        return [self._ends[worker] for worker in sorted(self._ends) if self._ends[worker]]
+
+
+def _in_a_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"{type(error).__name__}{': ' if lines else ''}{lines[0] if lines else ''}"
+
+
+class Processes:
+    """Starts a process on this machine for every task, so one that is killed takes no other along.
+
+    A `ProcessPoolExecutor` ends all its processes if one dies.
+    """
+
+    def submit(self, task: Callable[..., Any], /, *arguments: Any) -> _Process:
+        """Calls the task in a new process."""
+        return _Process(task, arguments)
+
+
+class _Process:
+    """A call in a process of its own, which ends with this one."""
+
+    def __init__(self, task: Callable[..., Any], arguments: tuple[Any, ...]):
+        spawn = multiprocessing.get_context("spawn")  # JAX has threads, so no fork
+        self._answer, theirs = spawn.Pipe(duplex=False)
+        self._process = spawn.Process(target=_answer, args=(theirs, task, arguments), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def result(self) -> Any:
+        """What the call returned; ChildProcessError if the process ended without an answer."""
+        try:
+            return self._answer.recv()
+        except EOFError:
+            self._process.join()
+            status = self._process.exitcode
+            raise ChildProcessError(f"process {self._process.pid} ended with status {status}") from None
+
+    def cancel(self) -> None:
+        """Ends the process."""
+        self._process.terminate()
+
+
+def _answer(answer: Connection, task: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+    answer.send(task(*arguments))
+
+
+def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit.AutoExecutor:
+    """Submits jobs to Slurm.
+
+    Args:
+      folder: where jobs leave their scripts and logs; all machines must see it.
+      parameters: options of sbatch by name, such as `partition`, `time`, `gpus-per-node`.
+
+    Raises:
+      ImportError: if submitit is not installed.
+      ValueError: if there is no Slurm on this machine.
+    """
+    try:
+        import submitit
+    except ImportError as error:
+        raise ImportError("Slurm needs submitit: install the extra `cluster`, jaxgadget[cluster]") from error
+    try:
+        executor = submitit.AutoExecutor(folder, cluster="slurm")
+    except RuntimeError as error:
+        raise ValueError(f"no Slurm here: {error}; run this on a machine that can submit jobs") from error
+    options = {name.replace("-", "_"): value for name, value in parameters.items()}
+    executor.update_parameters(name="jaxgadget", slurm_additional_parameters=options)
+    return executor

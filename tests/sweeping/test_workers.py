@@ -1,0 +1,276 @@
+"""Sweeps whose pieces others do: what they are told, and what becomes of the sweep if they fail.
+
+Executors that start processes on a cluster's machines, and workers that are killed, are in `tests/slow`.
+"""
+
+import concurrent.futures
+import multiprocessing
+import pathlib
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures.process import BrokenProcessPool
+from typing import Any
+
+import pandas as pd
+import pytest
+from pandas.testing import assert_frame_equal
+
+from jaxgadget import read_sweep, sweep
+from jaxgadget.sweeping import workers as module
+from jaxgadget.sweeping.sweep import Workshop, work_on
+from jaxgadget.sweeping.workers import Processes, Workers
+from tests.sweeping.crew import Pennies, assert_same_rows, several
+
+FEW: dict[str, Any] = {"games": "kuhn_poker", "cuts": "depth:1", "players": 0, "gadgets": "resolving"}
+FEW |= {"priors": "none", "blueprints": ["uniform", "cfr:3"], "blueprints_at_once": 1, "iterations": 3}
+
+
+class Here:
+    """Calls a task when its result is asked for; fails instead if it is told to."""
+
+    def __init__(self, *failures: BaseException | None):
+        self.failures = list(failures)
+        self.submitted: list[tuple[Any, ...]] = []
+        self.cancelled = 0
+
+    def submit(self, task: Callable[..., str], *arguments: Any) -> "Here.Future":
+        self.submitted.append((task, *arguments))
+        failure = self.failures.pop(0) if self.failures else None
+        return Here.Future(self, task, arguments, failure)
+
+    class Future:
+        def __init__(self, owner: "Here", task: Any, arguments: Any, failure: BaseException | None):
+            self.owner, self.task, self.arguments, self.failure = owner, task, arguments, failure
+
+        def result(self) -> str:
+            if self.failure is not None:
+                raise self.failure
+            return self.task(*self.arguments)
+
+        def cancel(self) -> None:
+            self.owner.cancelled += 1
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    """Of a sweep by one process."""
+    return sweep(tmp_path_factory.mktemp("alone"), **several())
+
+
+def test_a_process_pool_brings_the_same_rows(expected: pd.DataFrame, tmp_path: pathlib.Path):
+    """A game and a prior of one's own travel in the folder."""
+    spawn = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(2, spawn) as pool:
+        rows = sweep(tmp_path, **several(), executor=pool, workers=2)
+    assert_same_rows(rows, expected)
+    assert_frame_equal(read_sweep(tmp_path), rows, check_exact=True)
+    assert not list(tmp_path.rglob(".*"))
+
+
+def test_claims_in_the_place_of_locks_bring_the_same_rows(expected: pd.DataFrame, tmp_path: pathlib.Path):
+    assert_same_rows(sweep(tmp_path, **several(), executor=Here(), workers=1, locks=False), expected)
+    assert list((tmp_path / "claims").iterdir()) == [] and not (tmp_path / "locks").exists()
+
+
+def test_only_a_path_travels(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    executor = Here()
+    rows = sweep("sweep", **FEW, executor=executor, workers=3)
+    folder = str(tmp_path / "sweep")
+    assert executor.submitted == [(work_on, folder, 0), (work_on, folder, 1)], "no more than there are pieces"
+    assert_same_rows(rows, sweep("alone", **FEW))
+
+
+def test_nobody_is_called_if_nothing_is_missing(tmp_path: pathlib.Path):
+    executor = Here()
+    rows = sweep(tmp_path, **FEW)
+    assert_frame_equal(sweep(tmp_path, **FEW, executor=executor), rows, check_exact=True)
+    assert executor.submitted == []
+
+
+def test_workers_do_only_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    rows, executor = sweep(tmp_path, **FEW), Here()
+    gone = rows["piece"].iloc[0]
+    (tmp_path / "pieces" / f"{gone}.parquet").unlink()
+    solved: list[str] = []
+    solve = Workshop.solve
+    monkeypatch.setattr(Workshop, "solve", lambda self, piece: solved.append(piece.key) or solve(self, piece))
+    assert_same_rows(sweep(tmp_path, **FEW, executor=executor), rows)
+    assert solved == [gone] and len(executor.submitted) == 1
+
+
+@pytest.mark.parametrize("game", ["openspiel:kuhn_poker", "goofspiel(num_cards=3,imp_info=True)", "EFG"])
+def test_games_of_all_kinds_travel(game: str, tmp_path: pathlib.Path):
+    if game == "EFG":
+        path = tmp_path / "pennies.efg"
+        path.write_text(
+            'EFG 2 R "pennies" { "a" "b" }\np "" 1 1 "" { "h" "t" } 0\np "" 2 1 "" { "h" "t" } 0\n'
+            't "" 1 "" { 2, -2 }\nt "" 2 "" { -1, 1 }\np "" 2 1 "" { "h" "t" } 0\n'
+            't "" 3 "" { -1, 1 }\nt "" 4 "" { 1, -1 }\n'
+        )
+        game = str(path)
+    asked = FEW | {"games": game, "blueprints": "uniform"}
+    rows = sweep(tmp_path / "others", **asked, executor=Here())
+    assert_same_rows(rows, sweep(tmp_path / "alone", **asked))
+
+
+# --- what fails ---------------------------------------------------------------------------
+
+
+def test_others_do_what_a_dead_worker_left(tmp_path: pathlib.Path):
+    executor = Here(BrokenProcessPool("A child was killed\nwithout mercy"))
+    with pytest.warns(
+        UserWarning, match=r"^1 of 2 workers ended early, with: BrokenProcessPool: A child was killed; "
+    ):
+        rows = sweep(tmp_path / "others", **FEW, executor=executor, workers=2)
+    assert_same_rows(rows, sweep(tmp_path / "alone", **FEW))
+
+
+def test_if_all_die_the_same_call_goes_on(tmp_path: pathlib.Path):
+    executor = Here(BrokenProcessPool("killed"), RuntimeError())
+    with pytest.raises(
+        ChildProcessError,
+        match=r"lacks 2 of its pieces: 2 of 2 workers ended early, the first with: BrokenProcessPool: "
+        "killed; what is finished is kept, and the same call goes on",
+    ) as caught:
+        sweep(tmp_path, **FEW, executor=executor, workers=2)
+    assert isinstance(caught.value.__cause__, BrokenProcessPool)
+    assert len(sweep(tmp_path, **FEW, executor=Here())) == 2
+
+
+def test_a_workers_value_error_is_the_callers(tmp_path: pathlib.Path):
+    with pytest.raises(
+        ValueError, match=r"^sweep, piece \w{16} \(kuhn_poker, depth:1, player 0, resolving\): .*take"
+    ):
+        sweep(tmp_path, **FEW, memory_limit=2000, executor=Here())
+
+
+def test_a_worker_of_other_versions_is_refused(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    """Another device is not: the machine that submits is seldom one that works."""
+
+    class Elsewhere(Here):
+        def submit(self, task: Callable[..., str], *arguments: Any) -> Here.Future:
+            monkeypatch.setattr("jaxgadget.sweeping.sweep.describe_device", lambda: "abacus")
+            return super().submit(task, *arguments)
+
+    assert set(sweep(tmp_path / "device", **FEW, executor=Elsewhere())["device"]) == {"abacus"}
+    monkeypatch.undo()
+
+    class Older(Here):
+        def submit(self, task: Callable[..., str], *arguments: Any) -> Here.Future:
+            monkeypatch.setattr("jaxgadget.sweeping.sweep.source_digest", lambda: "older")
+            return super().submit(task, *arguments)
+
+    with pytest.raises(
+        ValueError, match=r'a worker has other versions .*\(source: "\w+" then, "older" now\)'
+    ):
+        sweep(tmp_path / "source", **FEW, executor=Older())
+    assert not list((tmp_path / "source" / "pieces").iterdir())
+
+
+def test_workers_that_never_begin_are_not_waited_for(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    """Jobs may wait in a queue when others have done all their work."""
+    monkeypatch.setattr("jaxgadget.sweeping.sweep.GRACE", 0.0)
+    called_off = threading.Event()
+
+    class Queued:
+        def result(self) -> str:
+            called_off.wait()
+            return ""
+
+        def cancel(self) -> None:
+            called_off.set()
+
+    class Queue(Here):
+        def submit(self, task: Callable[..., str], *arguments: Any) -> Any:
+            future = super().submit(task, *arguments)
+            return Queued() if len(self.submitted) == 2 else future
+
+    rows = sweep(tmp_path / "others", **FEW, executor=Queue(), workers=2)
+    assert called_off.is_set()
+    assert_same_rows(rows, sweep(tmp_path / "alone", **FEW))
+
+
+def test_an_interrupt_calls_workers_off(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    def interrupt(self: Workers, seconds: float) -> bool:
+        raise KeyboardInterrupt
+
+    executor = Here(RuntimeError(), RuntimeError())
+    monkeypatch.setattr(Workers, "have_ended", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        sweep(tmp_path, **FEW, executor=executor, workers=2)
+    assert executor.cancelled == 2
+
+
+def test_what_cannot_be_submitted_calls_off_the_rest(tmp_path: pathlib.Path):
+    class Full(Here):
+        def submit(self, task: Callable[..., str], *arguments: Any) -> Here.Future:
+            if self.submitted:
+                raise RuntimeError("sbatch: error: invalid partition\nTry again")
+            return super().submit(task, *arguments)
+
+    executor = Full(RuntimeError())
+    with pytest.raises(
+        ChildProcessError,
+        match=r"^worker 1 cannot be submitted: RuntimeError: sbatch: error: invalid partition$",
+    ):
+        sweep(tmp_path, **FEW, executor=executor, workers=2)
+    assert executor.cancelled == 1
+
+
+def test_what_cannot_be_pickled_is_named(tmp_path: pathlib.Path):
+    asked = FEW | {"games": Pennies(baggage=threading.Lock())}
+    with pytest.raises(ValueError, match=r"one of these cannot be \(.*lock.*\); keep what cannot out of it"):
+        sweep(tmp_path, **asked, executor=Here())
+
+
+def test_a_request_that_is_gone(tmp_path: pathlib.Path):
+    sweep(tmp_path, **FEW)
+    assert "is not there: another sweep began in the folder" in work_on(str(tmp_path))
+    assert "holds no sweep: there is no manifest.json in it" in work_on(str(tmp_path / "nothing"))
+    sweep(tmp_path, **FEW | {"iterations": 4}, extend=True, executor=Here())
+    (message,) = (tmp_path / "requests").iterdir()
+    message.write_bytes(b"half")
+    assert "cannot be read by this worker" in work_on(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        ({"executor": 3}, r"executor=3 has no submit\(function, \*arguments\); expected one such as"),
+        ({"executor": Here(), "workers": 0}, "workers=0: expected a whole number >= 1"),
+        ({"executor": Here(), "workers": 1.5}, "workers=1.5"),
+        ({"workers": 2}, "workers=2: expected an executor with it"),
+    ],
+)
+def test_bad_input(asked: dict[str, Any], complaint: str, tmp_path: pathlib.Path):
+    with pytest.raises(ValueError, match=complaint):
+        sweep(tmp_path / "sweep", **FEW, **asked)
+    assert not (tmp_path / "sweep").exists()
+
+
+# --- processes of this machine ------------------------------------------------------------
+
+
+def test_a_process_for_each_task():
+    first, second = (Processes().submit(divmod, 17, number) for number in (5, 3))
+    assert (first.result(), second.result()) == ((3, 2), (5, 2))
+
+
+def test_a_process_that_dies_says_how(capfd: pytest.CaptureFixture[str]):
+    with pytest.raises(ChildProcessError, match=r"^process \d+ ended with status 1$"):
+        Processes().submit(divmod, 1, 0).result()
+    assert "ZeroDivisionError" in capfd.readouterr().err
+    waits = Processes().submit(input)
+    waits.cancel()
+    with pytest.raises(ChildProcessError, match=r"ended with status (-15|1)$"):
+        waits.result()
+
+
+def test_slurm_says_what_is_missing(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ValueError, match='no Slurm here: Could not detect "srun"'):
+        module.slurm_executor(tmp_path, {})
+    monkeypatch.setitem(sys.modules, "submitit", None)
+    with pytest.raises(ImportError, match="install the extra `cluster`"):
+        module.slurm_executor(tmp_path, {})
