@@ -12,7 +12,7 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib.machinery import PathFinder
+from importlib.machinery import PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, NamedTuple, TypeGuard
 
@@ -149,13 +149,17 @@ def _import(spec: str, where: str) -> ModuleType:
 
 def _run_file(path: str) -> ModuleType:
     name = f"{pathlib.Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
-    module_spec = importlib.util.spec_from_file_location(name, path)
-    assert module_spec is not None and module_spec.loader is not None  # it ends in .py
+    loader = SourceFileLoader(name, path)
+    module_spec = importlib.util.spec_from_loader(name, loader)
+    assert module_spec is not None  # a loader of files has one
     if (folder := os.path.dirname(path)) not in sys.path:
         sys.path.append(folder)
-    module = importlib.util.module_from_spec(module_spec)
-    sys.modules[name] = module  # dataclasses look it up
-    module_spec.loader.exec_module(module)
+    module = sys.modules[name] = importlib.util.module_from_spec(module_spec)  # dataclasses look it up there
+    try:  # not by `exec_module`, which may take the bytecode of a file that was changed a moment ago
+        exec(loader.source_to_code(loader.get_data(path), path), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

@@ -133,6 +133,9 @@ def test_a_changed_file_is_read_again(folder):
     assert enumerate_game(load("guess.py:Guess")).num_histories == 10
     (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 12"))
     assert enumerate_game(load("guess.py:Guess")).num_histories == 145
+    (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 11"))  # as long, at once
+    assert enumerate_game(load("guess.py:Guess")).num_histories == 122
+    assert not (folder / "__pycache__").exists()
 
 
 @pytest.mark.parametrize(
