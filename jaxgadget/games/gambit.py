@@ -2,25 +2,45 @@
 
 The file says who cannot tell which nodes apart only where a player acts. Elsewhere a player's
 infostate is its last (infoset, action). Payoffs of outcomes on the way to a leaf add up.
+Whatever a file holds, reading it takes time in proportion to its length: numbers have a bounded number of
+digits, and nodes lie no deeper than a tree may be.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import os
 import pathlib
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any, NamedTuple
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, PROBABILITY_TOLERANCE, TERMINAL, CutRule, Move
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    LARGEST_RETURN,
+    MAX_LEVELS,
+    PROBABILITY_TOLERANCE,
+    TERMINAL,
+    CutRule,
+    Move,
+)
 from jaxgadget.games.per_state import Branch, Node, PerStateGame
 
 _CHANCE_PLAYER = -1
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{},]|[^\s{},"]+|"', re.DOTALL)
+_TOKEN = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[{},]|[^\s{},"]+|"', re.DOTALL)
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+/[0-9]+|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE](?P<exponent>[+-]?[0-9]+))?)")
 _KINDS = {"c": "chance", "p": "player", "t": "terminal"}
+
+_MOST_DIGITS = 1000  # of a payoff or probability; all of a float64's fit
+_LARGEST_DENOMINATOR = 10**_MOST_DIGITS
+
+_short = reprlib.Repr()
+_short.maxstring = 60
 
 
 @dataclasses.dataclass(eq=False)
@@ -29,8 +49,9 @@ class _Infoset:
     number: int
     label: str
     actions: tuple[str, ...]
-    probabilities: tuple[Fraction, ...]
-    ids: tuple[int, ...] = ()
+    probabilities: tuple[float, ...]
+    edges: dict[int, int] = dataclasses.field(default_factory=dict[int, int])
+    """Action id → which of the actions it is; in ascending id."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -64,7 +85,7 @@ class GambitGame(PerStateGame):
         self.name = os.fspath(path)
         parser = _Parser(self.name, _read(self.name))
         self.title, self._tree, infosets = parser.parse()
-        self._action_names = _number_actions(infosets)
+        self._action_names = _number_actions(self._tree)
         self._strings = _infostate_strings(infosets)
         self._ids: tuple[dict[object, int], dict[object, int]] = ({}, {})
 
@@ -100,16 +121,25 @@ class GambitGame(PerStateGame):
         """Actions in ascending id, or chance outcomes in the file's order."""
         infoset: _Infoset = node.state.vertex.infoset
         if infoset.player == _CHANCE_PLAYER:
-            return [Branch((-1, -1, k), float(p)) for k, p in enumerate(infoset.probabilities)]
-        ids = sorted(infoset.ids)
-        return [Branch((a, -1, -1) if infoset.player == 0 else (-1, a, -1)) for a in ids]
+            return [Branch((-1, -1, k), p) for k, p in enumerate(infoset.probabilities)]
+        return [_choice(infoset, action) for action in infoset.edges]
+
+    def find_branch(self, node: Node, move: Move) -> Branch | None:
+        """Looked up, as an infoset may have very many actions."""
+        infoset: _Infoset = node.state.vertex.infoset
+        if isinstance(move, tuple):
+            return None
+        if infoset.player != _CHANCE_PLAYER:
+            return _choice(infoset, move) if move in infoset.edges else None
+        known = 0 <= move < len(infoset.probabilities)
+        return Branch((-1, -1, move), infoset.probabilities[move]) if known else None
 
     def child(self, node: Node, branch: Branch) -> Node:
         """Follows an edge of the file's tree."""
         position: _VertexAndPast = node.state
         infoset: _Infoset = node.state.vertex.infoset
         first, second, outcome = branch.action
-        edge = outcome if outcome >= 0 else infoset.ids.index(max(first, second))
+        edge = outcome if outcome >= 0 else infoset.edges[max(first, second)]
         past = (
             (node.infostate[0], first) if first >= 0 else position.past[0],
             (node.infostate[1], second) if second >= 0 else position.past[1],
@@ -141,29 +171,57 @@ def _read(path: str) -> str:
         ) from error
 
 
-def _number_actions(infosets: Sequence[_Infoset]) -> list[str]:
-    """Gives the players' actions ids by name; returns the names. Equal names in one infoset get numbers."""
+def _choice(infoset: _Infoset, action: int) -> Branch:
+    return Branch((action, -1, -1) if infoset.player == 0 else (-1, action, -1))
+
+
+def _number_actions(root: _Vertex) -> list[str]:
+    """Gives the players' actions ids by name; returns the names. Equal names in one infoset get numbers.
+
+    Names are numbered in the order in which they come, depth first and in ascending ids: so they keep
+    their numbers when the tree is written to a file and read again.
+    """
     ids: dict[tuple[str, int], int] = {}
-    for infoset in infosets:
-        if infoset.player != _CHANCE_PLAYER:
-            seen: collections.Counter[str] = collections.Counter()
-            own: list[int] = []
-            for name in infoset.actions:
-                seen[name] += 1
-                own.append(ids.setdefault((name, seen[name]), len(ids)))
-            infoset.ids = tuple(own)
-    return [name if name and count == 1 else f"{name}#{count}" for name, count in ids]
+    waiting = [root]
+    while waiting:
+        vertex = waiting.pop()
+        infoset, children = vertex.infoset, vertex.children
+        if infoset is not None and infoset.player != _CHANCE_PLAYER:
+            if not infoset.edges:
+                seen: collections.Counter[str] = collections.Counter()
+                own: list[tuple[int, int]] = []
+                for edge, name in enumerate(infoset.actions):
+                    seen[name] += 1
+                    own.append((ids.setdefault((name, seen[name]), len(ids)), edge))
+                infoset.edges = dict(sorted(own))
+            children = [children[edge] for edge in infoset.edges.values()]
+        waiting.extend(reversed(children))
+    taken = {name for name, count in ids if count == 1}
+    names: list[str] = []
+    for name, count in ids:
+        if count > 1 or not name:
+            name = f"{name}#{count}"
+            while name in taken:
+                name += "#"
+            taken.add(name)
+        names.append(name)
+    return names
 
 
 def _infostate_strings(infosets: Sequence[_Infoset]) -> dict[tuple[int, int], str]:
-    players = [i for i in infosets if i.player != _CHANCE_PLAYER]
-    plain = {(i.player, i.number): f"{i.player}:{i.number}" for i in players}
-    labels = collections.Counter(i.label for i in players)
-    labels.update(plain.values())
-    return {
-        (i.player, i.number): i.label if i.label and labels[i.label] == 1 else plain[i.player, i.number]
-        for i in players
-    }
+    """`player:number` for infosets without a label of their own, or with one that reads like such a name."""
+    labels = {(i.player, i.number): i.label for i in infosets if i.player != _CHANCE_PLAYER}
+    uses = collections.Counter(labels.values())
+    names = {key: label for key, label in labels.items() if label and uses[label] == 1}
+    owner = {label: key for key, label in names.items()}
+    unnamed = [key for key in labels if key not in names]
+    while unnamed:
+        player, number = unnamed.pop()
+        names[player, number] = f"{player}:{number}"
+        like = owner.pop(names[player, number], None)
+        if like is not None:
+            unnamed.append(like)
+    return names
 
 
 class _Parser:
@@ -172,8 +230,9 @@ class _Parser:
     def __init__(self, path: str, text: str):
         self._path = path
         self._text = text
-        self._tokens = _tokens(text)
-        self._next = 0
+        self._tokens = _TOKEN.finditer(text)
+        self._last: re.Match[str] | None = None
+        self._next = next(self._tokens, None)
         self._infosets: dict[tuple[int, int], _Infoset] = {}
         self._outcomes: dict[int, tuple[Fraction, Fraction]] = {0: (Fraction(0), Fraction(0))}
 
@@ -197,24 +256,32 @@ class _Parser:
             if len(above.children) == len(above.infoset.actions):
                 waiting.pop()
                 continue
+            if len(waiting) >= MAX_LEVELS:
+                raise self._error(f"a history of more than {MAX_LEVELS:,} steps; expected at most as many", 0)
             below = self._vertex(above.total)
             above.children.append(below)
             if below.infoset:
                 waiting.append(below)
         if self._peek():
             raise self._error(
-                f"expected the end of the file, as the tree is complete, got {self._peek()!r}", 0
+                f"expected the end of the file, as the tree is complete, got {self._shown_next()}", 0
             )
         return title, root, list(self._infosets.values())
 
     def _vertex(self, above: tuple[Fraction, Fraction]) -> _Vertex:
         kind = self._take("a node: c, p or t")
         if kind not in _KINDS:
-            raise self._error(f"expected a node (c, p or t), got {kind!r}")
+            raise self._error(f"expected a node (c, p or t), got {_short.repr(kind)}")
         self._string(f"the {_KINDS[kind]} node's name")
         infoset = None if kind == "t" else self._infoset(kind)
         payoff = self._outcome()
-        return _Vertex(infoset, (above[0] + payoff[0], above[1] + payoff[1]))
+        total = (above[0] + payoff[0], above[1] + payoff[1])
+        if max(each.denominator for each in total) > _LARGEST_DENOMINATOR:
+            raise self._error(
+                f"the payoffs down to this node add up to a fraction of more than {_MOST_DIGITS:,} digits; "
+                "expected numbers with fewer"
+            )
+        return _Vertex(infoset, total)
 
     def _infoset(self, kind: str) -> _Infoset:
         player = _CHANCE_PLAYER
@@ -230,7 +297,7 @@ class _Parser:
         if self._peek() != "{":
             if known is None:
                 raise self._error(
-                    f"expected the actions of infoset {number} in {{ }}, got {self._peek()!r}", 0
+                    f"expected the actions of infoset {number} in {{ }}, got {self._shown_next()}", 0
                 )
             return known
         actions, probabilities = self._actions(player)
@@ -241,27 +308,27 @@ class _Parser:
         if (known.actions, known.probabilities) != (actions, probabilities):
             raise self._error(
                 f"infoset {number} has other actions or probabilities here than at an earlier node: expected "
-                f"{list(known.actions)}, got {list(actions)}"
+                f"{_short.repr(list(known.actions))}, got {_short.repr(list(actions))}"
             )
         return known
 
-    def _actions(self, player: int) -> tuple[tuple[str, ...], tuple[Fraction, ...]]:
+    def _actions(self, player: int) -> tuple[tuple[str, ...], tuple[float, ...]]:
         if player != _CHANCE_PLAYER:
             actions = tuple(self._names("the names of the actions"))
-            probabilities: list[Fraction] = []
+            probabilities: list[float] = []
         else:
             self._expect("{", "the chance actions and probabilities in { }")
             names: list[str] = []
             probabilities = []
             while self._peek() != "}":
                 names.append(self._string("a chance action"))
-                probabilities.append(self._number("a probability"))
+                probabilities.append(float(self._number("a probability")))
             self._take("}")
             actions = tuple(names)
-            total = sum(probabilities, Fraction(0))
+            total = math.fsum(probabilities)
             if actions and (min(probabilities) < 0 or abs(total - 1) > PROBABILITY_TOLERANCE):
                 raise self._error(
-                    f"chance probabilities sum to {float(total):.12g}; expected numbers >= 0 that sum to 1, "
+                    f"chance probabilities sum to {total:.12g}; expected numbers >= 0 that sum to 1, "
                     "such as 1/3 for a third"
                 )
         if not actions:
@@ -301,51 +368,56 @@ class _Parser:
         return names
 
     def _peek(self) -> str:
-        return self._tokens[self._next][0] if self._next < len(self._tokens) else ""
+        return self._next[0] if self._next else ""
+
+    def _shown_next(self) -> str:
+        return _short.repr(self._peek())
 
     def _take(self, what: str) -> str:
         token = self._peek()
         if not token:
             raise self._error(f"the file ends where {what} was expected", 0)
-        self._next += 1
+        self._last, self._next = self._next, next(self._tokens, None)
         return token
 
     def _expect(self, token: str, why: str) -> None:
         actual = self._take(why)
         if actual != token:
-            raise self._error(f"expected {token!r} ({why}), got {actual!r}")
+            raise self._error(f"expected {token!r} ({why}), got {_short.repr(actual)}")
 
     def _string(self, what: str) -> str:
         token = self._take(what)
         if not token.startswith('"'):
-            raise self._error(f"expected {what} in quotes, got {token!r}")
+            raise self._error(f"expected {what} in quotes, got {_short.repr(token)}")
         if len(token) == 1:
             raise self._error(f"the quotes around {what} do not end")
         return re.sub(r"\\(.)", r"\1", token[1:-1], flags=re.DOTALL)
 
     def _integer(self, what: str, low: int) -> int:
         token = self._take(what)
-        if not re.fullmatch(r"\d+", token) or int(token) < low:
-            raise self._error(f"expected {what}, an integer of at least {low}, got {token!r}")
+        if not re.fullmatch(r"[0-9]{1,18}", token) or int(token) < low:
+            raise self._error(
+                f"expected {what}, an integer of at least {low}, got {_short.repr(token)} (at most 18 digits)"
+            )
         return int(token)
 
     def _number(self, what: str) -> Fraction:
         token = self._take(what)
-        try:
-            value = Fraction(token)
-            float(value)
-            return value
-        except (ValueError, ZeroDivisionError, OverflowError):
-            raise self._error(f"expected {what}, such as 2, -0.5 or 1/3, got {token!r}") from None
+        match = _NUMBER.fullmatch(token) if len(token) <= _MOST_DIGITS else None
+        if match and abs(int(match["exponent"] or 0)) <= _MOST_DIGITS:
+            try:
+                value = Fraction(token)
+            except ZeroDivisionError:
+                value = None
+            if value is not None and abs(value) <= LARGEST_RETURN:
+                return value
+        raise self._error(
+            f"expected {what}, such as 2, -0.5 or 1/3, got {_short.repr(token)} (at most {LARGEST_RETURN:g} "
+            f"in size, with at most {_MOST_DIGITS:,} digits)"
+        )
 
     def _error(self, problem: str, back: int = 1) -> ValueError:
         """An error at the token before the next one (`back` 1) or at the next one."""
-        at = min(max(self._next - back, 0), len(self._tokens) - 1)
-        offset = self._tokens[at][1] if self._tokens else 0
-        line = self._text.count("\n", 0, offset) + 1
+        token = (self._last or self._next) if back else (self._next or self._last)
+        line = self._text.count("\n", 0, token.start() if token else 0) + 1
         return ValueError(f"{self._path}, line {line}: {problem}; correct the file")
-
-
-def _tokens(text: str) -> list[tuple[str, int]]:
-    """Strings with their quotes, braces, commas and words, each with its place in the text."""
-    return [(match[0], match.start()) for match in _TOKEN.finditer(text)]

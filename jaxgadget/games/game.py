@@ -14,6 +14,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 Move: TypeAlias = int | tuple[int, int]
@@ -26,6 +27,9 @@ MAX_LEVELS = 2_000
 
 PROBABILITY_TOLERANCE = 1e-9
 """How far the probabilities of a chance node may be from summing to 1."""
+
+LARGEST_RETURN = 1e30
+"""The largest return in size: regrets are sums of differences of returns, in float32 too."""
 
 TERMINAL = 0
 PLAYER_0 = 1
@@ -140,14 +144,8 @@ class Budget:
     """Stops an enumeration before it fills the memory."""
 
     def __init__(self, game: str, max_histories: int = DEFAULT_MAX_HISTORIES):
-        try:
-            enough = int(max_histories) == max_histories and max_histories >= 1
-        except (TypeError, ValueError):
-            enough = False
-        if not enough:
-            raise ValueError(f"max_histories={max_histories!r}: expected at least 1, a whole number")
         self.game = game
-        self.max_histories = max_histories
+        self.max_histories = check_whole_number("max_histories", max_histories, 1)
         self.num_histories = 0
         self.num_levels = 0
 

@@ -58,6 +58,10 @@ class PerStateGame(abc.ABC):
     def child(self, node: Node, branch: Branch) -> Node:
         """The history after a move."""
 
+    def find_branch(self, node: Node, move: Move) -> Branch | None:
+        """The branch of a history that is not terminal that makes a move, if there is one."""
+        return next((branch for branch in self.branches(node) if branch.move == move), None)
+
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields the levels of `game.Game`, and expands what it is told to."""
         budget.claim(1)
@@ -88,13 +92,13 @@ class PerStateGame(abc.ABC):
         """The node after a history; ValueError if the game has no such history."""
         node = self.root()
         for length, move in enumerate(history):
-            matches = [b for b in self.branches(node) if b.move == move] if node.actor != TERMINAL else []
-            if not matches:
+            branch = None if node.actor == TERMINAL else self.find_branch(node, move)
+            if branch is None:
                 raise ValueError(
                     f"{self.name}: history={tuple(history)!r} is none of the game's, as {move!r} is no legal "
                     f"move after {tuple(history[:length])!r}; take histories from the game's tree"
                 )
-            node = self.child(node, matches[0])
+            node = self.child(node, branch)
         return node
 
 

@@ -10,7 +10,15 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.games.game import ACTOR_BIT, CHANCE, PROBABILITY_TOLERANCE, TERMINAL, Move, dense_ids
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    CHANCE,
+    LARGEST_RETURN,
+    PROBABILITY_TOLERANCE,
+    TERMINAL,
+    Move,
+    dense_ids,
+)
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 CONSTANT_SUM_TOLERANCE = 1e-9
@@ -82,11 +90,13 @@ def zero_sum(game: str, actor: IntArray, returns: FloatArray, describe: Describe
     if len(terminals) == 0:  # a truncated tree may end before all of them
         return 0.0, payoff
     values = returns[:, terminals]
-    if not np.isfinite(values).all():
-        h = int(terminals[np.argmin(np.isfinite(values).all(axis=0))])
+    fits = (np.abs(values) <= LARGEST_RETURN).all(axis=0)
+    if not fits.all():
+        h = int(terminals[np.argmin(fits)])
+        what = f"larger than {LARGEST_RETURN:g}" if np.isfinite(returns[:, h]).all() else "not finite"
         raise ValueError(
-            f"{game}: returns {tuple(returns[:, h].tolist())} at terminal history {describe(h)} are not "
-            "finite; every payoff must be a finite number"
+            f"{game}: returns {tuple(returns[:, h].tolist())} at terminal history {describe(h)} are {what}; "
+            f"expected finite numbers of at most {LARGEST_RETURN:g} in size; choose a larger unit"
         )
     total = values.sum(axis=0)
     scale = max(1.0, float(np.abs(values).max(initial=0.0)))

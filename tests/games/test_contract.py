@@ -598,7 +598,7 @@ def test_max_histories_is_the_largest_number_allowed(efg_files):
 
 
 def test_max_histories_must_be_positive():
-    with pytest.raises(ValueError, match=r"max_histories=0: expected at least 1"):
+    with pytest.raises(ValueError, match=r"max_histories=0: expected a whole number >= 1"):
         enumerate_game(KuhnPoker(), max_histories=0)
 
 

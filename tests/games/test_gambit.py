@@ -1,5 +1,7 @@
 """Gambit's files: a game that OpenSpiel exports, the format's corners, malformed files."""
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -192,3 +194,114 @@ def test_a_folder_is_no_file(tmp_path):
     (tmp_path / "folder.efg").mkdir()
     with pytest.raises(ValueError, match=r"folder\.efg: cannot be read: .*; expected the path"):
         load(tmp_path / "folder.efg")
+
+
+# --- hostile files ------------------------------------------------------------------------
+
+NINES = "9" * 5000
+FAR = '"' + '\\"' * 1_000_000
+HOSTILE = [
+    (
+        COIN + P + 't "" 1 "" { 1e99999999 -1 }',
+        3,
+        r"expected a payoff, such as .*, got '1e99999999' \(at most",
+    ),
+    (COIN + P + 't "" 1 "" { 1e-99999999 -1 }', 3, "expected a payoff, such as .*, got '1e-99999999'"),
+    (COIN + 'c "" 1 "" { "a" 1e99999999 "b" 0 } 0', 2, "expected a probability, such as .* '1e99999999'"),
+    (COIN + P + f't "" 1 "" {{ {NINES} -1 }}', 3, "expected a payoff, such as .*, got '999.*999'"),
+    (COIN + P + f't "" 1 "" {{ 1/{NINES} -1 }}', 3, "expected a payoff, such as .*, got '1/99.*999'"),
+    (
+        COIN + P + 't "" 1 "" { 1.7e308 -1.7e308 }',
+        3,
+        "expected a payoff, .* got '1.7e308' .at most 1e.30 in size",
+    ),
+    (COIN + f'p "" {NINES} 1 "" {{ "a" }} 0', 2, "expected the player's number, an integer .* got '999"),
+    (COIN + f'p "" 1 {NINES} "" {{ "a" }} 0', 2, "expected the infoset's number, an integer .* got '999"),
+    (COIN + P + f't "" {NINES} "" {{ 1 -1 }}', 3, "expected the outcome's number, an integer .* got '999"),
+    (COIN + P + 't "" \u0661 "" { 1 -1 }', 3, "expected the outcome's number, an integer .* got '\u0661'"),
+    (COIN + P + 't "" 1 "" { \u0661 -1 }', 3, "expected a payoff, such as .* got '\u0661'"),
+    (COIN + P + 't "" 1 "" { 1_0 -1 }', 3, "expected a payoff, such as .* got '1_0'"),
+    (COIN + FAR, 2, "the quotes around a comment do not end"),
+    ("EFG 2 R " + FAR, 1, "the quotes around the game's title do not end"),
+    (COIN + 'p "" 1 1 "" { "a" "b" } 0\n' * 100_000, 2002, "a history of more than 2,000 steps"),
+    (COIN + 'c "" 1 "" { "a" 1 } 1 "" { 1/3 0 }\n' * 100_000, 2002, "a history of more than 2,000 steps"),
+]
+
+
+@pytest.mark.parametrize(("text", "line", "message"), HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_files_are_refused_like_others(write, text, line, message):
+    with pytest.raises(
+        ValueError, match=rf"game\.efg, line {line}: {message}.*; correct the file$"
+    ) as caught:
+        load(write(text))
+    assert len(str(caught.value)) < 700
+
+
+def test_payoffs_that_add_up_to_endless_fractions_are_refused(write):
+    primes = [p for p in range(3, 9000) if all(p % k for k in range(2, int(p**0.5) + 1))]
+    nodes = [f'c "" {k} "" {{ "a" 1 }} {k} "" {{ 1/{p}, -1/{p} }}\n' for k, p in enumerate(primes, 1)]
+    with pytest.raises(ValueError, match=r"line \d+: the payoffs down to this node add up to a fraction of"):
+        load(write(COIN + "".join(nodes[:1500]) + 't "" 0'))
+
+
+def test_the_longest_history_that_is_read_is_the_longest_that_is_enumerated(write):
+    node = 'c "" 1 "" { "a" 1 } 0\n'
+    assert enumerate_game(load(write(COIN + node * 1999 + 't "" 0'))).num_histories == 2000
+    with pytest.raises(ValueError, match="line 2002: a history of more than 2,000 steps"):
+        load(write(COIN + node * 2000 + 't "" 0'))
+
+
+def count_calls(action):
+    """How many functions are called, Python's and C's."""
+    calls = 0
+
+    def count(frame, event, argument):
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        action()
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_node_of_many_actions_is_work_in_proportion(write):
+    """Player 1 moves after each of player 0's actions, and sees which one it was."""
+
+    def file(count):
+        actions = " ".join(f'"a{k}"' for k in range(count))
+        below = "".join(f'p "" 2 {k} "" {{ "l" }} 0 t "" 1 "" {{ 1 -1 }}\n' for k in range(1, count + 1))
+        return write(f'{COIN}p "" 1 1 "" {{ {actions} }} 0\n{below}')
+
+    def work(count):
+        path = file(count)
+
+        def read():
+            tree = enumerate_game(load(path))
+            assert len(tree.infoset_names[1]) == count
+
+        return count_calls(read)
+
+    few, many = work(500), work(4000)
+    assert many < 9 * few
+
+
+def test_actions_are_numbered_depth_first_in_the_order_of_their_numbers(write):
+    """The second action of the second node is known by then, so its subtree comes first."""
+    text = COIN + 'p "" 1 1 "" { "x" "y" } 0\np "" 1 2 "" { "T" "x" } 0\n'
+    text += 'p "" 2 1 "" { "p" } 0\n' + 't "" 1 "" { 1 -1 }\np "" 2 2 "" { "q" } 0\nt "" 1\nt "" 1'
+    game = load(write(text))
+    assert [game.action_string(0, a) for a in range(game.num_actions)] == ["x", "y", "T", "q", "p"]
+
+
+def test_names_made_up_for_equal_actions_are_nobodys(write):
+    game = load(write(COIN + 'p "" 1 1 "" { "a" "a" "a#2" } 0 t "" 1 "" { 1 -1 } t "" 1 t "" 1'))
+    assert [game.action_string(0, a) for a in range(3)] == ["a", "a#2#", "a#2"]
+
+
+def test_a_label_like_the_name_of_an_infoset_with_one_of_its_own_is_kept(write):
+    text = COIN + 'p "" 1 1 "0:2" { "a" "b" } 0 t "" 1 "" { 1 -1 } p "" 1 2 "own" { "c" } 0 t "" 1'
+    assert enumerate_game(load(write(text))).infoset_names[0] == ("0:2", "own")
