@@ -70,7 +70,7 @@ Game = Annotated[
         metavar="GAME",
         show_default=False,
         help="A name from `jaxgadget games`, with parameters in parentheses; `openspiel:NAME(…)`; a Gambit "
-        "file that ends in `.efg`.",
+        "file that ends in `.efg`; a class of your own, `path.py:Class(…)` or `module:Class(…)`.",
     ),
 ]
 Algorithm = Annotated[

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, CutRule, CutView
+from jaxgadget.games.parameters import check_number, name_with
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
 from jaxgadget.util.arrays import BoolArray
 
@@ -158,10 +159,11 @@ def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame
     That Forfeit pays 1 is inferred: the blueprint of the paper's Fig. 2, Heads 1/2, Tails 1/4,
     Forfeit 1/4, gives Play 0 after Heads and 1/2 after Tails.
     """
-    prices = {"sell_heads": (float(sell_heads), 0.5), "sell_tails": (float(sell_tails), -0.5)}
-    changed = ",".join(f"{key}={price}" for key, (price, default) in prices.items() if price != default)
-    tree = _coin_toss((float(sell_heads), float(sell_tails)), lambda guess: guess)
-    return _game(f"coin_toss({changed})" if changed else "coin_toss", _COIN_TOSS, tree, 1, "play")
+    given = {"sell_heads": sell_heads, "sell_tails": sell_tails}
+    prices = {key: check_number("coin_toss", key, price) for key, price in given.items()}
+    name = name_with("coin_toss", prices, {"sell_heads": 0.5, "sell_tails": -0.5})
+    tree = _coin_toss((prices["sell_heads"], prices["sell_tails"]), lambda guess: guess)
+    return _game(name, _COIN_TOSS, tree, 1, "play")
 
 
 def coin_toss_two_subgames() -> StepwiseGame:

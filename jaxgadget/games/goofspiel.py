@@ -20,6 +20,7 @@ import numpy as np
 
 from jaxgadget.games.game import CHANCE, SIMULTANEOUS, TERMINAL, Budget, CutRule, HistoryLevel, Move, Refiner
 from jaxgadget.games.parameters import (
+    MOST_ACTIONS,
     canonical_name,
     check_choice,
     check_flag,
@@ -59,7 +60,7 @@ class Goofspiel:
 
     def __post_init__(self) -> None:
         check_two_players(self.short_name, self.players)
-        check_integer(self.short_name, "num_cards", self.num_cards, 1)
+        check_integer(self.short_name, "num_cards", self.num_cards, 1, MOST_ACTIONS)
         check_integer(self.short_name, "num_turns", self.num_turns, -1, self.num_cards)
         if self.num_turns in (0, self.num_cards - 1):
             raise ValueError(

@@ -18,7 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, dense_ids
-from jaxgadget.games.parameters import canonical_name, check_choice, check_integer, check_two_players
+from jaxgadget.games.parameters import (
+    MOST_ACTIONS,
+    canonical_name,
+    check_choice,
+    check_integer,
+    check_two_players,
+)
 from jaxgadget.util.arrays import IntArray
 
 _BIDDING_RULES = ("reset-face", "reset-quantity")
@@ -45,8 +51,13 @@ class LiarsDice:
 
     def __post_init__(self) -> None:
         check_two_players(self.short_name, self.players)
-        check_integer(self.short_name, "numdice", self.numdice, 1)
-        check_integer(self.short_name, "dice_sides", self.dice_sides, 1)
+        check_integer(self.short_name, "numdice", self.numdice, 1, MOST_ACTIONS)
+        check_integer(self.short_name, "dice_sides", self.dice_sides, 1, MOST_ACTIONS)
+        if self.num_bids > MOST_ACTIONS:
+            raise ValueError(
+                f"{self.short_name}: numdice={self.numdice} and dice_sides={self.dice_sides} make "
+                f"{self.num_bids:,} bids: expected at most {MOST_ACTIONS:,}; lower one of the two"
+            )
         check_choice(self.short_name, "bidding_rule", self.bidding_rule, _BIDDING_RULES)
 
     @property

@@ -13,13 +13,32 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import sys
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, CutRule, Move
 from jaxgadget.games.per_state import Branch, Node, PerStateGame
 
 PREFIX = "openspiel:"
+
+
+class PyspielGame(Protocol):
+    """What tells a game object of pyspiel's from others to a type checker."""
+
+    def new_initial_state(self, *args: Any) -> Any:
+        """The state before the first move."""
+        ...
+
+    def information_state_tensor_size(self) -> int:
+        """How many numbers describe an information state."""
+        ...
+
+
+def is_pyspiel_game(thing: object) -> TypeGuard[PyspielGame]:
+    """Whether something is a game that pyspiel loaded."""
+    pyspiel: Any = sys.modules.get("pyspiel")
+    return pyspiel is not None and isinstance(thing, pyspiel.Game)
 
 
 class _StateAndPast(NamedTuple):
@@ -28,7 +47,7 @@ class _StateAndPast(NamedTuple):
 
 
 class OpenSpielGame(PerStateGame):
-    """A game of OpenSpiel's, given by its string.
+    """A game of OpenSpiel's, given by its string or as pyspiel loaded it.
 
     Raises:
       ImportError: if OpenSpiel is not installed.
@@ -36,9 +55,13 @@ class OpenSpielGame(PerStateGame):
         constant-sum, has implicit chance, or does not say what its players know.
     """
 
-    def __init__(self, spec: str):
-        pyspiel, spec = _import_pyspiel(), spec.strip()
-        self._game = _load(pyspiel, spec)
+    def __init__(self, spec: str | PyspielGame):
+        pyspiel: Any = _import_pyspiel()
+        if isinstance(spec, str):
+            spec = spec.strip()
+            self._game: Any = _load(pyspiel, spec)
+        else:
+            self._game, spec = spec, str(spec)
         self._error: type[Exception] = pyspiel.SpielError
         _check_type(self._game, spec)
         self.name = PREFIX + _canonical(pyspiel, self._game, spec)

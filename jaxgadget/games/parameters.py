@@ -1,13 +1,20 @@
-"""What every built-in game does with its parameters: check them, and write them down in its name."""
+"""What every game does with its parameters: read them, check them, and write them down in its name."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
+
+from jaxgadget.util.arguments import is_finite_number, read_number, read_whole_number
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+
+MOST_ACTIONS = 10_000
+"""Cards, sides or bids of a built-in game, at most: they are numbered in 16 bits, and listed before the first
+history is counted."""
 
 
 def check_integer(game: str, parameter: str, value: object, low: int, high: int | None = None) -> None:
@@ -17,6 +24,13 @@ def check_integer(game: str, parameter: str, value: object, low: int, high: int 
             return
     what = f"an integer of at least {low}" if high is None else f"an integer from {low} to {high}"
     raise ValueError(f"{game}: {parameter}={value!r}: expected {what}; choose such a value")
+
+
+def check_number(game: str, parameter: str, value: object) -> float:
+    """A finite number as a float; ValueError otherwise."""
+    if not is_finite_number(value):
+        raise ValueError(f"{game}: {parameter}={value!r}: expected a finite number, such as 0.5")
+    return float(value)
 
 
 def check_flag(game: str, parameter: str, value: object) -> None:
@@ -44,9 +58,40 @@ def check_two_players(game: str, players: object) -> None:
 
 def canonical_name(short_name: str, game: DataclassInstance) -> str:
     """`short_name(key=value,…)` with the parameters that differ from their defaults, sorted."""
-    changed = [
-        f"{field.name}={getattr(game, field.name)}"
-        for field in dataclasses.fields(game)
-        if getattr(game, field.name) != field.default
-    ]
-    return f"{short_name}({','.join(sorted(changed))})" if changed else short_name
+    fields = dataclasses.fields(game)
+    values = {field.name: getattr(game, field.name) for field in fields}
+    return name_with(short_name, values, {field.name: field.default for field in fields})
+
+
+def name_with(short_name: str, values: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+    """`short_name(key=value,…)` with the values that are not the defaults, sorted."""
+    changed = sorted(f"{key}={value}" for key, value in values.items() if value != defaults[key])
+    return f"{short_name}({','.join(changed)})" if changed else short_name
+
+
+def read_parameter(game: str, key: str, text: str, kind: object, example: str = "") -> object:
+    """Reads a parameter's text as a bool, int, float or str; of any other kind, as what it looks like.
+
+    Args:
+      game: which game's, for the error.
+      key: the parameter.
+      text: its value as it was written; digits are ASCII, numbers finite.
+      kind: a type, or its name.
+      example: what the error adds to what was expected.
+
+    Raises:
+      ValueError: if the text is no value of that kind.
+    """
+    kind = kind.__name__ if isinstance(kind, type) else kind
+    readings = {
+        "bool": ("True or False", {"True": True, "true": True, "False": False, "false": False}.get(text)),
+        "int": ("an integer", read_whole_number(text)),
+        "float": ("a number", read_number(text)),
+        "str": ("a text", text),
+    }
+    if kind not in readings:
+        return next(value for _, value in readings.values() if value is not None)
+    expected, value = readings[str(kind)]
+    if value is None:
+        raise ValueError(f"{game}: {key}={text}: expected {expected}{example}")
+    return value

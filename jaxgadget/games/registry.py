@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 
 from jaxgadget.games.gambit import GambitGame
 from jaxgadget.games.game import Game
-from jaxgadget.games.openspiel import PREFIX, OpenSpielGame
+from jaxgadget.games.openspiel import PREFIX, OpenSpielGame, PyspielGame, is_pyspiel_game
+from jaxgadget.games.own import is_game, load_own, parse_own
+from jaxgadget.games.parameters import read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
 
 # Name → (module, what makes the game). Modules are imported when a game of theirs is asked for.
@@ -31,7 +33,6 @@ _MAKERS = {
     "coin_game": ("examples", "coin_game"),
     "matching_pennies_twist": ("examples", "matching_pennies_twist"),
 }
-_GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_string", "cuts")
 
 
 class GameEntry(NamedTuple):
@@ -43,18 +44,19 @@ class GameEntry(NamedTuple):
     cuts: tuple[str, ...] = ()
 
 
-def load(spec: str | os.PathLike[str] | Game | Rules[Any]) -> Game:
+def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game:
     """Makes a game.
 
     Args:
       spec: a name with parameters as OpenSpiel writes them, such as `leduc_poker` or
         `goofspiel(imp_info=True,num_cards=4,points_order=descending)`; `openspiel:NAME(…)` for
-        any game of OpenSpiel's; the path of a Gambit file, ending in `.efg`; your own `Rules`;
-        or a game, which is returned.
+        any game of OpenSpiel's; the path of a Gambit file, ending in `.efg`; a class of your own as
+        `module:Class` or `path.py:Class`, with parameters in parentheses; your own `Rules`; a game
+        object of pyspiel's; or a game, which is returned.
 
     Raises:
-      ValueError: if the name or a parameter is unknown, refused or malformed, or the file
-        cannot be read.
+      ValueError: if the name or a parameter is unknown, refused or malformed, the file or class
+        is not there or makes no game, or the code in it raises something.
       ImportError: if a game of OpenSpiel's is asked for and OpenSpiel is missing.
     """
     if isinstance(spec, Rules):
@@ -65,11 +67,14 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any]) -> Game:
             return OpenSpielGame(text.removeprefix(PREFIX))
         if text.lower().endswith(".efg"):
             return GambitGame(text)
-        return _make(text)
-    if isinstance(spec, type) or not all(hasattr(spec, member) for member in _GAME_MEMBERS):
+        own = parse_own(text)
+        return _make(text) if own is None else load_own(text, own, _parameters(text, own.parameters))
+    if is_pyspiel_game(spec):
+        return OpenSpielGame(spec)
+    if not is_game(spec):
         raise ValueError(
-            f"spec={spec!r}: expected a game's name, the path of an .efg file, a Rules or a Game; a class "
-            f"must be called first, and a game of pyspiel's is given by its string, '{PREFIX}NAME(…)'"
+            f"spec={spec!r}: expected a game's name, the path of an .efg file, 'module:Class' or "
+            "'path.py:Class', a Rules, a Game, or a game of pyspiel's; a class must be called first"
         )
     return spec
 
@@ -91,19 +96,27 @@ def parse_spec(spec: str) -> tuple[str, dict[str, str]]:
     Raises:
       ValueError: if the text is not of this form, or a parameter is given twice.
     """
-    form = f"game {spec!r}: expected name or name(parameter=value,…)"
     match = re.fullmatch(r"\s*([^\s()=,]+)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
     if not match:
-        raise ValueError(f"{form}; correct its spelling")
-    parameters: dict[str, str] = {}
-    for part in _split(match[2] or "", form):
+        raise ValueError(f"{_form(spec)}; correct its spelling")
+    return match[1], _parameters(spec, match[2] or "")
+
+
+def _form(spec: str) -> str:
+    return f"game {spec!r}: expected name or name(parameter=value,…)"
+
+
+def _parameters(spec: str, text: str) -> dict[str, str]:
+    """The values' texts of what stands between a specification's parentheses."""
+    form, parameters = _form(spec), dict[str, str]()
+    for part in _split(text, form):
         key, equals, value = (text.strip() for text in part.partition("="))
         if not key or not equals or not value:
             raise ValueError(f"{form}, got the parameter {part!r}; write it as parameter=value")
         if key in parameters:
             raise ValueError(f"{form}, got the parameter {key!r} twice; leave one of them out")
         parameters[key] = value
-    return match[1], parameters
+    return parameters
 
 
 def _split(text: str, form: str) -> list[str]:
@@ -128,8 +141,8 @@ def _make(spec: str) -> Game:
         near = difflib.get_close_matches(name, _MAKERS, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(_MAKERS)}."
         raise ValueError(
-            f"game {spec!r} is unknown: {hint} OpenSpiel's games are called '{PREFIX}NAME(…)', and a Gambit "
-            "file ends in .efg"
+            f"game {spec!r} is unknown: {hint} OpenSpiel's games are called '{PREFIX}NAME(…)', a Gambit "
+            "file ends in .efg, and a class of your own is module:Class or path.py:Class"
         )
     maker = _maker(name)
     defaults = _defaults(maker)
@@ -140,7 +153,8 @@ def _make(spec: str) -> Game:
             raise ValueError(
                 f"{name}: parameter {key!r} is unknown; expected one of (with defaults): {accepted}"
             )
-        values[key] = _convert(name, key, text, defaults[key])
+        default = defaults[key]
+        values[key] = read_parameter(name, key, text, type(default), f", such as the default {default}")
     return maker(**values)
 
 
@@ -151,20 +165,3 @@ def _maker(name: str) -> Callable[..., Game]:
 
 def _defaults(maker: Callable[..., Game]) -> dict[str, object]:
     return {key: parameter.default for key, parameter in inspect.signature(maker).parameters.items()}
-
-
-def _convert(game: str, key: str, text: str, default: object) -> object:
-    """Reads a value as the type of the default."""
-    if isinstance(default, str):
-        return text
-    if isinstance(default, bool):
-        if text in ("True", "False", "true", "false"):
-            return text in ("True", "true")
-        expected = "True or False"
-    else:
-        kind = float if isinstance(default, float) else int
-        try:
-            return kind(text)
-        except ValueError:
-            expected = "a number" if kind is float else "an integer"
-    raise ValueError(f"{game}: {key}={text}: expected {expected}, such as the default {default}")

@@ -17,17 +17,17 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.games.game import Game
+from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import Rules
 from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
-from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.solving.memory import suggest_chunk, whole_memory
 from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.digest import digest
 
 FORMAT = 2
@@ -45,7 +45,7 @@ class Request:
 
     Attributes:
       games: loaded, by name, with the cuts of each.
-      own: names of games that only the caller's program knows.
+      own: names of games of the caller's, whose rules may have changed since the sweep began.
       blueprints: SPECs.
       gadgets: all of them, in the order of the results.
       options: for every number of iterations, how gadget games are solved.
@@ -181,7 +181,7 @@ def make_request(
         players=tuple(resolvers),
         options=options,
         at_once=record["blueprints_at_once"],
-        max_histories=max_histories,
+        max_histories=check_whole_number("max_histories", max_histories, 1),
         record=record,
     )
 
@@ -353,7 +353,7 @@ def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[s
         if game.name in by_name:
             raise ValueError(f"games: {game.name!r} is there twice; expected each once")
         by_name[game.name] = (game, tuple(names))
-        if not isinstance(spec, str | os.PathLike):
+        if not isinstance(spec, str | os.PathLike) or isinstance(game, OwnGame):
             own.add(game.name)
     if not by_name:
         raise ValueError("games is empty: expected at least one")

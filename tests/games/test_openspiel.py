@@ -251,3 +251,25 @@ def test_histories_that_are_none_are_refused():
         with pytest.raises(ValueError, match=r"history=.* is none of the game's, as .* is no legal move"):
             game.infostate_string(0, history)
     assert kuhn.infostate_string(1, (0, 1, 1)) == "1b"
+
+
+@pytest.mark.parametrize(
+    "spec",
+    ["kuhn_poker", "goofspiel(imp_info=True,num_cards=3)", "turn_based_simultaneous_game(game=matrix_rps())"],
+)
+def test_a_game_that_pyspiel_loaded_is_the_game_of_its_string(spec):
+    theirs = pyspiel.load_game(spec)
+    game, named = load(theirs), load("openspiel:" + spec)
+    assert game.name == named.name and load(game.name).name == game.name
+    tree, other = enumerate_game(game), enumerate_game(named)
+    for field in ("parent", "actor", "action", "chance", "payoff", "infostate"):
+        np.testing.assert_array_equal(getattr(tree, field), getattr(other, field), err_msg=field)
+
+
+def test_games_of_pyspiels_are_checked_like_their_strings():
+    with pytest.raises(
+        ValueError, match=r"openspiel:kuhn_poker\(players=3\) cannot be solved here: it has 3"
+    ):
+        load(pyspiel.load_game("kuhn_poker(players=3)"))
+    with pytest.raises(ValueError, match="expected a game's name"):
+        load(pyspiel.load_game("kuhn_poker").new_initial_state())

@@ -2,6 +2,7 @@
 
 import re
 import sys
+import tracemalloc
 
 import pytest
 
@@ -82,6 +83,24 @@ def test_parameters_reach_the_game():
         ("leduc_poker(suit_isomorphism=1)", r"suit_isomorphism=1: expected True or False, .* default False"),
         ("coin_toss(sell_heads=x)", r"coin_toss: sell_heads=x: expected a number, such as the default 0.5"),
         ("kuhn_poker(players=3)", r"kuhn_poker: players=3: expected 2"),
+        ("leduc_poker(num_ranks=\u0664)", r"num_ranks=\u0664: expected an integer, such as the default 3"),
+        ("leduc_poker(num_ranks=1_0)", r"num_ranks=1_0: expected an integer"),
+        ("coin_toss(sell_heads=\u0664)", r"sell_heads=\u0664: expected a number"),
+        ("coin_toss(sell_heads=inf)", r"sell_heads=inf: expected a number"),
+        ("goofspiel(num_cards=1500000000)", r"num_cards=1500000000: expected an integer from 1 to 10000"),
+        ("liars_dice(dice_sides=1500000000)", r"dice_sides=1500000000: expected an integer from 1 to 10000"),
+        ("liars_dice(numdice=1500000000)", r"numdice=1500000000: expected an integer from 1 to 10000"),
+        ("liars_dice(numdice=80,dice_sides=80)", r"make 12,800 bids: expected at most 10,000; lower one"),
+        ("leduc_poker(num_ranks=1500000000)", r"num_ranks=1500000000: expected an integer from 1 to 10000"),
+        ("leduc_poker(num_suits=1500000000)", r"num_suits=1500000000: expected an integer from 1 to 10000"),
+        (
+            "leduc_poker(num_ranks=200,num_suits=100)",
+            r"make 20000 cards: expected .* at most 10000; change one",
+        ),
+        (
+            "leduc_poker(raise_sizes=" + "9" * 5000 + "-1)",
+            r"expected two positive integers of at most 9 digits",
+        ),
     ],
 )
 def test_unknown_and_bad_values(spec, message):
@@ -97,7 +116,7 @@ PARAMETERS = {
     ("leduc_poker", "suit_isomorphism"): (["True", "False"], {"yes": "True or False"}),
     ("leduc_poker", "starting_player"): (["0", "1"], {"2": "from 0 to 1", "-1": "from 0 to 1"}),
     ("goofspiel", "players"): (["2"], {"3": "2, as only two-player games"}),
-    ("goofspiel", "num_cards"): (["1", "4", "20"], {"0": "at least 1", "4.0": "an integer"}),
+    ("goofspiel", "num_cards"): (["1", "4", "20"], {"0": "from 1 to 10000", "4.0": "an integer"}),
     ("goofspiel", "num_turns"): (
         ["-1", "1", "11", "13"],
         {"12": "never ends", "0": "never ends", "14": "from -1 to 13", "-2": "from -1 to 13"},
@@ -110,8 +129,8 @@ PARAMETERS = {
         {"total_points": "neither zero-sum nor constant-sum", "points": "one of win_loss, "},
     ),
     ("liars_dice", "players"): (["2"], {"1": "2, as only two-player games"}),
-    ("liars_dice", "numdice"): (["1", "3"], {"0": "at least 1", "one": "an integer"}),
-    ("liars_dice", "dice_sides"): (["1", "6"], {"0": "at least 1"}),
+    ("liars_dice", "numdice"): (["1", "3"], {"0": "from 1 to 10000", "one": "an integer"}),
+    ("liars_dice", "dice_sides"): (["1", "6"], {"0": "from 1 to 10000"}),
     ("liars_dice", "bidding_rule"): (["reset-face", "reset-quantity"], {"reset": "one of reset-face, "}),
 }
 
@@ -191,3 +210,28 @@ def test_openspiel_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyspiel", None)
     with pytest.raises(ImportError, match=r"not installed: pip install open-spiel"):
         load("openspiel:kuhn_poker")
+
+
+@pytest.mark.parametrize("price", [float("inf"), float("nan"), True, "0.5", None])
+def test_prices_are_finite_numbers(price):
+    with pytest.raises(ValueError, match=r"^coin_toss: sell_tails=.*: expected a finite number"):
+        coin_toss(0.5, price)
+
+
+def test_the_largest_games_are_refused_before_they_take_memory():
+    """What is made before the first histories are counted stays small."""
+    for spec in (
+        "goofspiel(num_cards=10000)",
+        "liars_dice(dice_sides=5000)",
+        "liars_dice(numdice=5000,dice_sides=1)",
+        "leduc_poker(num_ranks=5000)",
+        "leduc_poker(max_raises=20)",
+    ):
+        game = load(spec)
+        tracemalloc.start()
+        try:
+            with pytest.raises(ValueError, match=r"more than max_histories=1,000|more than 2,000 steps"):
+                enumerate_game(game, max_histories=1000)
+            assert tracemalloc.get_traced_memory()[1] < 10e6
+        finally:
+            tracemalloc.stop()

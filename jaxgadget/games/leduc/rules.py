@@ -21,7 +21,13 @@ import numpy as np
 from jaxgadget.games.game import CHANCE, Budget, CutRule, CutView, HistoryLevel, Move
 from jaxgadget.games.leduc.betting import Betting
 from jaxgadget.games.leduc.levels import leduc_levels
-from jaxgadget.games.parameters import canonical_name, check_flag, check_integer, check_two_players
+from jaxgadget.games.parameters import (
+    MOST_ACTIONS,
+    canonical_name,
+    check_flag,
+    check_integer,
+    check_two_players,
+)
 from jaxgadget.util.arrays import BoolArray
 
 _MAX_RAISES = 100  # all lines of betting are listed before the first history is counted
@@ -62,14 +68,14 @@ class LeducPoker:
         check_flag(self.short_name, "suit_isomorphism", self.suit_isomorphism)
         check_flag(self.short_name, "action_mapping", self.action_mapping)
         check_integer(self.short_name, "starting_player", self.starting_player, 0, 1)
-        check_integer(self.short_name, "num_ranks", self.num_ranks, 1)
-        check_integer(self.short_name, "num_suits", self.num_suits, 1)
+        check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MOST_ACTIONS)
+        check_integer(self.short_name, "num_suits", self.num_suits, 1, MOST_ACTIONS)
         check_integer(self.short_name, "max_raises", self.max_raises, 1, _MAX_RAISES)
-        if self.num_ranks * self.num_suits < 3:
+        if not 3 <= self.num_ranks * self.num_suits <= MOST_ACTIONS:
             raise ValueError(
                 f"{self.short_name}: num_ranks={self.num_ranks} and num_suits={self.num_suits} make "
                 f"{self.num_ranks * self.num_suits} cards: expected at least 3, two private ones and a "
-                "public one; raise one of the two"
+                f"public one, and at most {MOST_ACTIONS}; change one of the two"
             )
         _parse_raises(self.raise_sizes)
 
@@ -137,10 +143,11 @@ def _before_public_card(tree: CutView) -> BoolArray:
 
 
 def _parse_raises(raise_sizes: object) -> tuple[int, int]:
-    if not isinstance(raise_sizes, str) or not re.fullmatch(r"[1-9][0-9]*-[1-9][0-9]*", raise_sizes):
+    if not isinstance(raise_sizes, str) or not re.fullmatch(r"[1-9][0-9]{0,8}-[1-9][0-9]{0,8}", raise_sizes):
         raise ValueError(
-            f"leduc_poker: raise_sizes={raise_sizes!r}: expected two positive integers with a dash between "
-            'them, the chips of a raise in the first and in the second round; write "2-4", for example'
+            f"leduc_poker: raise_sizes={raise_sizes!r}: expected two positive integers of at most 9 digits "
+            "with a dash between them, the chips of a raise in the first and in the second round; write "
+            '"2-4", for example'
         )
     first, second = raise_sizes.split("-")
     return int(first), int(second)

@@ -1,0 +1,207 @@
+"""Games of your own by name: `module:Class` or `path.py:Class`, with parameters in parentheses."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import importlib
+import importlib.util
+import inspect
+import os
+import pathlib
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib.machinery import PathFinder, SourceFileLoader
+from types import ModuleType
+from typing import Any, NamedTuple, TypeGuard
+
+from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move
+from jaxgadget.games.parameters import name_with, read_parameter
+from jaxgadget.games.stepwise import Rules, StepwiseGame
+
+_SUFFIX = ".py"
+_FORM = "expected module:Class or path.py:Class, with parameters in parentheses if need be"
+_GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_string", "cuts")
+
+
+class OwnSpec(NamedTuple):
+    """A specification taken apart: where the class is, its name, and the text between the parentheses."""
+
+    where: str
+    member: str
+    parameters: str
+
+
+class OwnGame:
+    """A game under the specification that loads it again, in any process and from any folder.
+
+    Attributes:
+      game: as its class made it.
+      name: `module:Class(…)` or `/…/path.py:Class(…)` with the parameters that differ from their defaults.
+    """
+
+    def __init__(self, game: Game, name: str):
+        self.game = game
+        self.name = name
+
+    @property
+    def num_actions(self) -> int:
+        """As in the game."""
+        return self.game.num_actions
+
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
+        """The game's own."""
+        return self.game.levels(budget)
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """As in the game."""
+        return self.game.infostate_string(player, history)
+
+    def action_string(self, player: int, action: int) -> str:
+        """As in the game."""
+        return self.game.action_string(player, action)
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """The game's."""
+        return self.game.cuts()
+
+
+def is_game(thing: object) -> TypeGuard[Game]:
+    """Whether something has all that the protocol of a game asks for, and is no class."""
+    return not isinstance(thing, type) and all(hasattr(thing, member) for member in _GAME_MEMBERS)
+
+
+def parse_own(spec: str) -> OwnSpec | None:
+    """Takes a specification apart; None if it is of another form."""
+    match = re.fullmatch(r"\s*(.+?)\s*:\s*([^\W\d]\w*)\s*(?:\((.*)\))?\s*", spec, re.DOTALL)
+    if match is None:
+        return None
+    where, member, parameters = match.groups(default="")
+    is_module = all(part.isidentifier() for part in where.split("."))
+    return OwnSpec(where, member, parameters) if where.lower().endswith(_SUFFIX) or is_module else None
+
+
+def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
+    """Imports a class or function of the user's, and makes the game.
+
+    A file is run anew every time, and its folder comes last on `sys.path`, for what it imports. A module
+    that only the working folder has is taken, and named, by its file.
+
+    Args:
+      spec: as it was written, for errors.
+      own: the same, taken apart.
+      texts: the parameters' texts.
+
+    Raises:
+      ValueError: if there is no such file, module or class, what it makes is no game, a parameter is
+        unknown or refused, or the user's code raises something.
+    """
+    where = _resolve(own.where)
+    module = _import(spec, where)
+    maker = _find_maker(spec, where, module, own.member)
+    parameters = _parameters(maker)
+    values = {key: _value(spec, own.member, key, text, parameters) for key, text in texts.items()}
+    try:
+        made = maker(**values)
+    except Exception as error:
+        shown = ", ".join(f"{key}={value!r}" for key, value in values.items())
+        raise ValueError(
+            f"game {spec!r}: {own.member}({shown}) raised {_told(error)}; correct the parameters or the class"
+        ) from error
+    game = StepwiseGame(made) if isinstance(made, Rules) else made
+    if not is_game(game):
+        raise ValueError(
+            f"game {spec!r}: {own.member} made {made!r}, which is no game; expected a Rules, or an object "
+            f"with {', '.join(_GAME_MEMBERS)} (jaxgadget.games.game.Game)"
+        )
+    defaults = {key: parameter.default for key, parameter in parameters.items()}
+    return OwnGame(game, name_with(f"{where}:{own.member}", values, defaults))
+
+
+def _resolve(where: str) -> str:
+    """A file's absolute path, or the name of a module that other processes find too."""
+    if where.lower().endswith(_SUFFIX):
+        return os.path.abspath(os.path.expanduser(where))
+    top, file = where.partition(".")[0], pathlib.Path.cwd() / f"{where}{_SUFFIX}"
+    elsewhere = [folder for folder in sys.path if folder and pathlib.Path(folder) != pathlib.Path.cwd()]
+    if top in sys.builtin_module_names or PathFinder.find_spec(top, elsewhere) or not file.is_file():
+        return where
+    return str(file)
+
+
+def _import(spec: str, where: str) -> ModuleType:
+    is_file = where.lower().endswith(_SUFFIX)
+    if is_file and not os.path.isfile(where):
+        raise ValueError(f"game {spec!r}: there is no file {where!r}; {_FORM}")
+    try:
+        return _run_file(where) if is_file else importlib.import_module(where)
+    except ModuleNotFoundError as error:
+        if not is_file and error.name and f"{where}.".startswith(f"{error.name}."):
+            raise ValueError(
+                f"game {spec!r}: there is no module {error.name!r}; {_FORM}, such as {where}{_SUFFIX}:Class "
+                "for a file, or set PYTHONPATH"
+            ) from error
+        raise ValueError(f"game {spec!r}: importing {where!r} raised {_told(error)}; correct it") from error
+    except (Exception, SystemExit) as error:
+        raise ValueError(f"game {spec!r}: importing {where!r} raised {_told(error)}; correct it") from error
+
+
+def _run_file(path: str) -> ModuleType:
+    name = f"{pathlib.Path(path).stem}_{hashlib.sha256(path.encode()).hexdigest()[:16]}"
+    loader = SourceFileLoader(name, path)
+    module_spec = importlib.util.spec_from_loader(name, loader)
+    assert module_spec is not None  # a loader of files has one
+    if (folder := os.path.dirname(path)) not in sys.path:
+        sys.path.append(folder)
+    module = sys.modules[name] = importlib.util.module_from_spec(module_spec)  # dataclasses look it up there
+    try:  # not by `exec_module`, which may take the bytecode of a file that was changed a moment ago
+        exec(loader.source_to_code(loader.get_data(path), path), module.__dict__)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def _find_maker(spec: str, where: str, module: ModuleType, member: str) -> Callable[..., Any]:
+    maker = getattr(module, member, None)
+    if callable(maker):
+        return maker
+    classes = [
+        name
+        for name, value in vars(module).items()
+        if inspect.isclass(value) and value.__module__ == module.__name__ and not name.startswith("_")
+    ]
+    there = ", ".join(difflib.get_close_matches(member, classes) or classes) or "no class at all"
+    what = "has no class" if maker is None else f"calls {maker!r}, which is no class,"
+    raise ValueError(
+        f"game {spec!r}: {where!r} {what} {member!r}; expected a class of a game, there is {there}"
+    )
+
+
+def _parameters(maker: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    try:
+        signature = inspect.signature(maker)
+    except (TypeError, ValueError):  # what is written in C may not tell
+        return {}
+    return {
+        key: parameter
+        for key, parameter in signature.parameters.items()
+        if parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
+    }
+
+
+def _value(
+    spec: str, member: str, key: str, text: str, parameters: Mapping[str, inspect.Parameter]
+) -> object:
+    if key not in parameters:
+        accepted = ", ".join(map(str, parameters.values())) or "none"
+        raise ValueError(f"game {spec!r}: {member} has no parameter {key!r}; expected one of: {accepted}")
+    default, annotation = parameters[key].default, parameters[key].annotation
+    return read_parameter(
+        member, key, text, annotation if default is inspect.Parameter.empty else type(default)
+    )
+
+
+def _told(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

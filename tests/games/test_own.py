@@ -1,0 +1,190 @@
+"""Games of one's own by `path.py:Class` and `module:Class`."""
+
+import pathlib
+import re
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import jaxgadget
+from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.registry import load
+from jaxgadget.tree.history import enumerate_game
+
+ROOT = pathlib.Path(__file__).parents[2]
+GUESS = next(
+    program
+    for program in re.findall(
+        r"^```python\n(.*?)^```", (ROOT / "docs/guide.md").read_text(), re.MULTILINE | re.DOTALL
+    )
+    if "class Guess" in program
+)
+MORE = """
+import dataclasses
+import helpers
+from jaxgadget.games.kuhn import KuhnPoker
+
+
+@dataclasses.dataclass(frozen=True)
+class Kuhn(KuhnPoker):
+    "Has levels of its own."
+    flag: bool = False
+    share: float = 0.5
+    word: str = "a"
+    count: int = 2
+    anything: object = None
+
+
+def typed(count: int, share: "float", rest=None):
+    assert (type(count), type(share)) == (int, float), (count, share)
+    return Kuhn(count=count, share=share, anything=rest)
+
+
+class Nothing:
+    pass
+
+
+class Raises:
+    def __init__(self, size=1):
+        raise ZeroDivisionError(f"{size} / 0")
+
+
+NUMBER = 3
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "guess.py").write_text(GUESS)
+    (tmp_path / "more.py").write_text(MORE)
+    (tmp_path / "helpers.py").write_text("")
+    (tmp_path / "broken.py").write_text("1 / 0")
+    (tmp_path / "leaves.py").write_text("import sys; sys.exit(3)")
+    (tmp_path / "imports.py").write_text("import nowhere_to_be_found")
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def value(game):
+    return jaxgadget.solve(enumerate_game(game), algorithm="lp").value
+
+
+def test_the_guide_s_game(folder):
+    """Guessed right, card k pays k + 1, else -1: player 1 shows k with probability ∝ 1 / (k + 2)."""
+    for spec, size in (("guess.py:Guess", 3), ("guess.py:Guess(size=4)", 4)):
+        share = 1 / sum(1 / (k + 2) for k in range(size))
+        assert value(load(spec)) == pytest.approx(share - 1, abs=1e-9)
+    assert GUESS.count("\n") < 25
+
+
+def test_the_name_loads_it_again_from_any_folder(folder, tmp_path_factory, monkeypatch):
+    game = load("./guess.py:Guess(size=4)")
+    assert game.name == f"{folder}/guess.py:Guess(size=4)"
+    monkeypatch.chdir(tmp_path_factory.mktemp("elsewhere"))
+    again = load(game.name)
+    assert again.name == game.name and enumerate_game(again).num_histories == 17
+    program = (
+        "import sys, jaxgadget; print(jaxgadget.enumerate_game(jaxgadget.load(sys.argv[1])).num_histories)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, game.name], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "17"
+
+
+def test_names_have_the_parameters_that_are_not_the_defaults(folder):
+    assert load("guess.py:Guess(size=3)").name == load("guess.py:Guess").name == f"{folder}/guess.py:Guess"
+    name = load("more.py:Kuhn(word=b, flag=True, share=.25)").name
+    assert name == f"{folder}/more.py:Kuhn(flag=True,share=0.25,word=b)" and load(name).name == name
+
+
+def test_parameters_have_the_type_of_their_default_or_annotation(folder):
+    made = load("more.py:Kuhn(flag=true,share=2,word=3,count=4,anything=1.5)").game
+    assert (made.flag, made.share, made.word, made.count, made.anything) == (True, 2.0, "3", 4, 1.5)
+    assert type(made.share) is float
+    assert load("more.py:typed(count=1,share=1,rest=some)").game.anything == "some"
+    assert load("more.py:Kuhn(anything=True)").game.anything is True
+    assert load("more.py:Kuhn(anything=7)").game.anything == 7
+
+
+def test_a_game_with_levels_of_its_own_is_passed_on(folder):
+    game, kuhn = load("more.py:Kuhn"), KuhnPoker()
+    tree, theirs = enumerate_game(game), enumerate_game(kuhn)
+    for field in ("parent", "actor", "chance", "payoff", "infostate"):
+        np.testing.assert_array_equal(getattr(tree, field), getattr(theirs, field))
+    assert tree.infoset_names == theirs.infoset_names and game.cuts() == {} and game.num_actions == 2
+    assert game.action_string(0, 1) == "Bet"
+    assert enumerate_game(game, depth=1).num_leaves > 0
+
+
+def test_modules(folder, monkeypatch):
+    assert load("jaxgadget.games.kuhn:KuhnPoker").name == "jaxgadget.games.kuhn:KuhnPoker"
+    assert load("guess:Guess").name == f"{folder}/guess.py:Guess"  # only the working folder has it
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.chdir("/")
+    assert load("guess:Guess(size=2)").name == "guess:Guess(size=2)"
+
+
+def test_a_changed_file_is_read_again(folder):
+    assert enumerate_game(load("guess.py:Guess")).num_histories == 10
+    (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 12"))
+    assert enumerate_game(load("guess.py:Guess")).num_histories == 145
+    (folder / "guess.py").write_text(GUESS.replace("size: int = 3", "size: int = 11"))  # as long, at once
+    assert enumerate_game(load("guess.py:Guess")).num_histories == 122
+    assert not (folder / "__pycache__").exists()
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nowhere.py:Guess", "there is no file '.*/nowhere.py'; expected module:Class or path.py:Class"),
+        (
+            "no_such_module:Guess",
+            "there is no module 'no_such_module'; expected .* such as no_such_module.py:Class",
+        ),
+        ("jaxgadget.nothing:Guess", "there is no module 'jaxgadget.nothing'"),
+        ("guess.py:Gess", "guess.py' has no class 'Gess'; expected a class of a game, there is Guess"),
+        ("more.py:NUMBER", "calls 3, which is no class, 'NUMBER'; .* there is Kuhn"),
+        (
+            "more.py:Nothing",
+            "Nothing made <.*>, which is no game; expected a Rules, or an object with name, num_",
+        ),
+        (
+            "more.py:Raises(size=2)",
+            r"Raises\(size=2\) raised ZeroDivisionError: 2 / 0; correct the parameters or",
+        ),
+        ("more.py:typed", r"typed\(\) raised TypeError: .* missing 2 required positional"),
+        ("more.py:typed(count=1.5,share=1)", "typed: count=1.5: expected an integer"),
+        ("guess.py:Guess(size=\u0663)", "Guess: size=\u0663: expected an integer"),
+        ("guess.py:Guess(size=inf)", "Guess: size=inf: expected an integer"),
+        ("guess.py:Guess(length=2)", r"Guess has no parameter 'length'; expected one of: size: int = 3"),
+        ("guess.py:Guess(size)", "got the parameter 'size'; write it as parameter=value"),
+        ("guess.py:Guess(size=1,size=2)", "got the parameter 'size' twice"),
+        ("broken.py:Game", "importing '.*broken.py' raised ZeroDivisionError: division by zero; correct it"),
+        ("leaves.py:Game", "importing '.*leaves.py' raised SystemExit: 3; correct it"),
+        ("imports.py:Game", "importing '.*imports.py' raised ModuleNotFoundError: .*nowhere_to_be_found"),
+        ("guess.py", "'guess.py' is unknown: .* a class of your own is module:Class or path.py:Class"),
+    ],
+)
+def test_what_goes_wrong(folder, spec, message):
+    with pytest.raises(ValueError, match=message) as caught:
+        load(spec)
+    assert spec in str(caught.value) or "Guess: size" in message or "typed: count" in message
+
+
+def test_exceptions_of_the_user_s_are_the_cause(folder):
+    with pytest.raises(ValueError, match="ZeroDivisionError") as caught:
+        load("more.py:Raises")
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_path_may_have_anything_in_it(tmp_path):
+    place = tmp_path / "a (b)=c,d: e"
+    place.mkdir()
+    (place / "my game.py").write_text(textwrap.dedent(GUESS))
+    game = load(f"{place}/my game.py:Guess(size=2)")
+    assert game.name == f"{place}/my game.py:Guess(size=2)" and load(game.name).name == game.name
