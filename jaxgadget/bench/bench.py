@@ -38,6 +38,7 @@ from jaxgadget.solving.memory import Plan, num_bytes, plan_game
 from jaxgadget.solving.options import check_dtype, check_iterations
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compiled_afresh
 from jaxgadget.util.machine import describe_device, find_versions
@@ -207,7 +208,7 @@ def _check_lanes(lanes: Sequence[int]) -> tuple[int, ...]:
 
 
 def _check_seconds(seconds: object) -> float:
-    if isinstance(seconds, bool) or not isinstance(seconds, float | int) or not 0 < seconds < math.inf:
+    if not is_finite_number(seconds) or not seconds > 0:
         raise ValueError(f"seconds={seconds!r}: expected a positive number")
     return float(seconds)
 

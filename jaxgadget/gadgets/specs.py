@@ -10,6 +10,7 @@ from typing import Any
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.registry import GADGETS, PRIORS
+from jaxgadget.util.arguments import read_number
 from jaxgadget.util.registry import find
 
 
@@ -62,9 +63,8 @@ def _epsilon(text: Epsilon | str) -> Epsilon:
         return text
     if text == AUTO:
         return AUTO
-    try:
-        number = float(text)
-    except ValueError:
-        raise ValueError(f"epsilon={text!r}: expected a number in [0, 1), or 'auto'") from None
+    number = read_number(text)
+    if number is None:
+        raise ValueError(f"epsilon={text!r}: expected a number in [0, 1), or 'auto'")
     check_epsilon(number)
     return number

@@ -44,6 +44,14 @@ class Architecture:
     width: int
     depth: int
 
+    @property
+    def num_weights(self) -> int:
+        """Numbers that are trained."""
+        outputs = self.num_entries**2
+        block = 2 * self.width + 2 * (self.width**2 + self.width)  # a norm, two layers with biases
+        inward, outward = (self.inputs + 1) * self.width, (self.width + 1) * outputs
+        return inward + self.depth * block + 2 * self.width + outward
+
 
 class _Block(nnx.Module):
     """x + W₂ relu(W₁ norm(x)), starting as x."""

@@ -35,6 +35,8 @@ from jaxgadget.learn.learner import (
 from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
+from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -44,6 +46,9 @@ from jaxgadget.util.progress import progress_bar
 
 PARTS = 50
 """By default so many checkpoints and rows of the log a training."""
+
+TRAINED_ARRAYS = 4
+"""What training holds at least of every weight: itself, its gradient, and both moments of Adam."""
 
 LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
 """Pairs of sampled returns that an error is measured with, at least, in the log and at the end."""
@@ -154,6 +159,7 @@ def train_value(
     shape = Architecture(
         inputs=encoding.width, num_entries=portfolio.num_lanes, width=options.width, depth=options.depth
     )
+    _check_room(shape, options.batch_size)
     values = NetworkValues(
         game=tree.game.name,
         shape=shape,
@@ -190,6 +196,18 @@ def train_value(
         seconds=trainer.seconds(),
         heldout=np.sort(order[num_train:]),
     )
+
+
+def _check_room(shape: Architecture, batch_size: int) -> None:
+    """ValueError if the weights, and what a step makes of them and of a batch, do not fit into memory."""
+    activations = batch_size * (shape.inputs + shape.num_entries**2 + (3 * shape.depth + 2) * shape.width)
+    needed = 4 * (TRAINED_ARRAYS * shape.num_weights + 2 * activations)
+    available = find_memory(HOME)
+    if available is not None and needed > available:
+        raise ValueError(
+            f"width={shape.width}, depth={shape.depth}, batch_size={batch_size}: training takes at least "
+            f"{megabytes(needed)}, {megabytes(available)} may be taken; choose smaller ones"
+        )
 
 
 def _describe(

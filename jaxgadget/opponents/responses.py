@@ -9,12 +9,13 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from jaxgadget.kernels.problem import Problem
-from jaxgadget.policy.evaluate import check_player, to_policy
+from jaxgadget.policy.evaluate import to_policy
 from jaxgadget.policy.exact import exact_problem
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.solving.lp import Goal, Optimum, guaranteed_value, solve_program
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
+from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
 
@@ -89,8 +90,8 @@ def restricted_nash_response(
       ValueError: if the policy has several lanes, `player` is not 0 or 1, or p is out of range.
     """
     tree, form = _check(opponent, player)
-    if isinstance(p, bool | str) or not 0 <= p <= 1:
-        raise ValueError(f"p={p}: expected a number in [0, 1], the probability that the model is followed")
+    if not is_finite_number(p) or not 0 <= p <= 1:
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], the probability that the model is followed")
     whole = exact_problem(form)
     with precision(np.float64):
         body_constant = jax.device_put(p * _earned_against(form, opponent, player)[:, None])

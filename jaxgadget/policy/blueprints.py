@@ -15,7 +15,7 @@ import numpy as np
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.options import MOST_ITERATIONS, check_iterations
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arguments import check_whole_number, read_number, read_whole_number
 
 FORMS = (
     "uniform, geometric:R, dirichlet:SEED[:ALPHA], cfr:N, cfr+:N, file:PATH, cfr-spread:COUNT[:N] or "
@@ -100,8 +100,8 @@ def _parse_several(text: str, kind: str, count: str, second: str, last: str) -> 
 
 
 def _whole(text: str, name: str, digits: str, least: int, most: int = 2**64 - 1) -> int:
-    value = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 30 else -1
-    if least <= value <= most:
+    value = read_whole_number(digits)
+    if value is not None and least <= value <= most:
         return value
     raise ValueError(
         f"blueprint {text!r}: {name} is {digits!r}, expected a whole number from {least} to {most}"
@@ -109,11 +109,8 @@ def _whole(text: str, name: str, digits: str, least: int, most: int = 2**64 - 1)
 
 
 def _positive(text: str, name: str, number: str) -> float:
-    try:
-        value = float(number)
-    except ValueError:
-        value = math.nan
-    if math.isfinite(value) and value > 0:
+    value = read_number(number)
+    if value is not None and value > 0:
         return value
     raise ValueError(f"blueprint {text!r}: {name} is {number!r}, expected a positive number, such as 0.5")
 
@@ -188,7 +185,7 @@ def spread_checkpoints(
 
     last = check_iterations(iterations)
     looked = sorted({*range(1, min(20, last) + 1), last, *_growing(last)})
-    if not 1 <= count <= len(looked):
+    if not 1 <= check_whole_number("count", count, 0) <= len(looked):
         raise ValueError(
             f"count={count!r}: expected from 1 to {len(looked)}, as many as averages are looked at in "
             f"{last} iterations"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import jax
@@ -32,6 +32,7 @@ from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import SolveOptions, check_iterations
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import Treeplexes, sequence_form, whole_treeplexes
+from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
@@ -243,6 +244,8 @@ def game_value(
       `(low, high)`: what player 0's average policy guarantees, and what player 1's concedes.
     """
     check_tree(tree)
+    if not is_finite_number(tolerance) or tolerance < 0:
+        raise ValueError(f"tolerance={tolerance!r}: expected a number >= 0, a share of the payoff range")
     form = whole_treeplexes(tree)
     size = tree.num_terminals + sum(treeplex.num_sequences for treeplex in form.treeplex)
     limit = max(200, int(VALUE_WORK / size)) if iterations is None else check_iterations(iterations)
@@ -297,23 +300,14 @@ def exploitability(policy: Policy, player: int, *, value: tuple[float, float] | 
     return middle + evaluate_policy(policy).best_response_values[player]
 
 
-def check_player(player: int) -> None:
-    """ValueError unless 0 or 1."""
-    if isinstance(player, bool) or player not in (0, 1):
-        raise ValueError(f"player={player!r}: expected 0 or 1")
-
-
 def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
     """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
     if value is None:
         return
-    try:
-        low, high = (float(bound) for bound in value)
-        good = np.isfinite(low) and np.isfinite(high) and low <= high
-    except (TypeError, ValueError):
-        low = high = np.nan
-        good = False
-    if not good:
+    given: Any = value
+    bounds: list[Any] = list(given) if isinstance(given, Iterable) else []
+    low, high = bounds if len(bounds) == 2 and all(map(is_finite_number, bounds)) else (np.nan, np.nan)
+    if not low <= high:
         raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")
     least, most = tree.payoff_bounds
     if high < least - VALUE_TOLERANCE or low > most + VALUE_TOLERANCE:

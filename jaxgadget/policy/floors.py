@@ -9,6 +9,7 @@ import numpy as np
 
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 Floors = float | Sequence[FloatArray]
@@ -29,11 +30,7 @@ def tremble(tree: HistoryTree, epsilon: float, prior: Policy | None = None) -> t
     Raises:
       ValueError: if ε is out of range, or the prior has several lanes or is of another game.
     """
-    try:
-        good = not isinstance(epsilon, bool | str) and np.ndim(epsilon) == 0 and 0 <= float(epsilon) < 1
-    except (TypeError, ValueError):
-        good = False
-    if not good:
+    if not is_finite_number(epsilon) or not 0 <= epsilon < 1:
         raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
     if prior is not None:
         check_policy(prior, "prior")

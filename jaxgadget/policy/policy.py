@@ -10,7 +10,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import pandas as pd
@@ -31,6 +31,19 @@ NOT_OURS = "is not a policy file of jaxgadget; expected one that Policy.save wro
 
 ROW_TOLERANCE = 1e-5
 """How far the probabilities of an infoset may be from summing to 1."""
+
+
+def _is_numbers(value: object) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "fiu"
+
+
+def _shown(value: object) -> str:
+    """A value in an error, arrays by their shapes."""
+    if isinstance(value, np.ndarray):
+        return f"array of shape {value.shape}"
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(_shown, cast(Sequence[object], value)))})"
+    return repr(value)
 
 
 def check_policy(policy: object, name: str = "policy") -> None:
@@ -64,6 +77,15 @@ class Policy:
 
     def __post_init__(self) -> None:
         check_tree(self.tree)
+        both: Any = self.probabilities
+        if not isinstance(both, tuple) or len(both) != 2 or not all(map(_is_numbers, both)):
+            raise ValueError(
+                f"probabilities={_shown(both)}: expected a pair of NumPy arrays, player 0's and player 1's, "
+                "each [actions of all infosets, lanes]"
+            )
+        labels: Any = self.labels
+        if not isinstance(labels, tuple) or not labels or not all(isinstance(label, str) for label in labels):
+            raise ValueError(f"labels={_shown(labels)}: expected a tuple of names, one a lane")
         for player, rows in enumerate(self.probabilities):
             expected = (self.tree.infosets[player].num_sequences - 1, len(self.labels))
             if rows.shape != expected:
@@ -203,6 +225,7 @@ class Policy:
         if isinstance(lane, str):
             lanes = [k for k, label in enumerate(self.labels) if label == lane]
         else:
+            lane = check_whole_number("lane", lane, -self.num_lanes)
             lanes = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
         if len(lanes) != 1:
             what = "is unknown" if not lanes else f"stands for lanes {lanes}"
@@ -214,13 +237,14 @@ class Policy:
         first, second = (rows[:, [index]] for rows in self.probabilities)
         return Policy(self.tree, (first, second), (self.labels[index],))
 
-    def action_probabilities(self, infostate: str, lane: int = 0) -> dict[int, float]:
-        """Action id → probability at an infostate string."""
+    def action_probabilities(self, infostate: str, lane: int | str = 0) -> dict[int, float]:
+        """Action id → probability at an infostate string, in one lane."""
         player, infoset = self.tree.find_infoset(infostate)
+        rows = self.lane(lane).probabilities[player][:, 0]
         infosets = self.tree.infosets[player]
         first = int(infosets.first_sequence[infoset])
         ids = range(first, first + int(infosets.num_actions[infoset]))
-        return {int(infosets.action[q]): float(self.probabilities[player][q - 1, lane]) for q in ids}
+        return {int(infosets.action[q]): float(rows[q - 1]) for q in ids}
 
     def to_frame(self) -> pd.DataFrame:
         """One row for every lane, player, infostate and action."""

@@ -22,7 +22,7 @@ from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.regret import Rule, find_rule
-from jaxgadget.policy.evaluate import check_player, normalise_rows
+from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
 from jaxgadget.solving.decomposition import TrunkSolution, conclude_trunk, no_values, trunk_problem
@@ -34,6 +34,7 @@ from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.trunk import Trunk, build_trunk
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision

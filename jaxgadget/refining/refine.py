@@ -21,7 +21,7 @@ from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, prior_name
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value, nash_conv
+from jaxgadget.policy.evaluate import check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
@@ -31,6 +31,7 @@ from jaxgadget.solving.options import LP, make_options
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.clock import Stopwatch
 

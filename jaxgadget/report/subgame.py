@@ -13,6 +13,7 @@ from jaxgadget.policy.evaluate import best_response
 from jaxgadget.policy.policy import Policy
 from jaxgadget.report.names import short_names
 from jaxgadget.report.styles import PALETTE, own_axes, write_title
+from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 if TYPE_CHECKING:
@@ -255,8 +256,7 @@ def _policies(refinement: Refinement, subgame: int, lane: int) -> tuple[Policy, 
         ("subgame", subgame, refinement.num_subgames),
         ("lane", lane, refinement.policy.num_lanes),
     ):
-        if isinstance(value, bool) or value not in range(count):
-            raise ValueError(f"{name}={value!r}: expected a whole number from 0 to {count - 1}")
+        check_whole_number(name, value, 0, count - 1)
     blueprint = refinement.blueprint
     return blueprint.lane(lane % blueprint.num_lanes), refinement.policy.lane(lane)
 
@@ -293,8 +293,7 @@ def _largest(numbers: pd.DataFrame, most: int) -> IntArray:
 
 
 def _check_most(most: int) -> None:
-    if isinstance(most, bool) or int(most) != most or most < 1:
-        raise ValueError(f"most={most!r}: expected a whole number of infostates, at least 1")
+    check_whole_number("most", most, 1)
 
 
 def _draw_bars(

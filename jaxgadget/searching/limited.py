@@ -18,7 +18,6 @@ from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.policy.evaluate import check_player
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import list_gadgets, stack_blueprints
 from jaxgadget.searching.lookahead import check_room, limit_by_depth
@@ -37,7 +36,7 @@ from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.progress import progress_bar
 

@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.gadgets.gadget import Gadget, prior_name
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.policy.evaluate import check_player, check_value, exploitability, game_value
+from jaxgadget.policy.evaluate import check_value, exploitability, game_value
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import list_gadgets, stack_blueprints
 from jaxgadget.searching.limited import check_depth, values_for
@@ -28,6 +28,7 @@ from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.progress import progress_bar
 

@@ -18,7 +18,7 @@ from jaxgadget.policy.policy import Policy, check_policy
 from jaxgadget.policy.solve import cfr_checkpoints
 from jaxgadget.solving.options import MOST_ITERATIONS
 from jaxgadget.tree.history import HistoryTree, check_whole
-from jaxgadget.util.arguments import check_whole_number, is_finite_number
+from jaxgadget.util.arguments import check_whole_number, is_finite_number, read_number
 from jaxgadget.util.arrays import BoolArray, FloatArray
 
 SIZE = 10
@@ -172,11 +172,8 @@ def _parse(entries: object) -> list[_Kind]:
 
 def _number(text: str, rest: str) -> float:
     """What follows the colon of an entry spec."""
-    try:
-        value = float(rest)
-    except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value > 0):
+    value = read_number(rest)
+    if value is None or not value > 0:
         raise ValueError(f"entries: {text!r} has {rest!r}, expected a positive number, such as {FACTOR:g}")
     if text.startswith("checkpoints") and (value != int(value) or value > MOST_ITERATIONS):
         raise ValueError(

@@ -13,6 +13,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.solving.devices import HOME, Device, Placement, find_placement
+from jaxgadget.util.arguments import is_finite_number
 
 LP = "lp"
 """The algorithm that is none of CFR's: exact linear programs."""
@@ -87,7 +88,7 @@ def make_options(
     """
     check_iterations(iterations)
     check_iterations(check_every, "check_every")
-    if target_gap is not None and (isinstance(target_gap, bool | str) or not target_gap >= 0):
+    if target_gap is not None and not (is_finite_number(target_gap) and target_gap >= 0):
         raise ValueError(f"target_gap={target_gap!r}: expected a number >= 0, in units of the payoff")
     rule = None
     if algorithm != LP or not exact:
@@ -133,10 +134,9 @@ def check_time(time_limit: object) -> float | None:
     """None or a positive number of seconds; ValueError otherwise."""
     if time_limit is None:
         return None
-    seconds = float(time_limit) if isinstance(time_limit, float | int) else -1.0
-    if isinstance(time_limit, bool) or not seconds > 0:
-        raise ValueError(f"time_limit={time_limit!r}: expected a positive number of seconds")
-    return seconds
+    if not is_finite_number(time_limit) or not time_limit > 0:
+        raise ValueError(f"time_limit={time_limit!r}: expected a positive number of seconds, or None")
+    return float(time_limit)
 
 
 def check_memory(memory_limit: object) -> int | None:

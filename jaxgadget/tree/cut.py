@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -19,6 +18,7 @@ from scipy.sparse.csgraph import connected_components
 
 from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
 from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import read_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 CutSpec: TypeAlias = "str | Cut | Callable[[HistoryTree], BoolArray | IntArray]"
@@ -152,10 +152,10 @@ def _names(tree: HistoryTree) -> str:
 
 def _find_roots(tree: HistoryTree, spec: CutSpec) -> tuple[str, IntArray]:
     if isinstance(spec, str):
-        depth = re.fullmatch(r"depth:(\d+)", spec)
+        depth = read_whole_number(spec.removeprefix("depth:")) if spec.startswith("depth:") else None
         named = tree.game.cuts()
-        if depth:
-            return spec, _depth_roots(tree, int(depth[1]))
+        if depth is not None and depth >= 0:
+            return spec, _depth_roots(tree, depth)
         if spec not in named:
             raise ValueError(
                 f"cut={spec!r} is unknown for {tree.game.name}; expected 'depth:D' with a whole number D "

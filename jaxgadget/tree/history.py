@@ -27,6 +27,7 @@ from jaxgadget.games.game import (
 )
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -160,9 +161,7 @@ class HistoryTree:
         Raises:
           ValueError: if there is no such infoset, or both players have one and `player` is not given.
         """
-        if player not in (None, 0, 1):
-            raise ValueError(f"player={player!r}: expected 0, 1 or None for whoever has the infoset")
-        players = (0, 1) if player is None else (player,)
+        players = (0, 1) if player is None else (check_player(player),)
         matches = [(p, self._infoset_by_name[p][name]) for p in players if name in self._infoset_by_name[p]]
         if len(matches) == 1:
             return matches[0]

@@ -382,7 +382,7 @@ BAD_INPUT = [
     ("refine kuhn_poker --cut depth:9", "cut 'depth:9' of kuhn_poker is empty"),
     ("refine kuhn_poker --epsilon 1", "epsilon=1"),
     ("refine kuhn_poker --epsilon -0.1", "epsilon=-0.1"),
-    ("refine kuhn_poker --epsilon nan", "epsilon=nan"),
+    ("refine kuhn_poker --epsilon nan", "epsilon='nan': expected a number in [0, 1)"),
     ("refine kuhn_poker --epsilon some", "epsilon='some': expected a number in [0, 1), or 'auto'"),
     ("refine kuhn_poker --epsilon auto", "expected algorithm='lp'"),
     ("refine kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
@@ -422,6 +422,13 @@ BAD_INPUT = [
     ("solve kuhn_poker --checkpoint missing/x", "--checkpoint: cannot write 'missing/x'"),
     ("solve kuhn_poker --save x --json ./x", "--json and --save both name"),
     ("refine kuhn_poker --checkpoint malformed.efg", "--checkpoint: cannot write into 'malformed.efg'"),
+    ("refine kuhn_poker --cut depth:\u0662", "cut='depth:\u0662' is unknown"),
+    ("refine kuhn_poker --epsilon \u0660", "epsilon='\u0660': expected a number in [0, 1)"),
+    ("solve kuhn_poker --target-gap inf", "target_gap=inf"),
+    ("solve rich.efg", "rich.efg, line 3: expected a payoff"),
+    ("solve nowhere.py:Game", "there is no file"),
+    ("refine own.py:Nothing", "has no class 'Nothing'; expected a class of a game, there is Own"),
+    ("solve own.py:Own(size=0)", "raised ZeroDivisionError: division by zero"),
     ("refine", "GAME"),
     ("resolve kuhn_poker", "resolve"),
 ]
@@ -433,6 +440,8 @@ def bad_files(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
     (folder / "malformed.efg").write_text(MALFORMED)
     (folder / "bad_chance.efg").write_text(BAD_CHANCE)
     (folder / "not_zero_sum.efg").write_text(NOT_ZERO_SUM)
+    (folder / "rich.efg").write_text(NOT_ZERO_SUM.replace("1, 1", "1.7e308, -1.7e308"))
+    (folder / "own.py").write_text("class Own:\n    def __init__(self, size=1):\n        1 / size\n")
     (folder / "folder").mkdir()
     Policy.uniform(enumerate_game(load("goofspiel(num_cards=3)"))).save(folder / "other.npz")
     return folder

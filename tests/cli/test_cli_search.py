@@ -231,6 +231,7 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
         (("nested", "kuhn_poker", "--k", 0), "--k"),
         (("nested", "kuhn_poker", "--depth", 0), "--depth"),
         (("match", "kuhn_poker", "--matches", 0), "--matches"),
+        (("train-value", "kuhn_poker", "--out", tmp_path / "v", "--width", 10**7), "width=10000000, depth=1"),
     ):
         result = run(*arguments)
         assert result.exit_code == 2 and message in result.stderr, arguments

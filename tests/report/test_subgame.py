@@ -273,9 +273,11 @@ def test_a_subgame_that_kept_the_blueprint_is_said():
 def test_errors():
     for call in (strategy_frame, range_frame, strategy_picture, range_picture):
         for subgame in (2, -1, True):
-            with pytest.raises(ValueError, match=rf"subgame={subgame}: expected a whole number from 0 to 1"):
+            with pytest.raises(
+                ValueError, match=rf"subgame={subgame}: expected a whole number >= 0 and <= 1"
+            ):
                 call(refined(1), subgame)
-        with pytest.raises(ValueError, match="lane=4: expected a whole number from 0 to 3"):
+        with pytest.raises(ValueError, match="lane=4: expected a whole number >= 0 and <= 3"):
             call(refined(1), 0, 4)
     with pytest.raises(ValueError, match="player 0 has no decision there"):
         strategy_picture(refined(0), 1)

@@ -147,7 +147,7 @@ def test_infosets_are_found_by_name():
             tree.find_infoset(names[0], 1 - player)
     with pytest.raises(ValueError, match=r"infostate '2pp' is no infoset of kuhn_poker; .* such as '0'"):
         tree.find_infoset("2pp")
-    with pytest.raises(ValueError, match=r"player=2: expected 0, 1 or None"):
+    with pytest.raises(ValueError, match=r"player=2: expected 0 or 1"):
         tree.find_infoset("0", 2)
 
 
