@@ -40,6 +40,7 @@ from .policy.evaluate import exploitability as exploitability
 from .policy.evaluate import game_value as game_value
 from .policy.evaluate import nash_conv as nash_conv
 from .policy.floors import tremble as tremble
+from .policy.gambit import write_profile as write_profile
 from .policy.lift import lift as lift
 from .policy.player import Player as Player
 from .policy.player import PolicyPlayer as PolicyPlayer
@@ -75,6 +76,7 @@ from .tree.cut import Cut as Cut
 from .tree.cut import cut as cut
 from .tree.forest import Forest as Forest
 from .tree.forest import build_forest as build_forest
+from .tree.gambit import write_efg as write_efg
 from .tree.history import HistoryTree as HistoryTree
 from .tree.history import enumerate_game as enumerate_game
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
@@ -162,4 +164,6 @@ __all__ = [
     "tremble",
     "visited_rmse",
     "worst_matchup",
+    "write_efg",
+    "write_profile",
 ]

@@ -1,4 +1,4 @@
-"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep`, `train-value`, `nested`, `match`, `bench`.
+"""The command line: `jaxgadget games`, `solve`, `refine`, `sweep` and the others.
 
 What needs JAX, pandas or matplotlib is imported inside the commands: help and complaints come at once.
 """
@@ -20,6 +20,7 @@ import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, DEFAULT_REPEATS, DEFAULT_SECONDS
 from jaxgadget.cli import options, search
+from jaxgadget.cli.export import EXPORT_EXAMPLES, export
 from jaxgadget.cli.prepare import enumerate_named, first_cut, keep_programs
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
@@ -143,7 +144,8 @@ def games() -> None:
         [
             "Parameters stand in parentheses, as OpenSpiel writes them: leduc_poker(num_ranks=4).",
             "Besides: openspiel:NAME(…) for any two-player zero- or constant-sum game of OpenSpiel's (if "
-            "installed), and paths of Gambit files that end in .efg.",
+            "installed), paths of Gambit files that end in .efg, and classes of your own as path.py:Class or "
+            "module:Class.",
         ],
     )
 
@@ -299,6 +301,7 @@ app.command("sweep", epilog=SWEEP_EXAMPLES)(_clear_errors()(sweep))
 app.command("train-value", epilog=search.TRAIN_EXAMPLES)(_clear_errors()(search.train_value))
 app.command("nested", epilog=search.NESTED_EXAMPLES)(_clear_errors()(search.nested))
 app.command("match", epilog=search.MATCH_EXAMPLES)(_clear_errors()(search.match))
+app.command("export", epilog=EXPORT_EXAMPLES)(_clear_errors()(export))
 
 
 @app.command("bench", epilog=BENCH_EXAMPLES)

@@ -1,0 +1,188 @@
+"""A tree as Gambit's `.efg` file, version 2; `jaxgadget.load` and Gambit read it.
+
+Player 0 is Gambit's player 1. Gambit's games are sequential: where both players act at once, player 1 acts
+after player 0 and does not see what it did. What a player observes while it does not act has no place there.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import os
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+
+from jaxgadget.games.gambit import GambitGame
+from jaxgadget.games.game import CHANCE, PLAYER_0, SIMULTANEOUS, TERMINAL, Budget
+from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.files import atomic_writer
+
+_SIMPLE = 1000  # denominators up to that are tried before all of a float's digits are written
+
+
+def write_efg(tree: HistoryTree, path: str | os.PathLike[str]) -> None:
+    """Writes a game as a Gambit file, atomically.
+
+    Infosets have the tree's names and are numbered in the order of a depth-first walk, as Gambit counts
+    them; in all names white space becomes single spaces, and equal names in one place get numbers, as Gambit
+    takes no others. It asks for probabilities of exactly one in sum, so chance has fractions, 1/3 for a
+    third, that are nearest to the game's floats wherever such a sum is possible. Payoffs are the returns.
+
+    Args:
+      tree: all of the game's histories.
+      path: of the file, which should end in `.efg`.
+
+    Raises:
+      ValueError: if the tree is truncated, or the file cannot be written.
+    """
+    check_whole(tree)
+    own_chance, returns = _ask_game(tree)
+    with atomic_writer(path) as file:
+        for line in _lines(tree, own_chance, returns):
+            file.write(line.encode() + b"\n")
+
+
+def infoset_order(tree: HistoryTree) -> tuple[list[int], list[int]]:
+    """Both players' infosets in the order in which Gambit meets them."""
+    order: tuple[dict[int, None], dict[int, None]] = ({}, {})
+    for history, player in _walk(tree):
+        if player in (0, 1):
+            order[player][int(tree.infoset[player, history])] = None
+    return list(order[0]), list(order[1])
+
+
+def decimal(number: float) -> str:
+    """A number without an exponent, with the digits that tell it from others."""
+    return format(Decimal(repr(float(number))), "f").removesuffix(".0")
+
+
+_NOBODY = -1
+"""Who acts at terminal histories and where chance does, in a walk."""
+
+
+def _walk(tree: HistoryTree) -> Iterator[tuple[int, int]]:
+    """The nodes of the file, depth first: `(history, player)`, twice where both players act at once."""
+    (begin, end), actors = _children(tree), tree.actor.tolist()
+    player_1_actions = tree.infosets[1].num_actions.tolist()
+    # A history with the player who acts next, and which of its children can still follow.
+    waiting: list[tuple[int, int, int, bool]] = [(0, begin[0], end[0], False)]
+    while waiting:
+        history, first, last, player_0_acted = waiting.pop()
+        actor = actors[history]
+        if actor == SIMULTANEOUS and not player_0_acted:
+            yield history, 0
+            count = player_1_actions[tree.infoset[1, history]]
+            waiting += [(history, k, k + count, True) for k in reversed(range(first, last, count))]
+            continue
+        yield history, _NOBODY if actor in (TERMINAL, CHANCE) else int(actor != PLAYER_0)
+        waiting += [(k, begin[k], end[k], False) for k in reversed(range(first, last))]
+
+
+def _lines(tree: HistoryTree, own_chance: FloatArray, returns: FloatArray) -> Iterator[str]:
+    game = tree.game
+    title = game.title if isinstance(game, GambitGame) else game.name
+    yield f'EFG 2 R {_quoted(_tidy(title))} {{ "Player 0" "Player 1" }}'
+    yield '""'
+    headers: dict[tuple[int, int], str] = {}
+    numbers, chance_nodes = (itertools.count(1), itertools.count(1)), itertools.count(1)
+    outcomes: dict[tuple[str, str], int] = {("0", "0"): 0}
+    action_names = _action_names(tree)
+    infoset_names = [_labels(dict(enumerate(names))) for names in tree.infoset_names]
+    begin, end = _children(tree)
+    for history, player in _walk(tree):
+        if player in (0, 1):
+            infoset = int(tree.infoset[player, history])
+            if (player, infoset) not in headers:
+                label = infoset_names[player][infoset]
+                actions = " ".join(_quoted(name) for name in action_names[player][infoset])
+                headers[player, infoset] = (
+                    f'p "" {player + 1} {next(numbers[player])} {_quoted(label)} {{ {actions} }} 0'
+                )
+            yield headers[player, infoset]
+        elif tree.actor[history] == CHANCE:
+            children = slice(begin[history], end[history])
+            shares = _fractions(own_chance[children].tolist())
+            names = tree.action[2, children].tolist()
+            actions = " ".join(f'"{name}" {share}' for name, share in zip(names, shares, strict=True))
+            yield f'c "" {next(chance_nodes)} "" {{ {actions} }} 0'
+        else:
+            first, second = (decimal(number + 0.0) for number in returns[:, history].tolist())
+            outcome = outcomes.setdefault((first, second), len(outcomes))
+            yield f't "" {outcome} "" {{ {first}, {second} }}' if outcome else 't "" 0'
+
+
+def _children(tree: HistoryTree) -> tuple[list[int], list[int]]:
+    """For every history its first child, and one past its last."""
+    end = np.searchsorted(tree.parent[1:], np.arange(tree.num_histories), side="right") + 1
+    return [1, *end[:-1].tolist()], end.tolist()
+
+
+def _ask_game(tree: HistoryTree) -> tuple[FloatArray, FloatArray]:
+    """What the tree does not keep of the game: `[n]` every history's own chance, `[2, n]` both returns."""
+    levels = list(tree.game.levels(Budget(tree.game.name, tree.num_histories)))
+    chance = np.concatenate([level.chance for level in levels])
+    returns = np.concatenate([level.returns for level in levels], axis=1)
+    if len(chance) != tree.num_histories:
+        raise ValueError(f"tree={tree!r}: the game has other histories now; enumerate it again")
+    return chance, returns
+
+
+def _action_names(tree: HistoryTree) -> tuple[list[list[str]], list[list[str]]]:
+    """For both players and every infoset the names of its actions."""
+    both: list[list[list[str]]] = []
+    for player, infosets in enumerate(tree.infosets):
+        actions = infosets.action[1:].tolist()
+        name = _labels({action: tree.game.action_string(player, action) for action in dict.fromkeys(actions)})
+        rows = itertools.pairwise([*(infosets.first_sequence - 1).tolist(), len(actions)])
+        both.append([[name[action] for action in actions[first:last]] for first, last in rows])
+    return both[0], both[1]
+
+
+def _fractions(probabilities: Sequence[float]) -> list[Fraction]:
+    """Fractions that sum to 1: simple ones if these are the same floats, else within half a last digit."""
+    shares = [_simple(p) for p in probabilities]
+    missing = 1 - sum(shares)
+    if not missing:
+        return shares
+    exact = [Fraction(p) for p in probabilities]
+    missing = 1 - sum(exact)
+    room = [Fraction(math.ulp(p)) if p > 0 else Fraction(0) for p in probabilities]
+    return [share + missing * part / sum(room) for share, part in zip(exact, room, strict=True)]
+
+
+@functools.lru_cache(maxsize=1024)
+def _simple(probability: float) -> Fraction:
+    """The simplest fraction that is this float, if it has a small denominator."""
+    share = Fraction(probability).limit_denominator(_SIMPLE)
+    return share if float(share) == probability else Fraction(repr(probability))
+
+
+def _labels(texts: Mapping[int, str]) -> dict[int, str]:
+    """Names as Gambit takes them, all different."""
+    labels = {number: _tidy(text) for number, text in texts.items()}
+    uses = Counter(labels.values())
+    taken = {label for label in labels.values() if label and uses[label] == 1}
+    for number, label in labels.items():
+        if label not in taken or uses[label] > 1:
+            label = f"{label} #{number}".strip()
+            while label in taken:
+                label += "#"
+            taken.add(label)
+            labels[number] = label
+    return labels
+
+
+def _tidy(text: str) -> str:
+    """A text without control characters, and with single spaces between words only."""
+    return " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
