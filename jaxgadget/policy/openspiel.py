@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
+from jaxgadget.games.openspiel import PREFIX
+from jaxgadget.games.registry import parse_spec
 from jaxgadget.policy.tables import read_actions
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray
@@ -70,9 +72,20 @@ def load_game(tree: HistoryTree) -> Any:
         import pyspiel
     except ImportError as error:
         raise ImportError("OpenSpiel is not installed; install it with: pip install open-spiel") from error
-    name = tree.game.name
+    # OpenSpiel writes what it does not know to standard error, with a list of all games: ask it first.
+    name, games = tree.game.name, {game.short_name: game for game in pyspiel.registered_games()}
+    spec = name.removeprefix(PREFIX)
+    short_name = spec.partition("(")[0]
+    if short_name not in games:
+        raise ValueError(f"OpenSpiel does not know {name!r}: it has no game of that name")
+    unknown = parse_spec(spec)[1].keys() - games[short_name].parameter_specification.keys()
+    if unknown:
+        raise ValueError(
+            f"OpenSpiel does not know {name!r}: its {short_name} has no parameter "
+            f"{', '.join(sorted(unknown))}"
+        )
     try:
-        return pyspiel.load_game(name.removeprefix("openspiel:"))
+        return pyspiel.load_game(spec)
     except pyspiel.SpielError as error:
         raise ValueError(f"OpenSpiel does not know {name!r}: {error}") from error
 

@@ -99,11 +99,21 @@ def test_specs(kind, leduc):
     assert not np.allclose(made.lane(1).probabilities[0], made.lane(4).probabilities[0])
 
 
-def test_games_that_openspiel_lacks_are_refused():
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("coin_toss", "it has no game of that name"),
+        ("leduc_poker(num_ranks=2)", "its leduc_poker has no parameter num_ranks"),
+    ],
+)
+def test_games_that_openspiel_lacks_are_refused(name, reason, capfd):
+    """In a sentence: OpenSpiel itself would write a list of all its games."""
     pytest.importorskip("pyspiel")
-    tree = jg.enumerate_game(jg.load("coin_toss"))
-    with pytest.raises(ValueError, match="blueprint 'mccfr:3:1': OpenSpiel does not know 'coin_toss'"):
+    tree = jg.enumerate_game(jg.load(name))
+    with pytest.raises(ValueError) as error:
         make_blueprints(tree, "mccfr:3:1")
+    assert str(error.value) == f"blueprint 'mccfr:3:1': OpenSpiel does not know {tree.game.name!r}: {reason}"
+    assert capfd.readouterr() == ("", "")
 
 
 @pytest.mark.parametrize(
