@@ -21,6 +21,7 @@ from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
 
+_FAILURE = "failure"
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -41,7 +42,7 @@ SCHEMA = pa.schema(
         *((f"game_value_{which}", _FLOAT) for which in ("low", "high")),
         *((f"gadget_value_{which}", _FLOAT) for which in ("sum", "min", "max")),
         *((f"gap_{which}", _FLOAT) for which in ("sum", "max")),
-        ("failure", _TEXT),
+        (_FAILURE, _TEXT),
         ("piece", _TEXT),
         ("piece_rows", _WHOLE),
         *((name, _FLOAT) for name in TIMES),
@@ -155,6 +156,9 @@ class Store:
                 raise ValueError("its checksum is not that of its rows")
         except Exception as error:  # pyarrow has many kinds of its own
             raise damaged(path, error, REMEDY) from error
+        if _FAILURE not in table.column_names:  # 0.2 had none
+            column = pa.nulls(table.num_rows, _TEXT)
+            table = table.add_column(SCHEMA.get_field_index(_FAILURE), _FAILURE, column)
         as_it_should = (
             table.schema.remove_metadata() == SCHEMA
             and table.num_rows == piece.num_rows
