@@ -25,6 +25,10 @@ _FORM = "expected module:Class or path.py:Class, with parameters in parentheses 
 _GAME_MEMBERS = ("name", "num_actions", "levels", "infostate_string", "action_string", "cuts")
 
 
+_added = set[str]()
+"""Folders of files that were run, which this process put on `sys.path`: others do not find modules there."""
+
+
 class OwnSpec(NamedTuple):
     """A specification taken apart: where the class is, its name, and the text between the parentheses."""
 
@@ -124,7 +128,8 @@ def _resolve(where: str) -> str:
     if where.lower().endswith(_SUFFIX):
         return os.path.abspath(os.path.expanduser(where))
     top, file = where.partition(".")[0], pathlib.Path.cwd() / f"{where}{_SUFFIX}"
-    elsewhere = [folder for folder in sys.path if folder and pathlib.Path(folder) != pathlib.Path.cwd()]
+    ours = {str(pathlib.Path.cwd()), *_added}
+    elsewhere = [folder for folder in sys.path if folder and folder not in ours]
     if top in sys.builtin_module_names or PathFinder.find_spec(top, elsewhere) or not file.is_file():
         return where
     return str(file)
@@ -154,6 +159,7 @@ def _run_file(path: str) -> ModuleType:
     assert module_spec is not None  # a loader of files has one
     if (folder := os.path.dirname(path)) not in sys.path:
         sys.path.append(folder)
+        _added.add(folder)
     module = sys.modules[name] = importlib.util.module_from_spec(module_spec)  # dataclasses look it up there
     try:  # not by `exec_module`, which may take the bytecode of a file that was changed a moment ago
         exec(loader.source_to_code(loader.get_data(path), path), module.__dict__)

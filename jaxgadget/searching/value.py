@@ -202,7 +202,6 @@ class ExactValues:
     def __post_init__(self) -> None:
         object.__setattr__(self, "portfolio", as_policy(self.portfolio, name="portfolio"))
         check_whole(self.portfolio.tree)
-        check_whole_number("portfolio.num_lanes", self.portfolio.num_lanes, 1)
 
     @property
     def num_entries(self) -> int:

@@ -31,8 +31,8 @@ def single_options() -> list[tuple[str, str]]:
 
 def test_all_commands_are_of_one_kind():
     commands = typer.main.get_command(app).commands  # pyright: ignore[reportAttributeAccessIssue]
-    assert len(commands) == 8 and all(isinstance(command, Command) for command in commands.values())
-    assert len(single_options()) > 60
+    assert all(isinstance(command, Command) for command in commands.values())
+    assert len(commands) > 8 and len(single_options()) > 60
 
 
 @pytest.mark.parametrize(("command", "option"), single_options())

@@ -180,9 +180,6 @@ def test_portfolios_of_other_games(kuhn: HistoryTree):
 def test_bad_portfolios(kuhn: HistoryTree):
     with pytest.raises(ValueError, match="portfolio=None: expected a Policy"):
         ExactValues(None)
-    empty = Policy(kuhn, (np.zeros((12, 0)), np.zeros((12, 0))), ())
-    with pytest.raises(ValueError, match="num_lanes=0: expected a whole number >= 1"):
-        ExactValues(empty)
     short = enumerate_game(jaxgadget.load("kuhn_poker"), depth=1)
     with pytest.raises(ValueError, match="expected a tree of the whole game"):
         ExactValues(Policy.uniform(short))

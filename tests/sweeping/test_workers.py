@@ -162,9 +162,7 @@ def test_a_worker_of_other_versions_is_refused(tmp_path: pathlib.Path, monkeypat
             monkeypatch.setattr("jaxgadget.sweeping.sweep.source_digest", lambda: "older")
             return super().submit(task, *arguments)
 
-    with pytest.raises(
-        ValueError, match=r'a worker has other versions .*\(source: "\w+" then, "older" now\)'
-    ):
+    with pytest.raises(ValueError, match=r"a worker has other versions .*\(source: \w+ then, older now\)"):
         sweep(tmp_path / "source", **FEW, executor=Older())
     assert not list((tmp_path / "source" / "pieces").iterdir())
 
