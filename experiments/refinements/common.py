@@ -75,7 +75,9 @@ def sweep_grid(
         progress=settings.progress,
         **options,
     )
-    return frame.drop(columns=["piece", "piece_rows"])  # these only matter in a sweep's folder
+    if frame["failure"].notna().any():
+        raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
+    return frame.drop(columns=["piece", "piece_rows", "failure"])  # these only matter in a sweep's folder
 
 
 def figure2_gadgets() -> list[Gadget]:

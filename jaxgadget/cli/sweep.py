@@ -165,6 +165,7 @@ def sweep(
     gadget: options.Gadget = None,
     prior: options.Prior = None,
     epsilon: options.Epsilon = None,
+    alternative: options.Alternative = None,
     player: Player = options.PlayerName.BOTH,
     seed: Seeds = None,
     algorithm: options.Algorithm = options.CFR_PLUS,
@@ -190,11 +191,11 @@ def sweep(
     check_algorithm(context, algorithm)
     check_outputs({"--json": json, "--csv": csv, "--parquet": parquet, "--plot": plot})
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
-    asked |= {"epsilons": epsilon, "seeds": seed, "iterations": iterations}
+    asked |= {"epsilons": epsilon, "alternatives": alternative, "seeds": seed, "iterations": iterations}
     options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
-    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
-    from jaxgadget.gadgets.specs import make_gadgets
+    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.games.registry import load
     from jaxgadget.policy.blueprints import DRAWS, parse_blueprint
     from jaxgadget.report import sweeps
@@ -202,7 +203,9 @@ def sweep(
     from jaxgadget.sweeping.sweep import sweep as run_sweep
     from jaxgadget.sweeping.workers import Processes, slurm_executor
 
-    check_gadgets(context, make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon))
+    promises = [make_alternative(text) for text in alternative or [BEST_RESPONSE]]
+    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, promises)
+    check_gadgets(context, gadgets)
     if not any(parse_blueprint(spec).kind == DRAWS for spec in blueprint or DEFAULT_BLUEPRINTS):
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")
     executor = None

@@ -113,18 +113,13 @@ class ArrayValues:
         return on_roots(np.asarray(self.array), ranges)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class StrategyValues(ArrayValues):
-    """Best-response values against a strategy that plays as the blueprint above the cut: as safe as it is."""
-
-    exact: bool = dataclasses.field(default=True, init=False, repr=False)
-
-
 @dataclasses.dataclass(frozen=True)
 class ContinuationValues:
-    """The opponent's best response to the optimal continuation, which `refine` solves for them first.
+    """The opponent's best response to the optimal continuation, which `refine` and `sweep` solve first.
 
-    No gadget's solution is then more exploitable than that continuation, but for gaps and mistakes.
+    No gadget's solution is then more exploitable than that continuation, but for gaps and mistakes (Brown and
+    Sandholm 2017, §6). The continuation takes all subgames at once: where a forest fits memory only in parts,
+    it is refused.
 
     Attributes:
       source: `exact`, by linear programs, or a number of iterations of regret matching.
@@ -148,7 +143,10 @@ class ContinuationValues:
 
     def values(self, ranges: Ranges) -> FloatArray:
         """See `Alternative`."""
-        raise ValueError(f"{self!r} has no numbers: only refine and sweep solve the continuation first")
+        raise ValueError(
+            f"{self!r} has no numbers: refine and sweep solve the continuation first, for gadgets whose "
+            "alternative is this and nothing around it"
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,22 +9,34 @@ values are promised). A few iterations of the continuation are a strategy too, s
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from jaxgadget.gadgets.alternative import EXACT, ContinuationValues, StrategyValues
-from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.alternative import EXACT, ArrayValues, ContinuationValues
+from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.util.clock import Stopwatch
 
+Source = Literal["exact"] | int
+"""`exact`, or a number of iterations."""
 
-class Continued(NamedTuple):
-    """Blueprints, each with an optimal continuation.
+Promising = TypeVar("Promising", bound=Gadget)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _StrategyValues(ArrayValues):
+    """Best responses to a continuation of the blueprint: how safe they are, `refine` knows of that."""
+
+    exact: bool = dataclasses.field(default=True, init=False, repr=False)
+
+
+class Continuation(NamedTuple):
+    """Every blueprint with a continuation.
 
     Attributes:
       policy: the strategies, a lane each.
@@ -33,21 +45,22 @@ class Continued(NamedTuple):
     """
 
     policy: Policy
-    values: StrategyValues
+    values: ArrayValues
     failures: dict[int, str]
 
 
-Source = Any
-"""`exact`, or a number of iterations."""
-
-
-def solve_continuations(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> dict[Source, Continued]:
+def solve_continuations(
+    task: GadgetTask, watch: Stopwatch, progress: bool | None
+) -> dict[Source, Continuation]:
     """Solves the optimal continuations that a task's gadgets ask for, each once for all blueprints.
 
     Args:
       task: what is to be solved.
       watch: is told where the time goes.
       progress: see `refine`.
+
+    Raises:
+      ValueError: as `solve_gadgets`.
     """
     sources = [source for gadget in task.gadgets if (source := source_of(gadget)) is not None]
     return {source: _solve(task, source, watch, progress) for source in dict.fromkeys(sources)}
@@ -59,16 +72,15 @@ def source_of(gadget: Gadget) -> Source | None:
     return alternative.source if isinstance(alternative, ContinuationValues) else None
 
 
-def with_values(gadget: Gadget, continued: dict[Source, Continued]) -> Gadget:
-    """The gadget with numbers for alternative values."""
-    source, promising = source_of(gadget), dict[str, Any]()
-    if source is None:
+def promise(gadget: Promising, continuations: dict[Source, Continuation]) -> Promising:
+    """The gadget with a continuation's numbers for its alternative values, if it asks for one."""
+    source = source_of(gadget)
+    if source is None or not isinstance(gadget, Perturbed):
         return gadget
-    promising["alternative"] = continued[source].values
-    return dataclasses.replace(gadget, **promising)  # pyright: ignore[reportArgumentType]
+    return dataclasses.replace(gadget, alternative=continuations[source].values)
 
 
-def _solve(task: GadgetTask, source: Source, watch: Stopwatch, progress: bool | None) -> Continued:
+def _solve(task: GadgetTask, source: Source, watch: Stopwatch, progress: bool | None) -> Continuation:
     """One continuation of every blueprint."""
     options = dataclasses.replace(task.options, target_gap=None, chunk=None)
     if source == EXACT:
@@ -78,7 +90,11 @@ def _solve(task: GadgetTask, source: Source, watch: Stopwatch, progress: bool | 
         rule = find_rule("cfr+") if options.rule is None else options.rule
         options = dataclasses.replace(options, rule=rule, iterations=source, checkpoint=folder)
     asked = dataclasses.replace(task, gadgets=(OptimalContinuation(NoPrior()),), options=options)
-    solutions: GadgetSolutions = solve_gadgets(asked, watch, progress)
-    known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # else the lane is a failure
-    values = StrategyValues(known, ContinuationValues(source).name)
-    return Continued(solutions.policy(asked), values, solutions.failures)
+    solutions = solve_gadgets(asked, watch, progress)
+    for lane in np.flatnonzero(~np.isfinite(solutions.below).all(axis=0)).tolist():
+        label = task.blueprint.labels[lane]
+        reason = f"the continuation of blueprint {label!r} is worth no finite number at some root"
+        solutions.failures.setdefault(lane, reason)
+    known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # those lanes fail
+    values = _StrategyValues(known, ContinuationValues(source).name)
+    return Continuation(solutions.policy(asked), values, solutions.failures)

@@ -25,7 +25,7 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.continuation import solve_continuations, source_of, with_values
+from jaxgadget.refining.continuation import promise, solve_continuations, source_of
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.highs import ProgramError
@@ -113,6 +113,8 @@ class Refinement:
     @property
     def message(self) -> str:
         """How far the solve got, and what to do about it, in a sentence."""
+        if len(self.failures) == self.policy.num_lanes:
+            return f"no result is defined: {self.failures[0]}"
         worst = float(np.nanmax(self.gap, initial=0.0))
         share = worst / self.forest.tree.payoff_range
         left = int((~self.has_decision).sum())
@@ -245,14 +247,14 @@ def refine_forest(
       watch: is told where the time goes.
       progress: see `refine`.
     """
-    continued = solve_continuations(task, watch, progress)
-    settled = dataclasses.replace(task, gadgets=tuple(with_values(g, continued) for g in task.gadgets))
-    solutions = solve_gadgets(settled, watch, progress)
+    continuations = solve_continuations(task, watch, progress)
+    promising = tuple(promise(gadget, continuations) for gadget in task.gadgets)
+    solutions = solve_gadgets(dataclasses.replace(task, gadgets=promising), watch, progress)
     count, base = task.blueprint.num_lanes, [task.blueprint] * len(task.gadgets)
-    for number, source in enumerate(map(source_of, task.gadgets)):
-        if source is not None:
-            base[number] = continued[source].policy
-            failed = continued[source].failures
+    for number, gadget in enumerate(task.gadgets):
+        if (source := source_of(gadget)) is not None:
+            base[number] = continuations[source].policy
+            failed = continuations[source].failures
             solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player

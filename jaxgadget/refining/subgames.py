@@ -426,7 +426,8 @@ def _keep(
 
 def _overflow(task: GadgetTask, gadget: Gadget, blueprint: int, subgame: int) -> str:
     """What happened to a lane that overflowed in a subgame, and what to do."""
-    dtype, label = task.options.dtype, task.blueprint.labels[blueprint]
+    dtype = np.dtype(np.float64) if task.options.rule is None else task.options.dtype
+    label = task.blueprint.labels[blueprint]
     remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
     return (
         f"{describe(gadget)} after blueprint {label!r}: the solve of subgame {subgame} overflowed in "

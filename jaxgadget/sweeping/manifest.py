@@ -18,7 +18,7 @@ import numpy as np
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
-from jaxgadget.gadgets.specs import make_gadgets
+from jaxgadget.gadgets.specs import make_alternative, make_gadgets
 from jaxgadget.games.game import Game
 from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
@@ -150,6 +150,7 @@ def make_request(
     gadgets: Any,
     priors: Any,
     epsilons: Any,
+    alternatives: Any,
     players: int | Sequence[int],
     seeds: Any,
     algorithm: object,
@@ -181,7 +182,9 @@ def make_request(
         )
         for count in counts
     }
-    listed = _gadgets(_several("gadgets", gadgets), priors, epsilons, is_exact, resolvers)
+    listed = _gadgets(
+        _several("gadgets", gadgets), priors, epsilons, alternatives, exact=is_exact, players=resolvers
+    )
     record: dict[str, Any] = {
         "games": {name: list(names) for name, (_, names) in by_name.items()},
         "files": _file_digests(games, specs),
@@ -448,13 +451,23 @@ def _games(games: Any, cuts: Cuts | None) -> tuple[dict[str, tuple[Game, tuple[s
 
 
 def _gadgets(
-    asked: Sequence[Any], priors: Any, epsilons: Any, exact: bool, players: Sequence[int]
+    asked: Sequence[Any],
+    priors: Any,
+    epsilons: Any,
+    alternatives: Any,
+    *,
+    exact: bool,
+    players: Sequence[int],
 ) -> tuple[Gadget, ...]:
-    """Names with every prior and ε, then gadgets as they are; each once."""
+    """Names with every prior, ε and alternative values, then gadgets as they are; each once."""
     names = [gadget for gadget in asked if isinstance(gadget, str)]
     made: list[Any] = [gadget for gadget in asked if not isinstance(gadget, str)]
     if names:
-        made = make_gadgets(names, _several("priors", priors), _several("epsilons", epsilons)) + made
+        known = [
+            make_alternative(alternative) if isinstance(alternative, str) else alternative
+            for alternative in _several("alternatives", alternatives)
+        ]
+        made = make_gadgets(names, _several("priors", priors), _several("epsilons", epsilons), known) + made
     unique: dict[tuple[Any, ...], Gadget] = {}
     for gadget in list_gadgets(made, exact, players):
         unique.setdefault((type(gadget), type(gadget.prior), json.dumps(identity(gadget))), gadget)

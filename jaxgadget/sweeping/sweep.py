@@ -21,12 +21,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from jaxgadget.gadgets.alternative import EXACT, Alternative
 from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
 from jaxgadget.gadgets.prior import Prior
-from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
+from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, PolicyLike
+from jaxgadget.refining.continuation import source_of
 from jaxgadget.refining.refine import Refinement, find_value, refine_forest
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.memory import whole_memory
@@ -88,6 +90,7 @@ def sweep(
     gadgets: str | Gadget | Sequence[str | Gadget] = DEFAULT_GADGETS,
     priors: str | Prior | Sequence[str | Prior] = tuple(PRIORS),
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
+    alternatives: str | Alternative | Sequence[str | Alternative] = BEST_RESPONSE,
     players: int | Sequence[int] = (0, 1),
     seeds: int | Sequence[int] = 0,
     algorithm: str = "cfr+",
@@ -119,6 +122,7 @@ def sweep(
         your own kinds only names and values are compared: where their code changes, so must these.
       priors: names or priors.
       epsilons: numbers in [0, 1); for linear programs also `auto`.
+      alternatives: names of alternative values as `refine --alternative` takes them, or values.
       players: who re-solves.
       seeds: of `draws:COUNT`; other blueprints are there once, with an empty seed.
       algorithm: as in `refine`; `lp`, linear programs, ignores `iterations` and `dtype`.
@@ -158,6 +162,7 @@ def sweep(
         gadgets=gadgets,
         priors=priors,
         epsilons=epsilons,
+        alternatives=alternatives,
         players=players,
         seeds=seeds,
         algorithm=algorithm,
@@ -235,7 +240,8 @@ class Workshop:
     def __init__(self, store: Store, request: Request, progress: bool | None):
         self.store, self.request, self.progress = store, request, progress
         packages = ("jaxgadget", "jax", "jaxlib", "numpy", "scipy")
-        self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * request.exact)}
+        solves_programs = request.exact or any(source_of(gadget) == EXACT for gadget in request.gadgets)
+        self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * solves_programs)}
         self.versions |= {"device": describe_device(), "source": source_digest()}
         self._setups: dict[str, Setup] = {}
         self._trees: dict[str, HistoryTree] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pathlib
 import re
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import jaxgadget as jg
 from jaxgadget import ContinuationValues
+from jaxgadget.gadgets.alternative import WithGifts
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 SAFE = (jg.Resolving, jg.MaxMargin, jg.ReachResolving, jg.ReachMaxMargin)
@@ -80,3 +82,61 @@ def test_only_refine_solves_the_continuation() -> None:
         )
     with pytest.raises(ValueError, match="for the optimal continuation: play never leaves it"):
         jg.OptimalContinuation(alternative=ContinuationValues())
+
+
+@pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
+@pytest.mark.parametrize("player", [0, 1])
+def test_the_bound_holds_with_mistakes(algorithm: str, player: int) -> None:
+    settings: list[Any] = [(jg.NoPrior(), 0.0), (jg.UniformPrior(), 0.05), (jg.BlueprintPrior(), 0.3)]
+    sources = [ContinuationValues(), ContinuationValues(3)]
+    asked = [make(*setting, alternative=v) for v in sources for make in SAFE for setting in settings]
+    found = refined("kuhn_poker", "depth:1", player, asked, algorithm=algorithm)
+    assert (found.refined_exploitability <= found.exploitability_bound + 1e-9).all()
+
+
+def test_checkpoints_are_of_one_continuation_and_sweeps_say_the_same(tmp_path: pathlib.Path) -> None:
+    values, how = [ContinuationValues(5), ContinuationValues(6)], {"iterations": 40}
+    asked = [jg.Resolving(jg.NoPrior(), alternative=value) for value in values]
+    plain = refined("kuhn_poker", "depth:1", 0, asked, **how)
+    for _ in range(2):
+        kept = refined("kuhn_poker", "depth:1", 0, asked, checkpoint=tmp_path / "kept", **how)
+        np.testing.assert_array_equal(kept.refined_exploitability, plain.refined_exploitability)
+    names = ["continuation:5", "continuation:6"]
+    one: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, **how}
+    rows = jg.sweep(
+        tmp_path / "rows", "kuhn_poker", "depth:1", blueprints="dirichlet:0", alternatives=names, **one
+    )
+    assert rows["alternative"].tolist() == names
+    np.testing.assert_allclose(
+        rows["refined_exploitability"] - rows["blueprint_exploitability"],
+        (plain.refined_exploitability - plain.blueprint_exploitability).reshape(2, 2)[:, 0],
+        rtol=0,
+        atol=1e-9,
+    )
+
+
+def test_a_continuation_that_fails_leaves_the_other_lanes_alone() -> None:
+    """Reaches of 1e-40 have no inverse in float32, but the continuation needs none: only max-margin fails."""
+    tree = game(GOOFSPIEL)
+    first, second = (rows.copy() for rows in jg.Policy.uniform(tree).probabilities)
+    infosets = tree.infosets[0]
+    first[:] = 1e-40
+    first[infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
+    policies = [jg.Policy(tree, (first, second), ("rare",)), jg.Policy.uniform(tree)]
+    asked = [make(jg.NoPrior(), alternative=ContinuationValues(5)) for make in (jg.Resolving, jg.MaxMargin)]
+    found = jg.refine(tree, "depth:1", policies, asked, iterations=10, value=(0.0, 0.0))
+    assert list(found.failures) == [2]
+    assert np.isfinite(found.exploitability_bound[[0, 1, 3]]).all() and np.isnan(
+        found.exploitability_bound[2]
+    )
+    alone = jg.refine(tree, "depth:1", policies[:1], asked[1], iterations=10, value=(0.0, 0.0))
+    assert alone.message.startswith("no result is defined: max-margin, alternative continuation:5 after")
+
+
+def test_nothing_else_may_claim_to_be_a_continuation() -> None:
+    with pytest.raises(ValueError, match="for gadgets whose alternative is this and nothing around it"):
+        wrapped = WithGifts(ContinuationValues())
+        refined("kuhn_poker", "depth:2", 0, [jg.Resolving(jg.NoPrior(), alternative=wrapped)], iterations=2)
+    array = jg.ArrayValues(np.full(6, -2.0))
+    found = refined("kuhn_poker", "depth:2", 0, [jg.Resolving(jg.NoPrior(), alternative=array)], iterations=2)
+    assert np.isnan(found.exploitability_bound).all()
