@@ -62,8 +62,8 @@ def solve_continuations(
     Raises:
       ValueError: as `solve_gadgets`.
     """
-    sources = [source for gadget in task.gadgets if (source := source_of(gadget)) is not None]
-    return {source: _solve(task, source, watch, progress) for source in dict.fromkeys(sources)}
+    sources: dict[Source, None] = {s: None for g in task.gadgets if (s := source_of(g)) is not None}
+    return {source: _solve(task, source, watch, progress) for source in sources}
 
 
 def source_of(gadget: Gadget) -> Source | None:

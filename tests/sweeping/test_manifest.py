@@ -50,6 +50,7 @@ def request(**changes: Any) -> Request:
         "gadgets": ["unsafe", "resolving", "max-margin"],
         "priors": ["none", "uniform"],
         "epsilons": 0.1,
+        "alternatives": "best-response",
         "players": (0, 1),
         "algorithm": "cfr+",
         "iterations": [10, 20],
