@@ -15,7 +15,7 @@ import numpy.typing as npt
 from jaxgadget.gadgets.alternative import on_roots
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.tree.forest import Forest
-from jaxgadget.util.arguments import is_finite_number
+from jaxgadget.util.arguments import check_player, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 PRIOR_CLIP = 1e-3
@@ -128,8 +128,8 @@ class ArrayPrior:
                 f"ArrayPrior values of shape {values.shape}: expected [roots] or [roots, lanes] of finite "
                 "numbers >= 0"
             )
-        if isinstance(self.player, bool) or self.player not in (None, 0, 1):
-            raise ValueError(f"player={self.player!r}: expected who re-solves, 0 or 1, or None")
+        if self.player is not None:
+            check_player(self.player)
 
     @staticmethod
     def from_function(
@@ -147,8 +147,7 @@ class ArrayPrior:
         Raises:
           ValueError: if `player` is not 0 or 1, or a weight is not a finite number >= 0.
         """
-        if isinstance(player, bool) or player not in (0, 1):
-            raise ValueError(f"player={player!r}: expected who re-solves, 0 or 1")
+        player = check_player(player)
         weights: list[float] = []
         for root in forest.root_names(1 - player):
             number: Any = weight(root)

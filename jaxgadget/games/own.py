@@ -49,6 +49,12 @@ class OwnGame:
         self.game = game
         self.name = name
 
+    def __reduce__(self) -> tuple[Callable[[str], Game], tuple[str]]:
+        """Pickled by its name: another process has no module of a file that this one ran, so it loads it."""
+        from jaxgadget.games.registry import load  # which imports this module
+
+        return load, (self.name,)
+
     @property
     def num_actions(self) -> int:
         """As in the game."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-import inspect
 import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -18,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from jaxgadget.games.game import Move
+from jaxgadget.policy.openspiel import is_state_policy
 from jaxgadget.policy.player import Player, PolicyPlayer, play_games
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
@@ -279,7 +279,7 @@ def _check_players(tree: HistoryTree, players: object) -> dict[str, Player]:
             isinstance(player, Mapping) or hasattr(player, "action_probabilities")
         ):
             raise ValueError(f"player {name!r} is {player!r}; expected what `Player` says, or a policy")
-        if isinstance(player, Policy | Mapping) or _is_state_policy(player):
+        if isinstance(player, Policy | Mapping) or is_state_policy(player):
             policy = as_policy(cast(Any, player), tree, name=f"player {name!r}")
             if policy.num_lanes != 1:
                 raise ValueError(
@@ -288,19 +288,6 @@ def _check_players(tree: HistoryTree, players: object) -> dict[str, Player]:
             player = PolicyPlayer(policy)
         checked[name] = player
     return checked
-
-
-def _is_state_policy(player: Any) -> bool:
-    """Whether it is asked at a state, as OpenSpiel's policies are, and not for a batch of histories."""
-    try:
-        parameters = inspect.signature(player.action_probabilities)
-    except ValueError:  # a function of an extension module, such as OpenSpiel's
-        return True
-    try:
-        parameters.bind(None, None, None)
-    except TypeError:
-        return True
-    return type(player).__module__.startswith("pyspiel")
 
 
 def _stacked(policy: PolicyLike | Sequence[PolicyLike], tree: HistoryTree | None) -> Policy:

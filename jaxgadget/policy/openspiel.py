@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -29,6 +31,29 @@ class StatePolicy(Protocol):
     def action_probabilities(self) -> Callable[..., Mapping[int, float]]:
         """Action id → probability; actions that are left out have 0."""
         ...
+
+
+def is_state_policy(policy: Any) -> bool:
+    """Whether `action_probabilities` is asked at one state, as OpenSpiel does, and not as a `Player` is.
+
+    A player is asked with three arguments, so it requires three, or takes any number.
+    """
+    pyspiel: Any = sys.modules.get("pyspiel")
+    if pyspiel is not None and isinstance(policy, pyspiel.Policy):
+        return True
+    try:
+        parameters = inspect.signature(policy.action_probabilities).parameters.values()
+    except ValueError:  # a function of an extension module does not tell its parameters
+        return True
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    required = [
+        parameter
+        for parameter in parameters
+        if parameter.kind in positional and parameter.default is parameter.empty
+    ]
+    return len(required) < 3
 
 
 def row_reader(tree: HistoryTree, policy: Any, game: Any = None) -> Callable[[int, int, int], FloatArray]:

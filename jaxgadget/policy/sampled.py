@@ -64,7 +64,9 @@ def public_chance_sampling(
     """Average policies of CFR with public-chance sampling, one run looked at several times.
 
     In every iteration each public chance event that is reached has one outcome, drawn as chance draws it
-    when nothing private is known; what lies below counts by the inverse of its probability.
+    when nothing private is known; what lies below counts by the inverse of its probability. A draw is for the
+    histories of one public state where chance acts. Where a player acts in the same public state, every
+    action is followed, whatever was drawn; an outcome that shows nothing is one of those to draw.
 
     Args:
       tree: the game's histories, with public states.
@@ -161,13 +163,13 @@ class _PublicChance:
                 out=np.zeros(len(child)),
                 where=tree.chance[level[parent]] > 0,
             )
-            public = tree.public[level]
+            public, is_chance = tree.public[level], tree.actor[level] == CHANCE
             kept = share > 0
-            for state in np.unique(public[tree.actor[level] == CHANCE]).tolist():
+            for state in np.unique(public[is_chance]).tolist():
                 if state in self._events:
                     outcomes, probability = self._events[state]
                     drawn = self._rng.choice(len(outcomes), p=probability)
-                    below = (public == state)[parent]
+                    below = ((public == state) & is_chance)[parent]
                     kept &= ~below | (tree.public[child] == outcomes[drawn])
                     share = np.where(below, share / probability[drawn], share)
             level, weight = child[kept], (weight[parent] * share)[kept]

@@ -2,7 +2,7 @@
 
 Only the path of the folder travels to them. What was asked for lies there, pickled, under the digest of the
 manifest's request; so games, gadgets and priors of one's own come along, and whoever can write to the folder
-can run programs in its workers' name.
+can run programs in its workers' name. A game by `path.py:Class` or `module:Class` is loaded by its name.
 """
 
 from __future__ import annotations

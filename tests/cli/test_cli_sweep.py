@@ -115,6 +115,27 @@ def test_a_folder_without_locks(tmp_path: pathlib.Path):
     assert other.exit_code == 2 and "began with locks=True" in words(other.stderr)
 
 
+def test_workers_read_the_file_of_a_game_by_path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "mygame.py").write_text(
+        "from tests.sweeping.crew import Pennies\n\n\nclass Own(Pennies):\n    pass\n"
+    )
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    monkeypatch.chdir(tmp_path)
+    game = (
+        "--game",
+        "mygame.py:Own",
+        "--cut",
+        "depth:1",
+        *FAST,
+        "--blueprint",
+        "cfr:3",
+        "--gadget",
+        "unsafe",
+    )
+    result = run(tmp_path / "s", *game, "--player", 0, "--workers", 2)
+    assert (result.exit_code, len(read_sweep(tmp_path / "s"))) == (0, 2), result.stderr
+
+
 def test_workers_are_processes_or_jobs(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     asked: list[dict[str, Any]] = []
 

@@ -1,5 +1,7 @@
 """Priors of one's own: from names of root infostates, and never for the wrong player."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -52,11 +54,14 @@ def test_weights_that_are_none(kuhn, weight):
 
 def test_players_that_are_none(kuhn):
     forest = jg.build_forest(kuhn, "depth:1")
-    for player in (2, True, None):
-        with pytest.raises(ValueError, match=f"player={player}: expected who re-solves, 0 or 1"):
-            jg.ArrayPrior.from_function(forest, player, by_card)
-    with pytest.raises(ValueError, match="player=2: expected who re-solves"):
-        jg.ArrayPrior(np.ones(6), player=2)
+    for player in (2, True, 1.0, "1", [0]):
+        with pytest.raises(ValueError, match=f"player={re.escape(repr(player))}: expected 0 or 1"):
+            jg.ArrayPrior.from_function(forest, player, by_card)  # pyright: ignore
+        with pytest.raises(ValueError, match=f"player={re.escape(repr(player))}: expected 0 or 1"):
+            jg.ArrayPrior(np.ones(6), player=player)  # pyright: ignore
+    with pytest.raises(ValueError, match="player=None: expected 0 or 1"):
+        jg.ArrayPrior.from_function(forest, None, by_card)  # pyright: ignore
+    assert jg.ArrayPrior(np.ones(6), player=None).player is None
 
 
 def test_a_prior_is_for_one_player(kuhn):

@@ -1,10 +1,14 @@
 """Sampled blueprints: against CFR where nothing public is drawn, against OpenSpiel, and by their seeds."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import jaxgadget as jg
 from jaxgadget import Policy, make_blueprints
+from jaxgadget.games.game import CHANCE
+from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.policy.blueprints import parse_blueprint
 from jaxgadget.policy.sampled import _PublicChance, external_sampling, public_chance_sampling
 from jaxgadget.tree.history import HistoryTree
@@ -50,6 +54,51 @@ def test_it_learns(leduc):
     sampled = public_chance_sampling(leduc, [3, 1000])
     before, after = jg.nash_conv(sampled)
     assert after < 0.15 * before
+
+
+class SecretChoice(Rules[str]):
+    """Player 0's secret choice decides whether a coin is shown before player 1 guesses, or it acts at once.
+
+    A guess of the coin costs player 0 a unit, a wrong one brings it; without the coin it gets 2 or loses 3.
+    """
+
+    name = "secret_choice"
+    actions = ("left", "right")
+
+    def initial_state(self) -> str:
+        return ""
+
+    def actors(self, state: str) -> tuple[int, ...]:
+        return {"": (0,), "l": (CHANCE,), "r": (1,), "lh": (1,), "lt": (1,)}.get(state, ())
+
+    def legal_actions(self, state: str, player: int) -> tuple[int, ...]:
+        return (0, 1)
+
+    def chance_outcomes(self, state: str) -> list[tuple[int, float]]:
+        return [(0, 0.3), (1, 0.7)]
+
+    def step(self, state: str, move: Any) -> Step[str]:
+        if state == "":
+            return Step("lr"[move])
+        if state == "l":
+            return Step("l" + "ht"[move], public="ht"[move])
+        if state == "r":
+            return Step(f"r{move}", reward=(2.0, -3.0)[move])
+        return Step(f"{state}{move}", reward=-1.0 if state[1] == "ht"[move] else 1.0)
+
+
+def test_where_chance_shows_something_only_in_some_histories_of_a_public_state():
+    """Players' moves in that public state are followed whatever is drawn, so it learns as CFR does."""
+    tree = jg.enumerate_game(jg.load(SecretChoice()))
+    counts, solver = [1, 100, 2000], _PublicChance(tree, 0)
+    samples = [solver._sample() for _ in range(200)]
+    for histories, _ in samples:
+        guesses = [moves for history in histories.tolist() if (moves := tree.moves(history))[:1] == (1,)]
+        assert guesses == [(1,), (1, 0), (1, 1)], "no draw leaves out what follows the other choice"
+    expected = jg.nash_conv(jg.cfr_checkpoints(tree, counts))
+    sampled = jg.nash_conv(public_chance_sampling(tree, counts))
+    assert expected[-1] < 2e-3 * expected[0]
+    assert sampled[-1] < 5e-3 * expected[0] and sampled[-1] < 0.1 * sampled[1]
 
 
 def test_games_without_public_states_are_refused():

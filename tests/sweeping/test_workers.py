@@ -115,6 +115,45 @@ def test_games_of_all_kinds_travel(game: str, tmp_path: pathlib.Path):
     assert_same_rows(rows, sweep(tmp_path / "alone", **asked))
 
 
+OWN = """
+from tests.sweeping.crew import Pennies
+
+
+class Own(Pennies):
+    def __init__(self, prize: float = 3.0):
+        super().__init__(prize)
+"""
+
+
+def own_game(folder: pathlib.Path) -> str:
+    """A file with rules; its path and class."""
+    (folder / "mygame.py").write_text(OWN)
+    return f"{folder}/mygame.py:Own(prize=5)"
+
+
+def test_a_process_reads_the_file_of_a_game_by_path(tmp_path: pathlib.Path):
+    """It has no module of that file until it loads the game."""
+    game = own_game(tmp_path)
+    asked = FEW | {"games": game}
+    rows = sweep(tmp_path / "others", **asked, executor=Processes(), workers=1)
+    assert_same_rows(rows, sweep(tmp_path / "alone", **asked))
+    assert set(rows["game"]) == {game.replace("=5", "=5.0")}
+
+
+def test_a_file_whose_rules_change_before_a_worker_reads_it_is_refused(tmp_path: pathlib.Path):
+    game = own_game(tmp_path)
+
+    class Changes(Here):
+        def submit(self, task: Callable[..., str], *arguments: Any) -> "Here.Future":
+            (tmp_path / "mygame.py").write_text(
+                OWN.replace("super().__init__(prize)", "super().__init__(9.0)")
+            )
+            return super().submit(task, *arguments)
+
+    with pytest.raises(ValueError, match=r"mygame.py:Own.*its rules are not those with which the sweep"):
+        sweep(tmp_path / "sweep", **FEW | {"games": game}, executor=Changes(), workers=1)
+
+
 # --- what fails ---------------------------------------------------------------------------
 
 
