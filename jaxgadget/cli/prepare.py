@@ -53,9 +53,9 @@ def exit_if_undefined(failures: Collection[str], total: int) -> None:
     """Ends with status `UNDEFINED` and the reasons if some of all results are not defined."""
     if not failures:
         return
-    shown = "; ".join(list(failures)[:FEW_FAILURES])
-    rest = f"; and {len(failures) - FEW_FAILURES} more" if len(failures) > FEW_FAILURES else ""
-    warn(f"{len(failures)} of {total} results are undefined. {shown}{rest}.")
+    shown = [reason.replace("dtype='float64'", "--dtype float64") for reason in failures][:FEW_FAILURES]
+    rest = [f"and {len(failures) - FEW_FAILURES} more"] * (len(failures) > FEW_FAILURES)
+    warn("\n  ".join([f"{len(failures)} of {total} results are undefined, and not saved:", *shown, *rest]))
     raise typer.Exit(UNDEFINED)
 
 

@@ -54,6 +54,26 @@ class GadgetGames:
         """L."""
         return len(self.gadget)
 
+    def underflows(self, dtype: np.dtype[Any]) -> dict[int, int]:
+        """Lanes whose numbers vanish in a precision, and the first subgame in which they do.
+
+        What a subgame is worth is weighted by what both players' roots are scaled with. Below the smallest
+        normal number nothing could be learned there, though the opponent may well come.
+        """
+        ranges, count = self.ranges, self.ranges.num_lanes
+        least = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
+        resolver = _largest(self.structure.forest.roots[self.player].subgame, ranges.resolver, ranges)
+        vanishing: dict[int, int] = {}
+        for number in range(len(self.gadgets)):
+            scale = np.asarray(self.entry.terms(number, np.arange(count)).scale)[: len(ranges.subgame)]
+            with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+                weight = _largest(ranges.subgame, scale, ranges) * resolver
+            lost = (weight > 0) & (weight < least) & (resolver >= least) & self.entry.has_decision(number)
+            for lane in np.flatnonzero(self.gadget == number).tolist():
+                if lost[:, self.blueprint[lane]].any():
+                    vanishing[lane] = int(lost[:, self.blueprint[lane]].argmax())
+        return vanishing
+
     def has_decision(self, lanes: IntArray) -> BoolArray:
         """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
         return self._by_gadget(
@@ -90,6 +110,13 @@ class GadgetGames:
     def _by_gadget(self, lanes: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
         """What `make` says of each gadget and its blueprints, lane by lane in the order of `lanes`."""
         return select_lanes(self.gadget[lanes], self.blueprint[lanes], make)
+
+
+def _largest(subgame: IntArray, x: FloatArray, ranges: Ranges) -> FloatArray:
+    """`[S, L]` the largest number of the roots of every subgame."""
+    largest = np.zeros((ranges.num_subgames, x.shape[1]))
+    np.maximum.at(largest, subgame, x)
+    return largest
 
 
 def select_lanes(gadget: IntArray, blueprint: IntArray, make: Callable[[int, IntArray], Any]) -> Any:

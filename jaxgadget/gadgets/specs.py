@@ -68,14 +68,13 @@ def make_alternative(text: str) -> Alternative:
       ValueError: for a name that is unknown, or no such number.
     """
     name, colon, count = text.partition(":")
-    make = find(ALTERNATIVES, name, "alternative")
-    if not colon:
-        return make()
+    if not colon and name in ALTERNATIVES:
+        return find(ALTERNATIVES, name, "alternative")()
     if name != CONTINUATION or not re.fullmatch("[0-9]{1,10}", count):
         raise ValueError(
             f"alternative {text!r}: expected one of {', '.join(ALTERNATIVES)} or {CONTINUATION}:N"
         )
-    return make(int(count))
+    return find(ALTERNATIVES, CONTINUATION, "alternative")(int(count))
 
 
 def _setting(gadget: Gadget) -> str:

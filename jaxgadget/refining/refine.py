@@ -121,7 +121,8 @@ class Refinement:
         skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
         advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
         if self.failures:
-            skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined"
+            first = self.failures[min(self.failures)]
+            skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined: {first}"
         if self.target_gap is not None and worst > self.target_gap:
             advice = (
                 f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"

@@ -403,9 +403,12 @@ def _keep(
     count, entry, num_games = task.blueprint.num_lanes, games.entry, games.batch.num_games
     value, gap = solution.value[:num_games], solution.gap[:num_games]
     lanes = np.concatenate([number * count + np.arange(count) for number in numbers])
-    for lane, subgame in find_overflows(value, gap).items():
-        why = _overflow(task, games.gadgets[lane // count], lane % count, int(subgames[subgame]))
-        solutions.failures.setdefault(int(lanes[lane]), why)
+    dtype = np.dtype(np.float64) if task.options.rule is None else task.options.dtype
+    for what, failed in {"over": find_overflows(value, gap), "under": games.underflows(dtype)}.items():
+        for lane, subgame in failed.items():
+            gadget, label = describe(games.gadgets[lane // count]), task.blueprint.labels[lane % count]
+            why = f"the solve of subgame {subgames[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
+            solutions.failures.setdefault(int(lanes[lane]), f"{gadget} after blueprint {label!r}: {why}")
     sequence = games.structure.forest.form.action_sequences(task.player)
     real = sequence >= 0
     solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = solution.strategy[real]
@@ -424,12 +427,7 @@ def _keep(
     solutions.iterations[lanes] = np.maximum(solutions.iterations[lanes], iterations)
 
 
-def _overflow(task: GadgetTask, gadget: Gadget, blueprint: int, subgame: int) -> str:
-    """What happened to a lane that overflowed in a subgame, and what to do."""
-    dtype = np.dtype(np.float64) if task.options.rule is None else task.options.dtype
-    label = task.blueprint.labels[blueprint]
+def _remedy(dtype: np.dtype[Any]) -> str:
+    """Why numbers are too large or too small for a precision, and what to do."""
     remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
-    return (
-        f"{describe(gadget)} after blueprint {label!r}: the solve of subgame {subgame} overflowed in "
-        f"{dtype}, because the blueprint reaches it with a probability near 0; {remedy}"
-    )
+    return f", because the blueprint reaches it with a probability near 0; {remedy}"

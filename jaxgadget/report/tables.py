@@ -208,8 +208,14 @@ def defined(table: pd.DataFrame) -> pd.DataFrame:
     return table[table["failure"].isna()] if "failure" in table else table
 
 
+def _comparable(table: pd.DataFrame, failed: pd.Series[bool]) -> pd.Series[bool]:
+    """Which rows are of blueprints that nothing failed for: only their means compare."""
+    keys = [table[name] for name in ("player", "blueprint", "seed") if name in table]
+    return ~failed.groupby(keys, dropna=False).transform("any")
+
+
 def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
-    """One row for every gadget, prior and epsilon, over all blueprints whose solve did not fail.
+    """One row for every gadget, prior and epsilon, over all blueprints for which no solve failed.
 
     Args:
       table: `Refinement.table`.
@@ -222,11 +228,13 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
     """
     import pandas as pd
 
-    table = named(table)
+    table = named(table).reset_index(drop=True)
+    failed = table["failure"].notna() if "failure" in table else pd.Series(False, table.index)
+    comparable = _comparable(table, failed)
     rows: list[dict[str, Any]] = []
     settings = table.groupby(["gadget", "prior", "epsilon"], sort=False, dropna=False)
     for (gadget, prior, epsilon), all_rows in settings:
-        part = defined(all_rows)
+        part = all_rows[comparable[all_rows.index]]
         before, after = part["blueprint_exploitability"], part["refined_exploitability"]
         rows.append(
             {
@@ -282,15 +290,17 @@ def both_table(both_refined: BothRefined) -> Table:
     table = both_refined.table
     smallest = table.groupby(["gadget", "prior"])["epsilon"].transform("min")
     table["epsilon"] = table["epsilon"].where(~table["auto"], smallest)  # of both players
-    table = named(table.query("player == 0"))
+    table = named(table.query("player == 0")).reset_index(drop=True)
+    comparable = _comparable(table, table["nash_conv"].isna())
     numbers = ("ε", "mean", "smallest", "largest")
     shown = make_table("gadget", "prior", *numbers, right=numbers)
     shown.title = "NashConv of both players' refined halves"
-    before = table["blueprint_nash_conv"]
+    before = table["blueprint_nash_conv"][comparable]
     shown.add_row("blueprint", "", "", *(_number(x) for x in (before.mean(), before.min(), before.max())))
     shown.add_section()
-    for (gadget, prior, epsilon), part in table.groupby(["gadget", "prior", "epsilon"], sort=False):
-        nash_conv = part["nash_conv"]
+    settings = table.groupby(["gadget", "prior", "epsilon"], sort=False, dropna=False)
+    for (gadget, prior, epsilon), part in settings:
+        nash_conv = part["nash_conv"][comparable[part.index]]
         setting = _setting({"gadget": gadget, "prior": prior, "epsilon": epsilon})
         shown.add_row(*setting, *(_number(x) for x in (nash_conv.mean(), nash_conv.min(), nash_conv.max())))
     return shown

@@ -419,7 +419,7 @@ BAD_INPUT = [
     ("solve kuhn_poker --algorithm lp --target-gap 0.1", "linear programs have none"),
     ("solve kuhn_poker --floor 1", "expected a number in [0, 1)"),
     ("solve kuhn_poker --floor -0.5", "--floor"),
-    ("refine kuhn_poker --alternative none", "alternative 'none' is unknown"),
+    ("refine kuhn_poker --alternative none", "alternative 'none': expected one of"),
     ("refine kuhn_poker --alternative continuation:x", "alternative 'continuation:x': expected one of"),
     ("refine kuhn_poker --alternative blueprint:3", "alternative 'blueprint:3': expected one of"),
     ("refine kuhn_poker --gadget optimal-continuation --alternative blueprint", "play never leaves it"),
@@ -644,7 +644,7 @@ def test_what_overflows_is_a_row_without_numbers_and_a_status_of_its_own(tmp_pat
     asked += ("--iterations", 20, "--blueprint", f"file:{rare}", "--blueprint", "uniform")
     done = run(*asked, "--json", "-", "--save", refined, "--plot", picture)
     assert done.exit_code == 3
-    assert done.stderr.startswith("1 of 2 results are undefined. max-margin after blueprint ")
+    assert done.stderr.startswith("1 of 2 results are undefined, and not saved:\n  max-margin after ")
     failed, fine = strict(done.stdout)["rows"]
     assert (failed["refined_exploitability"], fine["failure"]) == (None, None)
     assert "overflowed in float32" in failed["failure"]

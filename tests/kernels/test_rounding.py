@@ -125,3 +125,26 @@ def test_a_linear_program_that_cannot_be_written_leaves_the_other_lanes_alone() 
     for name in ("refined_exploitability", "exploitability_bound"):
         np.testing.assert_array_equal(getattr(both, name)[[1, 3]], getattr(alone, name))
     assert np.isfinite(both.refined_exploitability[2])
+
+
+def test_an_underflow_is_a_failure_and_not_a_strategy_of_nobody() -> None:
+    """Where player 1 comes with a probability that float32 has no number for, nothing could be learned."""
+    tree = game("leduc_poker")
+    halves: list[FloatArray] = []
+    for rows, infosets in zip(Policy.uniform(tree).probabilities, tree.infosets, strict=True):
+        half = np.full_like(rows, 1e-40)
+        last = infosets.first_sequence + infosets.num_actions - 2
+        half[last, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
+        halves.append(half)
+    policies = [Policy(tree, (halves[0], halves[1]), ("rare",)), Policy.uniform(tree)]
+
+    def solved(dtype: str) -> jaxgadget.Refinement:
+        how = {"iterations": 50, "value": (0.0, 0.0), "dtype": dtype}
+        return jaxgadget.refine(tree, "flop", policies, [jaxgadget.Unsafe(), Resolving(NoPrior())], **how)
+
+    found, exact = solved("float32"), solved("float64")
+    assert list(found.failures) == [0] and not exact.failures
+    assert re.search(r"^unsafe after blueprint 'rare': .* underflowed in float32.*float64", found.failures[0])
+    assert np.isnan(found.refined_exploitability[0])
+    assert np.isfinite(found.refined_exploitability[1:]).all()
+    assert exact.refined_exploitability[0] < exact.blueprint_exploitability[0] / 2, "there was much to learn"
