@@ -130,8 +130,9 @@ Slurm = Annotated[
         metavar="OPTION=VALUE,…",
         show_default=False,
         help="Submit the workers to Slurm with these options of sbatch, such as "
-        "`partition=cpu,time=2:00:00`; their logs are in `FOLDER/slurm`. A value with commas stands alone. "
-        "Needs the extra `cluster`. *May be repeated.*",
+        "`partition=cpu,time=2:00:00`; what is left out, such as `time`, is the cluster's default. "
+        "Their logs are in `FOLDER/slurm`. A value with commas stands alone. Needs the "
+        "extra `cluster`. *May be repeated.*",
     ),
 ]
 NoLocks = Annotated[

@@ -74,13 +74,16 @@ def _open(folder: pathlib.Path, *, only_read: bool = False) -> Generator[ocp.Che
         create=not only_read,
     )
     log = logging.getLogger("absl")
-    before = log.disabled
-    log.disabled = True
+
+    def nothing(record: logging.LogRecord) -> bool:
+        return False
+
+    log.addFilter(nothing)  # one for each of us: of two threads neither ends the other's, nor leaves its own
     try:
         with ocp.CheckpointManager((folder / CHECKPOINTS).absolute(), options=options) as manager:
             yield manager
     finally:
-        log.disabled = before
+        log.removeFilter(nothing)
 
 
 class TrainingFolder:
@@ -173,8 +176,8 @@ class TrainingFolder:
                 f"folder={str(self.path)!r}: the checkpoint of step {step} cannot be written ({what}); make "
                 "room there, then go on, or choose another folder"
             ) from error
-        sums = read_record(self.path / CHECKSUMS, REMEDY) or {}
-        kept = {name: sum for name, sum in sums.items() if (self.path / CHECKPOINTS / name).is_dir()}
+        checksums = read_record(self.path / CHECKSUMS, REMEDY) or {}
+        kept = {name: files for name, files in checksums.items() if (self.path / CHECKPOINTS / name).is_dir()}
         written = {"files": _checksums(self.path / CHECKPOINTS / str(step)), "log": checksum({LOG: rows})}
         write_record(self.path / CHECKSUMS, kept | {str(step): written})
 

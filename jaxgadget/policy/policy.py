@@ -186,7 +186,8 @@ class Policy:
           label: the lane's.
 
         Raises:
-          ValueError: if an infoset is missing, a key is unknown, or a value is no distribution.
+          ValueError: if an infoset is missing, a key is unknown, a value is no distribution, or two keys of
+            an infoset have values that differ.
         """
         check_tree(tree)
         first, second = rows_of_dict(tree, rows)

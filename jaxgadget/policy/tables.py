@@ -67,7 +67,15 @@ def rows_of_dict(tree: HistoryTree, given: Mapping[Any, Any]) -> tuple[FloatArra
                     "(`tree.infoset_names` lists them)"
                 )
             used.update(keys)
-            rows.append(read_actions(tree, player, infoset, given[keys[0]]))
+            row, *others = (read_actions(tree, player, infoset, given[key]) for key in keys)
+            for key, other in zip(keys[1:], others, strict=True):
+                if key != keys[0] and not np.array_equal(row, other):
+                    raise ValueError(
+                        f"policy of player {player} at {name!r} of {tree.game.name} is there twice, as "
+                        f"{keys[0]!r} and as {key!r}, and they differ; leave one out, or where it is another "
+                        "player's, say whose: (player, name)"
+                    )
+            rows.append(row)
         pair.append(np.concatenate(rows))
     unknown = [key for key in given if key not in used]
     if unknown:

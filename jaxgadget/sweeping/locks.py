@@ -7,7 +7,9 @@ none.
 
 There a claim is a file that only one can create. Its holder refreshes it, and a claim that nobody refreshes
 for `LEASE` seconds is anybody's. Nothing stops a holder that slept that long: then a piece is solved twice,
-to the same rows.
+and one's rows are kept; to the last bit both have the same only on machines of one kind. A claim whose host
+name is ours is anybody's as soon as no process here has its number, so machines or containers that share a
+host name would take claims from the living.
 """
 
 from __future__ import annotations
@@ -18,6 +20,8 @@ import pathlib
 from collections.abc import Generator
 
 import filelock
+
+from jaxgadget.util.files import make_folder
 
 LEASE = 300.0
 """Seconds for which a claim holds unrefreshed: file systems of a network may hide a change for a minute."""
@@ -37,10 +41,11 @@ class Locks:
       by_system: whether the system keeps the locks; by default as the folder has it, else yes.
 
     Raises:
-      ValueError: if the folder has it otherwise.
+      ValueError: if the folder has it otherwise, or both ways.
     """
 
     def __init__(self, folder: pathlib.Path, by_system: bool | None = None):
+        _check_one_way(folder)
         begun = next((name for name in (CLAIMS, LOCKS) if (folder / name).is_dir()), None)
         asked = begun or LOCKS if by_system is None else LOCKS if by_system else CLAIMS
         if begun not in (None, asked):
@@ -50,6 +55,15 @@ class Locks:
             )
         self.folder = folder / asked
         self._leases: dict[str, filelock.SoftFileLease] = {}
+
+    def make(self) -> None:
+        """Makes their folder.
+
+        Raises:
+          ValueError: if another process has begun the other way since we looked.
+        """
+        make_folder(self.folder)
+        _check_one_way(self.folder.parent)
 
     @contextlib.contextmanager
     def hold(self, name: str, *, wait: bool) -> Generator[bool]:
@@ -84,3 +98,13 @@ class Locks:
         if name not in self._leases:  # kept: it knows since when nobody has refreshed the claim
             self._leases[name] = filelock.SoftFileLease(path, lease_duration=LEASE, poll_interval=1.0)
         return self._leases[name]
+
+
+def _check_one_way(folder: pathlib.Path) -> None:
+    """ValueError if both ways have begun; of two that look after making a folder, the later sees both."""
+    if (folder / LOCKS).is_dir() and (folder / CLAIMS).is_dir():
+        raise ValueError(
+            f"{str(folder)!r} has both folders, {LOCKS!r} and {CLAIMS!r}: sweeps began there at once with "
+            "locks=True and locks=False, and all who work there must do alike; when nobody does, delete "
+            f"{CLAIMS!r} for the system's locks or {LOCKS!r} for claims"
+        )

@@ -75,7 +75,8 @@ class Store:
         self.games, self.pieces = folder / "games", folder / "pieces"
         self.locks = Locks(folder, locks)
         if create:
-            for subfolder in (self.games, self.pieces, self.locks.folder):
+            self.locks.make()
+            for subfolder in (self.games, self.pieces):
                 make_folder(subfolder)
 
     def manifest(self) -> Manifest | None:
@@ -126,13 +127,23 @@ class Store:
             return set()
         return {name.removesuffix(".parquet") for name in names if not name.startswith(".")}
 
-    def write(self, piece: Piece, rows: pd.DataFrame) -> None:
-        """Keeps a finished piece. Its lock must be held."""
+    def write(self, piece: Piece, rows: pd.DataFrame) -> bool:
+        """Keeps a finished piece whose lock is held; whether we did, and not somebody who took a claim over.
+
+        A holder that slept too long learns it late: the piece is there already, or what it writes is cleared
+        away by the new holder, who writes then.
+        """
+        if self.has(piece):
+            return False
         self.clean(self.pieces, piece.key)
         table = pa.Table.from_pandas(rows, schema=SCHEMA, preserve_index=False)
         table = table.replace_schema_metadata({_CHECKSUM: checksum(table.to_pydict())})
-        with atomic_writer(self.file(piece)) as file:
-            pq.write_table(table, file)
+        try:
+            with atomic_writer(self.file(piece)) as file:
+                pq.write_table(table, file)
+        except FileNotFoundError:
+            return False
+        return True
 
     def collect(self, pieces: Sequence[Piece]) -> pd.DataFrame:
         """All rows of some pieces, in their order."""

@@ -509,6 +509,6 @@ def _try(store: Store, workshop: Workshop, piece: Piece) -> bool:
     with store.lock(piece.key, wait=False) as ours:
         if not ours or store.has(piece):
             return False
-        store.write(piece, workshop.solve(piece))
+        written = store.write(piece, workshop.solve(piece))
     drop_many_programs()
-    return True
+    return written

@@ -246,8 +246,8 @@ def _answer(answer: Connection, task: Callable[..., Any], arguments: tuple[Any, 
     answer.send(task(*arguments))
 
 
-def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit.AutoExecutor:
-    """Submits jobs to Slurm.
+def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit.SlurmExecutor:
+    """Submits jobs to Slurm, whose scripts leave to the cluster what is not asked for, such as their time.
 
     Args:
       folder: where jobs leave their scripts and logs; all machines must see it.
@@ -261,10 +261,21 @@ def slurm_executor(folder: pathlib.Path, parameters: dict[str, str]) -> submitit
         import submitit
     except ImportError as error:
         raise ImportError("Slurm needs submitit: install the extra `cluster`, jaxgadget[cluster]") from error
+    options = {name.replace("-", "_"): value for name, value in parameters.items()}
+
+    class Jobs(submitit.SlurmExecutor):
+        """Without the defaults of submitit that a cluster may have otherwise, or refuse."""
+
+        def _make_submission_file_text(self, command: str, uid: str) -> str:
+            unasked = tuple(
+                f"#SBATCH --{name}=" for name in ("time", "nodes", "wckey") if name not in options
+            )
+            lines = super()._make_submission_file_text(command, uid).splitlines(keepends=True)
+            return "".join(line for line in lines if not line.startswith(unasked))
+
     try:
-        executor = submitit.AutoExecutor(folder, cluster="slurm")
+        executor = Jobs(folder)
     except RuntimeError as error:
         raise ValueError(f"no Slurm here: {error}; run this on a machine that can submit jobs") from error
-    options = {name.replace("-", "_"): value for name, value in parameters.items()}
-    executor.update_parameters(name="jaxgadget", slurm_additional_parameters=options)
+    executor.update_parameters(job_name="jaxgadget", additional_parameters=options)
     return executor

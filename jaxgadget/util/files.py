@@ -7,11 +7,14 @@ cannot be replaced, so it gets everything at once in the end.
 from __future__ import annotations
 
 import contextlib
+import errno
+import hashlib
 import io
 import os
 import pathlib
 import re
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Generator
@@ -25,15 +28,19 @@ except ImportError:  # not on Windows
 LEFT_OVER_SECONDS = 3600.0
 """A temporary file that nobody has touched for so long and nobody holds was left by a process that died."""
 
+LONGEST_STEM = 100
+"""Bytes of the longest name that a temporary one repeats whole: most systems allow 255 for all, some 143."""
+
 
 @contextlib.contextmanager
 def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
     """Opens a temporary file that replaces `path` when the block ends without an error.
 
+    A file that was there passes its permissions on.
     What killed processes left half-written of this file is removed; see `LEFT_OVER_SECONDS`.
 
     Raises:
-      ValueError: if the folder does not exist or cannot be written.
+      ValueError: if the folder does not exist or cannot be written, or what is there must not be changed.
       OSError: if writing fails, as on a full disk; it names the file.
     """
     check_writable(path)
@@ -48,10 +55,15 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
         _remove_left_over(target)
         # Not `tempfile`: its files are closed to others, and the umask cannot be read without changing it for
         # all threads. The system itself applies it to a file that is opened like any other.
-        temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}")
-        file = open(temporary, "xb")
+        temporary = target.with_name(f".{_stem(target.name)}.{secrets.token_hex(8)}")
+        mode = _mode(target)
+        file = open(
+            temporary, "xb", opener=lambda name, flags: os.open(name, flags, 0o666 if mode is None else mode)
+        )
         try:
             with file:
+                if mode is not None and _mode(temporary) != mode:  # the umask took something away
+                    os.chmod(temporary, mode)
                 _hold(file)
                 yield file
                 file.flush()
@@ -65,13 +77,18 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
 def check_writable(path: str | os.PathLike[str]) -> None:
     """ValueError unless a file can be written at `path`: before the work, not after it."""
     shown = os.fspath(path)
+    try:
+        os.stat(path)
+    except OSError as error:  # of others we can say more below
+        if error.errno == errno.ENAMETOOLONG:
+            raise ValueError(f"cannot write {shown!r}: {error.strerror}; choose a shorter name") from error
     target = _destination(path)
     folder = target.parent
     if target.is_dir():
         raise ValueError(f"cannot write {shown!r}: it is a folder; expected the path of a file")
+    if target.exists() and not os.access(target, os.W_OK):
+        raise ValueError(f"cannot write {shown!r}: Permission denied; choose another file")
     if _is_special(target):
-        if not os.access(target, os.W_OK):
-            raise ValueError(f"cannot write {shown!r}: Permission denied; choose another file")
         return
     if any(_is_stream(target, number) for number in (1, 2)):
         raise ValueError(
@@ -115,6 +132,22 @@ def _destination(path: str | os.PathLike[str]) -> pathlib.Path:
     )
 
 
+def _stem(name: str) -> str:
+    """What a temporary file's name has of the file's: all of it; of a long one the beginning and a digest."""
+    encoded = os.fsencode(name)
+    if len(encoded) <= LONGEST_STEM:
+        return name
+    return f"{name[:20]}-{hashlib.sha256(encoded).hexdigest()[:16]}"
+
+
+def _mode(path: pathlib.Path) -> int | None:
+    """Who may do what with a file; None if it is not there."""
+    try:
+        return stat.S_IMODE(os.stat(path).st_mode)
+    except FileNotFoundError:
+        return None
+
+
 def _is_special(path: pathlib.Path) -> bool:
     """Whether a device, a pipe or a socket is there."""
     return path.exists() and not path.is_file() and not path.is_dir()
@@ -152,7 +185,7 @@ def _hold(file: IO[bytes]) -> None:
 
 def _remove_left_over(target: pathlib.Path) -> None:
     """Removes temporary files of this one that are old and that nobody holds."""
-    pattern = re.compile(rf"\.{re.escape(target.name)}\.[0-9a-f]{{16}}")
+    pattern = re.compile(rf"\.{re.escape(_stem(target.name))}\.[0-9a-f]{{16}}")
     oldest = time.time() - LEFT_OVER_SECONDS
     with contextlib.suppress(OSError), os.scandir(target.parent) as entries:
         for entry in entries:

@@ -26,7 +26,7 @@ HEADER = "header"
 """The record's name in an archive."""
 
 LARGE_BYTES = 256 << 20
-"""Archives of more are not compressed."""
+"""Archives of more are refused if packed too well (`MOST_PACKED`); of half as much none are compressed."""
 
 MOST_PACKED = 100
 """So many times as large may an archive unpack that is larger then than `LARGE_BYTES`."""
@@ -120,8 +120,9 @@ def write_archive(
       arrays: by name.
       compress: unless they are large.
     """
-    small = sum(array.nbytes for array in arrays.values()) <= LARGE_BYTES
     stored: dict[str, Any] = {HEADER: np.asarray(json.dumps(seal(header, arrays))), **arrays}
+    # Half, as the reader counts what describes each array too.
+    small = sum(array.nbytes for array in stored.values()) <= LARGE_BYTES // 2
     with atomic_writer(path) as file:
         (np.savez_compressed if compress and small else np.savez)(file, **stored)
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget.learn import network
+from jaxgadget.learn import checkpoints, network
 from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, LOG, TrainingFolder, load_values
 from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.learner import Hyperparameters, Progress, begin
@@ -228,6 +228,21 @@ def test_a_full_disk_names_the_folder_and_is_told_once(kuhn, tmp_path, monkeypat
     with pytest.raises(ValueError, match=r"folder=.*: the checkpoint of step 8 cannot be written .*No space"):
         kept.save(dataclasses.replace(progress, step=np.int32(8)), [{"step": 8, "loss": 0.5}])
     assert caplog.messages == [] and not logging.getLogger("absl").disabled
+
+
+def test_two_folders_at_once_leave_the_log_as_it_was(kuhn, tmp_path, caplog):
+    """Whoever begins first ends first, as threads may."""
+    pytest.importorskip("orbax.checkpoint")
+    log = logging.getLogger("absl")
+    first, second = (checkpoints._open(tmp_path / name) for name in ("a", "b"))
+    first.__enter__()
+    second.__enter__()
+    log.error("said besides")
+    first.__exit__(None, None, None)
+    log.error("said besides")
+    second.__exit__(None, None, None)
+    log.error("said afterwards")
+    assert caplog.messages == ["said afterwards"] and not log.disabled and not log.filters
 
 
 def test_damaged_descriptions_are_refused(kuhn, tmp_path):

@@ -75,6 +75,17 @@ def test_dictionaries_that_are_no_policy(kuhn, change, message):
         jg.nash_conv(given, tree=kuhn)
 
 
+def test_an_infoset_that_is_there_twice_says_the_same_or_is_refused(kuhn):
+    given = {name: [0.5, 0.5] for player in (0, 1) for name in kuhn.infoset_names[player]}
+    same = Policy.from_dict(kuhn, given | {(0, "0pb"): {0: 0.5, 1: 0.5}})
+    assert_same(same, Policy.from_dict(kuhn, given))
+    with pytest.raises(
+        ValueError,
+        match=r"at '0pb' of kuhn_poker is there twice, as \(0, '0pb'\) and as '0pb', and they differ",
+    ):
+        Policy.from_dict(kuhn, given | {(0, "0pb"): [0.25, 0.75]})
+
+
 @pytest.mark.parametrize("name", GAMES)
 def test_frames_there_and_back(name, tmp_path):
     tree = jg.enumerate_game(jg.load(name))

@@ -102,3 +102,21 @@ def test_a_file_system_without_locks_is_named(tmp_path: pathlib.Path, monkeypatc
         store.lock("piece", wait=False),
     ):
         pass
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_two_that_begin_at_once_do_not_go_both_ways(tmp_path: pathlib.Path, first: bool):
+    """Both looked before either had made its folder."""
+    one, other = Locks(tmp_path, first), Locks(tmp_path, not first)
+    one.make()
+    with (
+        one.hold("piece", wait=False) as ours,
+        pytest.raises(ValueError, match="has both folders, 'locks' and"),
+    ):
+        other.make()
+    assert ours
+    for by_system in (True, False, None):
+        with pytest.raises(ValueError, match="when nobody does, delete 'claims' for the system's locks"):
+            Store(tmp_path, locks=by_system)
+    other.folder.rmdir()
+    assert Store(tmp_path, locks=first).locks.folder == one.folder

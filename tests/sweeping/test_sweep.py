@@ -747,6 +747,47 @@ def test_a_piece_that_somebody_else_is_at_is_left_to_them(
     assert solved == [other] and len(waits) == 1
 
 
+def test_a_holder_that_slept_does_not_write_what_is_there(
+    finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Somebody took its claim over while it solved, and has written the piece."""
+    key = finished.rows["piece"].iloc[0]
+    path = folder / "pieces" / f"{key}.parquet"
+    theirs = path.read_bytes()
+    path.unlink()
+    solve = Workshop.solve
+
+    def sleep_and_solve(workshop: Any, piece: Any) -> pd.DataFrame:
+        rows = solve(workshop, piece)
+        path.write_bytes(theirs)
+        return rows.assign(device="another")
+
+    monkeypatch.setattr(Workshop, "solve", sleep_and_solve)
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+    assert path.read_bytes() == theirs
+
+
+def test_a_holder_that_slept_outlives_the_new_ones_cleaning(
+    finished: Finished, folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """The new holder clears away what the old one is writing; the old one looks again."""
+    key = finished.rows["piece"].iloc[0]
+    path = folder / "pieces" / f"{key}.parquet"
+    path.unlink()
+    cleared: list[str] = []
+    write = pq.write_table
+
+    def clear(table: Any, file: Any) -> None:
+        write(table, file)
+        if not cleared:
+            cleared.extend(entry.name for entry in path.parent.glob(f".{key}*"))
+            Store(folder).clean(path.parent, key)
+
+    monkeypatch.setattr("pyarrow.parquet.write_table", clear)
+    assert_same_rows(sweep(folder, **KUHN), finished.rows)
+    assert len(cleared) == 1 and path.exists() and not list(path.parent.glob(".*"))
+
+
 def test_progress_counts_what_was_done_before(folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     told: list[tuple[int, int]] = []
 
@@ -765,8 +806,8 @@ def test_progress_counts_what_was_done_before(folder: pathlib.Path, monkeypatch:
     assert list(dict.fromkeys(told)) == [(part, sum(work)) for part in done]
 
 
-def test_many_pieces_cost_one_look_each(finished: Finished, folder: pathlib.Path, monkeypatch: Any):
-    """A folder is listed, not asked for each of its files, after every piece."""
+def test_many_pieces_cost_two_looks_each(finished: Finished, folder: pathlib.Path, monkeypatch: Any):
+    """Before it is solved and before it is written; the folder is listed, not asked for each of its files."""
     looks: list[str] = []
     has = Store.has
     monkeypatch.setattr(Store, "has", lambda self, piece: looks.append(piece.key) or has(self, piece))
@@ -774,7 +815,7 @@ def test_many_pieces_cost_one_look_each(finished: Finished, folder: pathlib.Path
     for key in gone:
         (folder / "pieces" / f"{key}.parquet").unlink()
     sweep(folder, **KUHN)
-    assert looks == gone
+    assert looks == [key for key in gone for _ in range(2)]
 
 
 # --- what is free -------------------------------------------------------------------------

@@ -263,3 +263,58 @@ def test_a_process_that_is_still_writing_keeps_its_file_however_old(tmp_path):
         assert writer.wait(30) == 0
     assert path.read_bytes() == b"first last"
     assert list(tmp_path.iterdir()) == [path]
+
+
+# --- long names, and the permissions of what is replaced --------------------------------------
+
+
+def test_as_long_a_name_as_the_system_allows_can_be_written(tmp_path):
+    """A temporary file's name is no longer; what killed processes left of it is removed, and nothing else."""
+    longest = os.pathconf(tmp_path, "PC_NAME_MAX")
+    first, second = tmp_path / ("x" * longest), tmp_path / ("x" * (longest - 1) + "y")
+    check_writable(first)
+    with pytest.raises(KeyboardInterrupt), atomic_writer(first):
+        (temporary,) = tmp_path.iterdir()
+        raise KeyboardInterrupt
+    left_over(temporary, 2 * LEFT_OVER_SECONDS)
+    write(second)
+    assert temporary.exists()
+    write(first)
+    assert sorted(tmp_path.iterdir()) == [first, second]
+    letters = tmp_path / ("\N{GREEK SMALL LETTER KAPPA}" * (longest // 2))
+    write(letters)
+    assert letters.read_bytes() == b"new"
+
+
+def test_too_long_a_name_is_refused_before_the_work(tmp_path):
+    with pytest.raises(ValueError, match=r"cannot write .*: File name too long; choose a shorter name"):
+        check_writable(tmp_path / ("x" * (os.pathconf(tmp_path, "PC_NAME_MAX") + 1)))
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no such permissions")
+@pytest.mark.parametrize("mode", [0o600, 0o640, 0o666, 0o755])
+def test_a_file_that_is_replaced_keeps_its_permissions(tmp_path, mode):
+    """From the beginning: nobody may read what is half-written who may not read the whole."""
+    path, link = tmp_path / "out", tmp_path / "link"
+    path.write_bytes(b"old")
+    path.chmod(mode)
+    link.symlink_to(path)
+    with atomic_writer(link) as file:
+        file.write(b"new")
+        assert stat.S_IMODE(os.fstat(file.fileno()).st_mode) == mode
+    assert path.read_bytes() == b"new" and stat.S_IMODE(path.stat().st_mode) == mode
+
+
+def test_a_file_that_must_not_be_changed_is_refused(tmp_path, monkeypatch):
+    """Root may change any, so it is the operating system's answer in disguise."""
+    path = tmp_path / "out"
+    path.write_bytes(b"old")
+    path.chmod(0o444)
+    monkeypatch.setattr(
+        "os.access", lambda asked, what: not (pathlib.Path(asked) == path and what == os.W_OK)
+    )
+    for attempt in (check_writable, write):
+        with pytest.raises(ValueError, match=r"cannot write '.*out': Permission denied; choose another file"):
+            attempt(path)
+    assert path.read_bytes() == b"old"
+    path.chmod(0o666)

@@ -154,3 +154,35 @@ def test_large_archives_are_not_packed_so_that_they_can_be_read(
     np.savez_compressed(path, header=np.asarray("{}"), zeros=np.zeros(100_000))
     with pytest.raises(DamagedError, match="would unpack"):
         read_archive(path)
+
+
+@pytest.mark.parametrize(
+    ("header", "arrays"),
+    [
+        ({}, {"a": np.zeros(1250)}),  # 10,000 bytes, and what describes them
+        ({}, {"a": np.zeros(1200)}),
+        ({}, {"a": np.zeros(640)}),
+        ({}, {"a": np.zeros(600)}),
+        ({"text": "x" * 2400}, {}),  # four bytes a letter
+        ({"text": "x" * 20_000}, {"a": np.zeros(3)}),
+        ({}, {f"a{number}": np.zeros(0) for number in range(100)}),
+    ],
+)
+def test_whatever_was_written_can_be_read(
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    header: dict[str, str],
+    arrays: dict[str, np.ndarray],
+):
+    """The reader counts the record, and what describes each array, too."""
+    monkeypatch.setattr(sealed, "LARGE_BYTES", 10_000)
+    monkeypatch.setattr(sealed, "MOST_PACKED", 2)
+    path = tmp_path / "archive.npz"
+    write_archive(path, header, arrays, compress=True)
+    header_read, arrays_read = read_archive(path)
+    assert header_read == header and list(arrays_read) == list(arrays)
+
+
+def test_small_archives_are_packed(tmp_path: pathlib.Path):
+    write_archive(tmp_path / "archive.npz", {}, {"a": np.zeros(100_000)}, compress=True)
+    assert os.path.getsize(tmp_path / "archive.npz") < 10_000
