@@ -75,6 +75,10 @@ class HistoryTree:
     leaves: IntArray
     cache: dict[object, Any] = dataclasses.field(default_factory=dict[object, Any], repr=False)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Pickled without the cache, which holds what cannot be pickled, and is computed anew."""
+        return {**self.__dict__, "cache": {}}
+
     def __repr__(self) -> str:
         sizes = f"{self.num_histories} histories, {len(self.infosets[0])} + {len(self.infosets[1])} infosets"
         end = f", truncated at {self.num_leaves} leaves" if self.is_truncated else ""

@@ -16,7 +16,7 @@ import pandas as pd
 import pytest
 from pandas.testing import assert_frame_equal
 
-from jaxgadget import read_sweep, sweep
+from jaxgadget import Policy, enumerate_game, load, read_sweep, sweep
 from jaxgadget.sweeping import workers as module
 from jaxgadget.sweeping.sweep import Workshop, work_on
 from jaxgadget.sweeping.workers import Processes, Workers
@@ -138,6 +138,15 @@ def test_a_process_reads_the_file_of_a_game_by_path(tmp_path: pathlib.Path):
     rows = sweep(tmp_path / "others", **asked, executor=Processes(), workers=1)
     assert_same_rows(rows, sweep(tmp_path / "alone", **asked))
     assert set(rows["game"]) == {game.replace("=5", "=5.0")}
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_a_policy_travels_with_its_tree(own: bool, tmp_path: pathlib.Path):
+    game = own_game(tmp_path) if own else "kuhn_poker"
+    blueprint = Policy.uniform(enumerate_game(load(game)))
+    asked = FEW | {"games": game, "blueprints": ["cfr:3", blueprint]}
+    rows = sweep(tmp_path / "others", **asked, executor=Here(), workers=1)
+    assert_same_rows(rows, sweep(tmp_path / "alone", **asked))
 
 
 def test_a_file_whose_rules_change_before_a_worker_reads_it_is_refused(tmp_path: pathlib.Path):
