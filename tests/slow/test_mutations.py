@@ -208,7 +208,13 @@ def test_pieces_of_sweeps(swept: pathlib.Path):
 
 
 def test_what_games_bring_to_sweeps(swept: pathlib.Path):
-    more = {"algorithm": "cfr+", "dtype": "float32", "memory_limit": None, "max_histories": 100}
+    more = {
+        "alternatives": "best-response",
+        "algorithm": "cfr+",
+        "dtype": "float32",
+        "memory_limit": None,
+        "max_histories": 100,
+    }
     workshop = Workshop(Store(swept), make_request(**SWEPT, **more), False)
 
     def read() -> Any:
