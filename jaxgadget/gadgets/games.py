@@ -170,7 +170,7 @@ def build_games(
     forest, player, (gadget, blueprint) = structure.forest, structure.player, pairs
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
-        tables = [one.tables(ranges) for one in gadgets]
+        tables = [asked.tables(ranges) for asked in gadgets]
         entry = gadgets[0].build_entry(forest, trunk, player, tables)
     sides = _sides(structure, entry)
     resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)
@@ -181,7 +181,7 @@ def build_games(
         resolver = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
         return (resolver, opponent) if player == 0 else (opponent, resolver)
 
-    names = {one.name for one in gadgets}
+    names = {asked.name for asked in gadgets}
     batch = Batch(
         name=names.pop() if len(names) == 1 else gadgets[0].entry_name,
         order=(1 - player, player),

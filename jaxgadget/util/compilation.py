@@ -65,27 +65,27 @@ def enable_compilation_cache(folder: str | os.PathLike[str] | None = None) -> pa
         return None
     told: str | None = jax.config.values["jax_compilation_cache_dir"]
     if folder is not None:
-        place = pathlib.Path(folder)
-        make_folder(place)
+        cache_folder = pathlib.Path(folder)
+        make_folder(cache_folder)
         try:
-            with tempfile.TemporaryFile(dir=place):
+            with tempfile.TemporaryFile(dir=cache_folder):
                 pass
         except OSError as error:
             raise ValueError(
                 f"folder={os.fspath(folder)!r} cannot be written: {error.strerror}; choose another one"
             ) from error
     elif told:
-        place = pathlib.Path(told)
+        cache_folder = pathlib.Path(told)
     else:
-        place = platformdirs.user_cache_path("jaxgadget", appauthor=False)
-        if not _can_be_made(place):
+        cache_folder = platformdirs.user_cache_path("jaxgadget", appauthor=False)
+        if not _can_be_made(cache_folder):
             return None
     if folder is not None or not told:
-        jax.config.update("jax_compilation_cache_dir", str(place))
+        jax.config.update("jax_compilation_cache_dir", str(cache_folder))
         compilation_cache.reset_cache()  # JAX looks for the folder only once
     if _MIN_SECONDS.upper() not in os.environ:
         jax.config.update(_MIN_SECONDS, MIN_COMPILE_SECONDS)
-    return place
+    return cache_folder
 
 
 @contextlib.contextmanager
@@ -105,7 +105,7 @@ def _can_be_made(folder: pathlib.Path) -> bool:
     """Whether the folder, or the nearest above it that is there, can be written."""
     if not folder.is_absolute():  # there is no home
         return False
-    nearest = next(place for place in (folder, *folder.parents) if place.exists())
+    nearest = next(ancestor for ancestor in (folder, *folder.parents) if ancestor.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
 
 
