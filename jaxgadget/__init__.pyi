@@ -61,17 +61,7 @@ from .searching.limited import search as search
 from .searching.nested import Nested as Nested
 from .searching.nested import nested_search as nested_search
 from .searching.portfolio import make_portfolio as make_portfolio
-from .searching.ranged import FixedValues as FixedValues
-from .searching.ranged import Limit as Limit
-from .searching.ranged import RangeValues as RangeValues
-from .searching.ranged import ResolvedValues as ResolvedValues
 from .searching.searcher import SearchPlayer as SearchPlayer
-from .searching.trunk import LimitedTrunk as LimitedTrunk
-from .searching.trunk import solve_trunk as solve_trunk
-from .searching.value import ExactValues as ExactValues
-from .searching.value import OwnValues as OwnValues
-from .searching.value import ValueFunction as ValueFunction
-from .searching.value import blueprint_digest as blueprint_digest
 from .sweeping.sweep import read_sweep as read_sweep
 from .sweeping.sweep import sweep as sweep
 from .tree.cut import Cut as Cut
@@ -82,6 +72,16 @@ from .tree.gambit import write_efg as write_efg
 from .tree.history import HistoryTree as HistoryTree
 from .tree.history import enumerate_game as enumerate_game
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
+from .values.histories import ExactValues as ExactValues
+from .values.histories import OwnValues as OwnValues
+from .values.histories import ValueFunction as ValueFunction
+from .values.histories import blueprint_digest as blueprint_digest
+from .values.ranges import FixedValues as FixedValues
+from .values.ranges import Limit as Limit
+from .values.ranges import RangeValues as RangeValues
+from .values.ranges import ResolvedValues as ResolvedValues
+from .values.trunk import LimitedTrunk as LimitedTrunk
+from .values.trunk import solve_trunk as solve_trunk
 
 __version__: str
 

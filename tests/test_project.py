@@ -25,6 +25,7 @@ ROOMS = (
     "gadgets",
     "policy",
     "opponents",
+    "values",
     "refining",
     "searching",
     "learn",

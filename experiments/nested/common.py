@@ -14,7 +14,7 @@ from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 from jaxgadget.gadgets.specs import make_gadgets
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.portfolio import make_portfolio
-from jaxgadget.searching.value import ExactValues
+from jaxgadget.values.histories import ExactValues
 
 HERE = pathlib.Path(__file__).parent
 

@@ -24,8 +24,8 @@ from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
 from jaxgadget.gadgets.gadget import describe
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.portfolio import make_portfolio
-from jaxgadget.searching.value import ExactValues
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.values.histories import ExactValues
 
 NAME = "large"
 GAMES = (

@@ -31,7 +31,7 @@ from jaxgadget.gadgets.gadget import describe
 from jaxgadget.play.match import expected_matches, play_matches, worst_matchup
 from jaxgadget.report.matches import draw_matches
 from jaxgadget.searching.nested import nested_search
-from jaxgadget.searching.value import ExactValues
+from jaxgadget.values.histories import ExactValues
 
 NAME = "matches"
 MATCHES, SEED = 10_000, 0

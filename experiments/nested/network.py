@@ -35,7 +35,7 @@ from experiments.study import Settings
 from jaxgadget.learn.training import Training, train_value, visited_rmse
 from jaxgadget.report import exploitability_scatter
 from jaxgadget.searching.nested import Nested, nested_search
-from jaxgadget.searching.value import ExactValues, ValueFunction
+from jaxgadget.values.histories import ExactValues, ValueFunction
 
 NAME = "network"
 STEPS, MORE_STEPS = 10_000, {GOOFSPIEL: 20_000, LIARS_DICE_5: 20_000}

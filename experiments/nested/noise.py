@@ -25,9 +25,9 @@ from experiments.nested.common import (
 )
 from experiments.study import Settings
 from jaxgadget.searching.nested import nested_search
-from jaxgadget.searching.value import ExactValues, OwnValues
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.values.histories import ExactValues, OwnValues
 
 NAME = "noise"
 SHARES = (0.0, 1e-4, 1e-3, 1e-2)

@@ -17,7 +17,7 @@ from experiments.nested.common import GAMES, SMALL, enumerated, value
 from experiments.study import Settings
 from jaxgadget import Policy, Unsafe, nash_conv, solve
 from jaxgadget.searching.limited import search
-from jaxgadget.searching.value import ExactValues
+from jaxgadget.values.histories import ExactValues
 
 NAME = "theorem"
 GOOFSPIEL_4 = "goofspiel(imp_info=True,num_cards=4,points_order=descending)"

@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from jaxgadget.gadgets.gadget import Gadget as GadgetGame
     from jaxgadget.policy.policy import Policy
     from jaxgadget.searching.nested import Nested
-    from jaxgadget.searching.value import ValueFunction
     from jaxgadget.tree.history import HistoryTree
+    from jaxgadget.values.histories import ValueFunction
 
 TRAIN_EXAMPLES = """\
 Examples:
@@ -168,7 +168,7 @@ def _visited_error(
     from jaxgadget.gadgets.two_level import Resolving
     from jaxgadget.learn.training import visited_rmse
     from jaxgadget.searching.nested import nested_search
-    from jaxgadget.searching.value import ExactValues
+    from jaxgadget.values.histories import ExactValues
 
     visits = [
         nested_search(
@@ -418,7 +418,7 @@ def _find_values(
 ) -> list[ValueFunction]:
     """The values at the limit for each blueprint."""
     from jaxgadget.searching.portfolio import make_portfolio
-    from jaxgadget.searching.value import ExactValues
+    from jaxgadget.values.histories import ExactValues
 
     if leaf == EXACT:
         with working("portfolios"):
@@ -427,7 +427,7 @@ def _find_values(
                 for lane in range(profiles.num_lanes)
             ]
     from jaxgadget.learn.checkpoints import load_values
-    from jaxgadget.searching.value import blueprint_digest
+    from jaxgadget.values.histories import blueprint_digest
 
     values = load_values(leaf, tree)
     if k is not None and values.num_entries != k:

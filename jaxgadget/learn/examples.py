@@ -15,11 +15,11 @@ from jaxgadget.learn.learner import Examples
 from jaxgadget.learn.network import NetworkValues
 from jaxgadget.learn.returns import make_simulator
 from jaxgadget.policy.policy import Policy
-from jaxgadget.searching.value import ExactValues, ValueFunction, leaf_values
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import IntArray
+from jaxgadget.values.histories import ExactValues, ValueFunction, leaf_values
 
 TARGET_BYTES = 4 * 2**30
 """What exact targets may take."""

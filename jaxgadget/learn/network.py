@@ -155,7 +155,7 @@ class NetworkValues:
         return self.shape.num_entries
 
     def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
-        """`[H, K, K]` values of histories, as `search.value.ValueFunction` says.
+        """`[H, K, K]` values of histories, as `ValueFunction` says.
 
         Raises:
           ValueError: if the tree is of another game.

@@ -10,10 +10,10 @@ import numpy as np
 
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from jaxgadget.policy.policy import Policy
-from jaxgadget.searching.value import conditional_chance
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.truncated import first_child
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.values.histories import conditional_chance
 
 
 @jax.tree_util.register_dataclass

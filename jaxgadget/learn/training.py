@@ -35,7 +35,6 @@ from jaxgadget.learn.learner import (
 )
 from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.solving.options import check_iterations
@@ -44,6 +43,7 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.histories import ValueFunction, blueprint_digest, leaf_values
 
 PARTS = 50
 """By default so many checkpoints and rows of the log a training."""

@@ -1,1 +1,1 @@
-"""Depth-limited search: lookaheads, value functions over multi-valued states, nested search."""
+"""Depth-limited search: lookaheads, portfolios, nested search, players that search."""

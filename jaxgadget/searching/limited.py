@@ -29,16 +29,16 @@ from jaxgadget.searching.solving import (
     root_reach,
     solve_lookahead,
 )
-from jaxgadget.searching.value import ValueFunction, blueprint_digest, leaf_values
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.util.arguments import check_player, check_whole_number
+from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.histories import ValueFunction, blueprint_digest, leaf_values, one_each
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -249,31 +249,6 @@ def spread(blueprint: Policy, gadgets: Sequence[Gadget]) -> Policy:
     first, second = (np.repeat(rows, len(gadgets), axis=1) for rows in blueprint.probabilities)
     labels = tuple(f"{blueprint.labels[0]} | {describe(gadget)}" for gadget in gadgets)
     return Policy(blueprint.tree, (first, second), labels)
-
-
-def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> list[ValueFunction]:
-    """A value function for each of `count` blueprints.
-
-    Raises:
-      ValueError: if there are neither one nor as many, or they have different numbers of entries.
-    """
-    if isinstance(values, str):
-        raise ValueError(f"values={values!r}: expected a value function, such as ExactValues(portfolio)")
-    functions = list(values) if isinstance(values, Sequence) else [values] * count
-    if len(functions) != count:
-        raise ValueError(
-            f"values: {len(functions)} value functions for {count} blueprints; expected one, or one for each"
-        )
-    for function in functions:
-        if isinstance(function, type) or not callable(function) or not hasattr(function, "num_entries"):
-            raise ValueError(
-                f"values={function!r}: expected a value function, such as ExactValues(portfolio), or "
-                "OwnValues(function, num_entries) for a plain function"
-            )
-        check_whole_number("values.num_entries", function.num_entries, 1)
-    if len({function.num_entries for function in functions}) > 1:
-        raise ValueError("values: value functions of different numbers of entries; expected one K for all")
-    return functions
 
 
 def values_for(values: ValueFunction | Sequence[ValueFunction], profiles: Policy) -> list[ValueFunction]:

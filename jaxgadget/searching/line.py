@@ -33,7 +33,6 @@ from jaxgadget.searching.solving import (
     root_reach,
     solve_lookahead,
 )
-from jaxgadget.searching.value import ValueFunction, leaf_values
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
@@ -41,6 +40,7 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import drop_programs
+from jaxgadget.values.histories import ValueFunction, leaf_values
 
 PART_CELLS = 1 << 24
 """Payoffs (K² a leaf, and one a terminal) that are searched at a time, unless one subgame has more."""

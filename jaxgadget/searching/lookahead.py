@@ -5,7 +5,6 @@ A lookahead is a forest that ends at a limit (`build_forest(tree, where, limit=â
 
 from __future__ import annotations
 
-import itertools
 import sys
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
 from jaxgadget.solving.devices import Placement
 from jaxgadget.solving.memory import find_memory, megabytes
-from jaxgadget.tree.cut import Cut
+from jaxgadget.tree.cut import Cut, first_below
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import BoolArray, IntArray
 
@@ -58,23 +57,3 @@ def _far(tree: HistoryTree, where: Cut, depth: int) -> BoolArray:
         root, moves = where.root[begin : begin + CHUNK], tree.num_moves[begin : begin + CHUNK]
         far[begin : begin + CHUNK] &= moves - tree.num_moves[np.maximum(root, 0)] >= depth
     return far
-
-
-def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
-    """The first marked histories at or below the roots, on every path.
-
-    Raises:
-      ValueError: if the tree is truncated before them.
-    """
-    passed = np.zeros(tree.num_histories, np.bool_)  # whether a marked one lies above
-    for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
-        above = tree.parent[begin:end]
-        passed[begin:end] = passed[above] | (marked[above] & (where.root[above] >= 0))
-    leaves = np.nonzero(marked & ~passed & (where.root >= 0))[0]
-    short = np.setdiff1d(tree.leaves[where.root[tree.leaves] >= 0], leaves)
-    if len(short):
-        raise ValueError(
-            f"depth: the limit lies below history {tree.moves(int(short[0]))}, where the tree of "
-            f"{tree.game.name} was truncated; enumerate it deeper, by enumerate_game(game, depth=â€¦)"
-        )
-    return leaves

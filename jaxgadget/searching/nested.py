@@ -24,13 +24,13 @@ from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import Line, Visits, decisions
-from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.histories import ValueFunction
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""

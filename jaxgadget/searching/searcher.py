@@ -15,10 +15,10 @@ from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import AtLimit, DecisionRoots, Line, decision_above, decisions, own_moves
 from jaxgadget.searching.nested import ITERATIONS
-from jaxgadget.searching.value import ValueFunction
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.values.histories import ValueFunction
 
 
 class _Seat(NamedTuple):

@@ -259,3 +259,23 @@ def _subgame_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
 def _state_above(cut: Cut, histories: IntArray, player: int) -> IntArray:
     root = cut.root[histories]
     return np.where(root >= 0, cut.tree.infostate[player, root], -1)
+
+
+def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
+    """The first marked histories at or below the roots, on every path.
+
+    Raises:
+      ValueError: if the tree is truncated before them.
+    """
+    passed = np.zeros(tree.num_histories, np.bool_)  # whether a marked one lies above
+    for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+        above = tree.parent[begin:end]
+        passed[begin:end] = passed[above] | (marked[above] & (where.root[above] >= 0))
+    leaves = np.nonzero(marked & ~passed & (where.root >= 0))[0]
+    short = np.setdiff1d(tree.leaves[where.root[tree.leaves] >= 0], leaves)
+    if len(short):
+        raise ValueError(
+            f"depth: the limit lies below history {tree.moves(int(short[0]))}, where the tree of "
+            f"{tree.game.name} was truncated; enumerate it deeper, by enumerate_game(game, depth=…)"
+        )
+    return leaves

@@ -12,7 +12,7 @@ from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.learn.examples import LARGEST, TrainingOptions
 from jaxgadget.learn.training import train_value
-from jaxgadget.searching.value import ExactValues
+from jaxgadget.values.histories import ExactValues
 
 SETTINGS: dict[str, Any] = {
     "steps": 2,

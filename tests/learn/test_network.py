@@ -22,9 +22,9 @@ from jaxgadget.learn.network import (
     evaluate,
     initial_weights,
 )
-from jaxgadget.searching.value import leaf_values
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.sealed import read_record, write_record
+from jaxgadget.values.histories import leaf_values
 
 
 @pytest.fixture(scope="module")

@@ -25,9 +25,9 @@ from jaxgadget.learn.network import Architecture, evaluate, initial_weights
 from jaxgadget.learn.returns import make_simulator, sample_returns
 from jaxgadget.learn.training import train_value, visited_rmse
 from jaxgadget.policy.policy import Policy
-from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.sealed import read_record
+from jaxgadget.values.histories import ExactValues, OwnValues, blueprint_digest
 
 GOOFSPIEL = "goofspiel(num_cards=4,imp_info=True,points_order=descending)"
 SMALL = {

@@ -34,10 +34,10 @@ from jaxgadget.searching.limited import Search, search, values_for
 from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.solving import Profile, find_ranges, prepare_lookahead, root_reach
-from jaxgadget.searching.value import ExactValues, OwnValues, blueprint_digest
 from jaxgadget.solving.devices import HOME, Placement
 from jaxgadget.tree.cover import build_cover
 from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.values.histories import ExactValues, OwnValues, blueprint_digest
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, limited_values
 

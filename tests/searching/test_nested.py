@@ -29,9 +29,9 @@ from jaxgadget.searching.line import Line, decisions
 from jaxgadget.searching.lookahead import limit_at_decisions
 from jaxgadget.searching.nested import Nested, nested_search
 from jaxgadget.searching.solving import prepare_lookahead
-from jaxgadget.searching.value import ExactValues, OwnValues
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.values.histories import ExactValues, OwnValues
 
 KUHN_VALUE = (-1 / 18, -1 / 18)
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"

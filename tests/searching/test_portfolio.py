@@ -11,8 +11,8 @@ import jaxgadget
 from jaxgadget import Policy, best_response, enumerate_game, evaluate_policy
 from jaxgadget.policy.solve import cfr_checkpoints
 from jaxgadget.searching.portfolio import DEFAULT_ENTRIES, biased, make_portfolio
-from jaxgadget.searching.value import ExactValues
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.values.histories import ExactValues
 from tests.reference import efg
 from tests.reference.continuations import mixed
 from tests.reference.random_games import random_policy, random_tree

@@ -27,9 +27,9 @@ from jaxgadget.searching.line import Line, decision_above, decisions
 from jaxgadget.searching.lookahead import CELL_BYTES, limit_at_decisions
 from jaxgadget.searching.nested import nested_search
 from jaxgadget.searching.searcher import SearchPlayer
-from jaxgadget.searching.value import ExactValues, OwnValues
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.values.histories import ExactValues, OwnValues
 
 GAMES = ("kuhn_poker", "goofspiel(num_cards=3,imp_info=True,points_order=descending)")
 LIARS_DICE = "liars_dice(dice_sides=3,numdice=1)"

@@ -9,10 +9,10 @@ import pytest
 import jaxgadget
 from jaxgadget import Policy, enumerate_game, evaluate_policy
 from jaxgadget.games.game import CHANCE, TERMINAL
-from jaxgadget.searching import value as value_module
-from jaxgadget.searching.value import ExactValues, OwnValues, leaf_values
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.truncated import places_in
+from jaxgadget.values import histories as value_module
+from jaxgadget.values.histories import ExactValues, OwnValues, leaf_values
 from tests.reference import efg
 from tests.reference.continuations import continuation_values, mixed
 from tests.reference.random_games import SHAPES, random_policy, random_tree

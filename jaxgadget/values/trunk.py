@@ -19,8 +19,20 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.searching.lookahead import first_below
-from jaxgadget.searching.ranged import (
+from jaxgadget.solving.decomposition import RootSums
+from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.memory import one_chunk
+from jaxgadget.solving.options import make_options
+from jaxgadget.tree.cut import Cut, CutSpec, cut, first_below, whole_cut
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.ranges import (
     Limit,
     Pair,
     RangedPayoff,
@@ -30,19 +42,6 @@ from jaxgadget.searching.ranged import (
     no_sums,
     ranged_payoff,
 )
-from jaxgadget.solving.decomposition import RootSums
-from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.driver import Finished, solve
-from jaxgadget.solving.memory import one_chunk
-from jaxgadget.solving.options import make_options
-from jaxgadget.tree.cut import Cut, CutSpec, cut, whole_cut
-from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.util.arguments import check_whole_number
-from jaxgadget.util.arrays import FloatArray
-from jaxgadget.util.clock import Stopwatch
-from jaxgadget.util.precision import precision
-from jaxgadget.util.progress import progress_bar
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)

@@ -23,15 +23,15 @@ from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import to_policy, whole_problem
 from jaxgadget.refining.cfr_d import cfr_d
-from jaxgadget.searching.ranged import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
-from jaxgadget.searching.trunk import LimitedTrunk, solve_trunk
-from jaxgadget.searching.value import ExactValues, OwnValues
 from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
+from jaxgadget.values.histories import ExactValues, OwnValues
+from jaxgadget.values.ranges import FixedValues, Limit, Pair, RangeFunction, ResolvedValues
+from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
 
 KUHN_VALUE = -1 / 18
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"

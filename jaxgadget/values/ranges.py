@@ -21,8 +21,6 @@ from jaxgadget.kernels.cfr import State, averages, start, step
 from jaxgadget.kernels.payoff import MatrixPayoff, Payoff, array_bytes, build_payoff
 from jaxgadget.kernels.regret import Rule, find_rule
 from jaxgadget.kernels.rows import Sums, build_sums, take_rows
-from jaxgadget.searching.limited import one_each
-from jaxgadget.searching.value import ValueFunction, leaf_values
 from jaxgadget.solving.decomposition import (
     ForestPayoff,
     RootSums,
@@ -38,6 +36,7 @@ from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import Entries
 from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.values.histories import ValueFunction, leaf_values, one_each
 
 Pair: TypeAlias = tuple[jax.Array, jax.Array]
 """Arrays of player 0 and player 1."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -81,6 +81,31 @@ class OwnValues:
     def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
         """What the function gives."""
         return self.function(tree, histories)
+
+
+def one_each(values: ValueFunction | Sequence[ValueFunction], count: int) -> list[ValueFunction]:
+    """A value function for each of `count` blueprints.
+
+    Raises:
+      ValueError: if there are neither one nor as many, or they have different numbers of entries.
+    """
+    if isinstance(values, str):
+        raise ValueError(f"values={values!r}: expected a value function, such as ExactValues(portfolio)")
+    functions = list(values) if isinstance(values, Sequence) else [values] * count
+    if len(functions) != count:
+        raise ValueError(
+            f"values: {len(functions)} value functions for {count} blueprints; expected one, or one for each"
+        )
+    for function in functions:
+        if isinstance(function, type) or not callable(function) or not hasattr(function, "num_entries"):
+            raise ValueError(
+                f"values={function!r}: expected a value function, such as ExactValues(portfolio), or "
+                "OwnValues(function, num_entries) for a plain function"
+            )
+        check_whole_number("values.num_entries", function.num_entries, 1)
+    if len({function.num_entries for function in functions}) > 1:
+        raise ValueError("values: value functions of different numbers of entries; expected one K for all")
+    return functions
 
 
 def leaf_values(
