@@ -30,7 +30,7 @@ class Batch:
     """
 
     name: str
-    order: tuple[int, int]
+    order: tuple[int, ...]
     sides: tuple[Side, Side]
     payoff: Payoff
     num_lanes: int

@@ -87,14 +87,14 @@ class Problem:
     """A batch of games of one shape.
 
     Attributes:
-      order: in which the players update in an iteration.
+      order: in which the players update in an iteration; one who is not in it keeps its first strategy.
       sides: both players' structure.
       terms: both players' numbers.
       payoff: the payoff operator between the bodies.
       regret_tolerance: for both players, `[I, lanes]`, the sum of positive regrets that counts as none.
     """
 
-    order: tuple[int, int] = dataclasses.field(metadata={"static": True})
+    order: tuple[int, ...] = dataclasses.field(metadata={"static": True})
     sides: tuple[Side, Side]
     terms: tuple[Terms, Terms]
     payoff: Payoff

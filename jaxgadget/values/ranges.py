@@ -116,9 +116,9 @@ class RangeValues(Protocol):
     of the compiled loop, and functions that differ in nothing else share it. Those of a closure are constants
     in it, and every closure compiles its own.
 
-    An object may say `num_lanes` = L, else it is 1; and `linear` = True, if each player's values are a fixed
-    matrix times the other's range: then the depth-limited game is a matrix game and has a certified gap.
-    That is taken at its word: said of other values, the gap certifies nothing.
+    An object may say `num_lanes` = L, else it serves any number of lanes; and `linear` = True, if each
+    player's values are a fixed matrix times the other's range: then the depth-limited game is a matrix game
+    and has a certified gap. That is taken at its word: said of other values, the gap certifies nothing.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:
@@ -317,7 +317,7 @@ class ResolvedValues:
 
 def _resolved(payoff: ForestPayoff, ranges: Pair) -> Pair:
     """As `ForestPayoff.root_values`, of both players at once."""
-    problem = payoff.subgames(ranges)
+    problem = payoff.take_lanes(np.zeros(ranges[0].shape[-1], np.int64)).subgames(ranges)
 
     def advance(_: jax.Array, state: State) -> State:
         return step(problem, payoff.rule, state)

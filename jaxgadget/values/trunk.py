@@ -15,7 +15,7 @@ from jax.typing import DTypeLike
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import State, averages
 from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
-from jaxgadget.kernels.regret import Rule
+from jaxgadget.kernels.regret import Bounds, Rule
 from jaxgadget.kernels.response import evaluate
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -27,7 +27,7 @@ from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, first_below, whole_cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_tree
-from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
@@ -53,7 +53,8 @@ class LimitedTrunk:
       policy: both players' average policies above the limit, the blueprint's rows below it.
       values: for both players `[R_p, L]`, the average counterfactual values of its leaf infostates, as the
         solve saw them: chance's and the other player's reach included, its own not. Minus the
-        opponent's are alternative values (`ArrayValues`) to re-solve with below the limit.
+        opponent's are alternative values (`ArrayValues`) to re-solve with below the limit. 0 for a player
+        whose strategy was given.
       best_response_values: `[2, L]` what player 1 gets at most above the limit against player 0's average
         if leaf infostates are worth these values, then player 0 against player 1's.
       gap: `[L]` NashConv of the depth-limited game, in the precision of the solve, if its values are linear
@@ -97,6 +98,7 @@ def solve_trunk(
     values: RangeValues,
     *,
     blueprint: PolicyLike | None = None,
+    fixed: int | None = None,
     algorithm: str | Rule = "cfr+",
     iterations: int = 1000,
     dtype: DTypeLike = "float64",
@@ -111,7 +113,10 @@ def solve_trunk(
       limit: a cut, whose roots are the leaf histories: `depth:D` is D moves of the players. Play that
         does not come through it goes on to the end.
       values: see `RangeValues`.
-      blueprint: what both players do below the limit, 1 or L lanes; uniform by default.
+      blueprint: what both players do below the limit; uniform by default. Its lanes are the result's, unless
+        `values` say how many these are (`num_lanes`).
+      fixed: a player who follows the blueprint above the limit, too; the other one solves alone, and finds
+        the optimal continuation's values. By default nobody.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
       iterations: one updates both players, player 0 first.
       dtype: `float32` or `float64`.
@@ -127,13 +132,16 @@ def solve_trunk(
     )
     rule = options.rule
     assert rule is not None
-    num_lanes = _check_values(values)
-    below = _spread(blueprint, tree, num_lanes)
+    below = _spread(blueprint, tree, _check_values(values))
+    num_lanes = below.num_lanes
+    if fixed is not None and blueprint is None:
+        raise ValueError(f"fixed={fixed!r} without a blueprint: expected the one that player follows")
+    given = None if fixed is None else (check_player(fixed), below)
     watch = Stopwatch()
     with watch.phase("build"), precision(options.dtype):
         at_limit = Limit.of(cut(tree, limit), options.dtype)
         look = _above(at_limit.cut)
-        problem = _problem(look, at_limit, values, rule, num_lanes)
+        problem = _problem(look, at_limit, values, rule, num_lanes, given)
         game = Batch.of(problem, "trunk", no_sums(at_limit, num_lanes))
     linear = bool(getattr(values, "linear", False))
 
@@ -158,8 +166,8 @@ def solve_trunk(
     )
 
 
-def _check_values(values: object) -> int:
-    """How many lanes range-dependent values have; ValueError if they are none."""
+def _check_values(values: object) -> int | None:
+    """How many lanes range-dependent values have, None for any; ValueError if they are none."""
     if isinstance(values, type) or not callable(values):
         raise ValueError(
             f"values={values!r}: expected range-dependent values, such as ResolvedValues(100) or "
@@ -168,12 +176,15 @@ def _check_values(values: object) -> int:
     if hasattr(values, "num_entries"):
         raise ValueError(f"values={values!r} are values of histories; wrap them: FixedValues(values)")
     check_unary("values", values, "the limit")
-    return check_whole_number("values.num_lanes", getattr(values, "num_lanes", 1), 1)
+    count = getattr(values, "num_lanes", None)
+    return None if count is None else check_whole_number("values.num_lanes", count, 1)
 
 
-def _spread(blueprint: PolicyLike | None, tree: HistoryTree, num_lanes: int) -> Policy:
-    """A blueprint, uniform by default, with so many lanes."""
+def _spread(blueprint: PolicyLike | None, tree: HistoryTree, num_lanes: int | None) -> Policy:
+    """A blueprint, uniform by default, with so many lanes, its own if that is not known."""
     rows = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
+    if num_lanes is None:
+        return rows
     if rows.num_lanes not in (1, num_lanes):
         raise ValueError(
             f"blueprint has {rows.num_lanes} lanes, values have {num_lanes}: expected as many, or 1"
@@ -190,10 +201,26 @@ def _above(where: Cut) -> Forest:
     return build_forest(tree, top, limit=where, num_choices=1, padded=False)
 
 
-def _problem(look: Forest, limit: Limit, values: RangeValues, rule: Rule, num_lanes: int) -> Problem:
-    """The depth-limited game."""
+def _problem(
+    look: Forest,
+    limit: Limit,
+    values: RangeValues,
+    rule: Rule,
+    num_lanes: int,
+    given: tuple[int, Policy] | None,
+) -> Problem:
+    """The depth-limited game; a player whose policy is given has it as floors, and never updates."""
     payoff = ranged_payoff(look, limit, function_at(values, limit, num_lanes), rule)
-    return with_regret_tolerance(evaluation_game(look.form, payoff, num_lanes, limit.dtype))
+    game = evaluation_game(look.form, payoff, num_lanes, limit.dtype)
+    if given is not None:
+        player, policy = given
+        sequence, rows = look.form.action_sequences(player), policy.probabilities[player]
+        real = (sequence > 0) & (sequence <= len(rows))  # the rest is padding, and the one entry at the limit
+        floor = np.where(real[:, None], rows[np.where(real, sequence, 1) - 1], 0).astype(limit.dtype)
+        terms = list(game.terms)
+        terms[player] = dataclasses.replace(terms[player], body=Bounds(floor=jnp.asarray(floor)))
+        game = dataclasses.replace(game, order=(1 - player,), terms=(terms[0], terms[1]))
+    return with_regret_tolerance(game)
 
 
 def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:

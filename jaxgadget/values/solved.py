@@ -1,0 +1,257 @@
+"""Subgames solved for given ranges of both players: thousands at a time, each with its certificate.
+
+This is what a network of ranges learns from, as in DeepStack (Moravčík et al. 2017). Ranges are lanes: all
+subgames below a cut, each with so many pairs of ranges, are one batch. A subgame is solved by itself, so what
+it is worth depends on nothing but the ranges at its own roots.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import numpy.typing as npt
+from jax.typing import DTypeLike
+
+from jaxgadget.gadgets.ranges import inverse, sum_rows
+from jaxgadget.gadgets.structure import as_matrix
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.certificate import certify_average
+from jaxgadget.kernels.payoff import build_payoff
+from jaxgadget.kernels.problem import Parts, Problem, Terms, build_bodies
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.kernels.rows import on_host, pad_rows
+from jaxgadget.solving.devices import Device
+from jaxgadget.solving.driver import Finished, Report, solve
+from jaxgadget.solving.options import SolveOptions, make_options
+from jaxgadget.tree.forest import Forest
+from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+
+LEAST_MASS = 1e-6
+"""Where two ranges meet with less, of 1, nothing is scaled up any further: their deals hardly exist."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class SolvedRanges:
+    """Subgames below a cut, solved for both players' ranges; S subgames, R_p roots of player p, L lanes.
+
+    Attributes:
+      forest: the subgames.
+      ranges: for both players `[R_p, L]`, own reach of its root infostates, as they were given.
+      values: for both players `[R_p, L]` what its best response to the other's average earns below a root,
+        in its own utility: chance's and the other player's reach included, its own not. With exact averages
+        these are the equilibrium's values, and best responses where the range is 0.
+      gap: `[S, L]` NashConv of each subgame, where both ranges are scaled so that their deals add up to 1, in
+        units of the payoff; 0 where they have none. `Σ r_0·v_0 + Σ r_1·v_1` is at most that, times the deals.
+      mass: `[S, L]` what the deals add up to: chance × both ranges.
+      iterations: `[L]` done.
+      seconds: `build` and `run`.
+    """
+
+    forest: Forest
+    ranges: tuple[FloatArray, FloatArray]
+    values: tuple[FloatArray, FloatArray]
+    gap: FloatArray
+    mass: FloatArray
+    iterations: npt.NDArray[np.int64]
+    seconds: dict[str, float]
+
+    def __repr__(self) -> str:
+        return f"<SolvedRanges of {self.forest!r}: {self.message}>"
+
+    @property
+    def num_solved(self) -> int:
+        """Pairs of a subgame and two ranges."""
+        return self.gap.size
+
+    @property
+    def subgames_per_second(self) -> float:
+        """Solved and certified a second; compiling and the transfers count."""
+        return self.num_solved / max(self.seconds.get("run", 0.0), 1e-9)
+
+    @property
+    def message(self) -> str:
+        """How far the solves got, in a sentence."""
+        worst, most = float(self.gap.max(initial=0.0)), int(self.iterations.max(initial=0))
+        return f"{self.num_solved} subgames, largest gap {worst:.3g} after at most {most} iterations"
+
+
+def solve_ranges(
+    forest: Forest,
+    ranges: tuple[FloatArray, FloatArray],
+    *,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 1000,
+    target_gap: float | None = None,
+    check_every: int = 25,
+    dtype: DTypeLike = "float32",
+    memory_limit: int | None = None,
+    devices: Sequence[Device] | None = None,
+    progress: bool | None = None,
+) -> SolvedRanges:
+    """Solves all subgames of a forest for pairs of ranges, a lane each.
+
+    Args:
+      forest: the subgames, from `build_forest(tree, cut)`.
+      ranges: for both players `[R_p, L]`, own reach of its root infostates in the order of `forest.roots`.
+        Only ratios within a subgame matter to how it is played; values are of the ranges as they are.
+      algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
+      iterations: at most that many; one updates both players.
+      target_gap: stop when no subgame of a chunk of lanes has a larger `SolvedRanges.gap`.
+      check_every: iterations between two looks at the gap.
+      dtype: of the solves; certificates are in float64.
+      memory_limit: bytes that a solve may take on each device.
+      devices: over which lanes are spread.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+
+    Raises:
+      ValueError: for ranges of another cut, that are negative, not finite, or 0 everywhere in a lane; for
+        subgames that overlap or keep decisions, and for numbers out of range.
+    """
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        check_every=check_every,
+        dtype=dtype,
+        memory_limit=memory_limit,
+        devices=devices,
+        exact=False,
+    )
+    with progress_bar("solving ranges", iterations, progress) as report:
+        return RangeSolver(forest, options).solve(ranges, report)
+
+
+class RangeSolver:
+    """A forest on the device, to be solved for many ranges.
+
+    Attributes:
+      forest: the subgames.
+      options: how they are solved.
+    """
+
+    def __init__(self, forest: Forest, options: SolveOptions):
+        """Puts the subgames on the device.
+
+        Raises:
+          ValueError: if subgames overlap, or keep some decisions.
+        """
+        forest.check_disjoint()
+        self.forest, self.options, self._watch = forest, options, Stopwatch()
+        with self._watch.phase("build"), precision(np.float64):
+            platform = options.placement.platform
+            self._sides = build_bodies(forest, np.float64, platform)
+            self._payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest.rounding)
+            self._chance = as_matrix(forest.chance, 0)
+
+    def solve(self, ranges: tuple[FloatArray, FloatArray], report: Report | None = None) -> SolvedRanges:
+        """See `solve_ranges`."""
+        watch, forest = Stopwatch(), self.forest
+        first, second = check_ranges(forest, ranges)
+        count = forest.num_subgames
+        roots = forest.roots[0].subgame, forest.roots[1].subgame
+        # Each range adds up to 1 in a subgame, then both to the deals' 1: gaps are in units of the payoff.
+        scale = [inverse(sum_rows(s, r, count)) for s, r in zip(roots, (first, second), strict=True)]
+        whole = [r * f[s] for s, r, f in zip(roots, (first, second), scale, strict=True)]
+        rows = self._chance[: len(roots[0]), : len(roots[1])]
+        shared = sum_rows(roots[0], whole[0] * (rows @ whole[1]), count)
+        even = 1 / np.sqrt(np.maximum(shared, LEAST_MASS))
+        factor = [np.where(f > 0, f * even, 0.0) for f in scale]
+        scaled = [
+            pad_rows(r * f[s], side.body.num_roots, 0)
+            for r, f, s, side in zip((first, second), factor, roots, self._sides, strict=True)
+        ]
+        nothing = [np.zeros((side.entry.num_sequences, 1)) for side in self._sides]
+
+        def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+            one, other = (
+                Terms(scale=on_host(s[:, lanes]), constant=on_host(np.repeat(n, len(lanes), axis=1)))
+                for s, n in zip(scaled, nothing, strict=True)
+            )
+            return one, other
+
+        batch = Batch(
+            name="ranges",
+            order=(0, 1),
+            sides=self._sides,
+            payoff=self._payoff,
+            num_lanes=first.shape[1],
+            num_games=count,
+            terms=terms,
+        )
+
+        def finish(ended: Finished) -> _Outcome:
+            return _conclude(ended.in_float64(), ended.release())
+
+        with watch.phase("run"):
+            solved = solve(batch, self.options, finish, report=report)
+        outcome: _Outcome = solved.outcome
+        # What a player's roots earn has the other's factor, 0 where that never comes.
+        earned = [outcome.values[p][: len(roots[p])] * inverse(factor[1 - p])[roots[p]] for p in (0, 1)]
+        mass = shared * inverse(scale[0] * scale[1])
+        return SolvedRanges(
+            forest=forest,
+            ranges=(first, second),
+            values=(earned[0], earned[1]),
+            gap=np.where(shared > 0, np.maximum(outcome.gap[:count], 0), 0.0),
+            mass=mass,
+            iterations=solved.iterations,
+            seconds={**self._watch.seconds, **watch.seconds},
+        )
+
+
+class _Outcome(NamedTuple):
+    """Of a chunk of lanes: values of both players' roots `[R_p, lanes]`, and gaps `[S, lanes]`."""
+
+    values: tuple[jax.Array, jax.Array]
+    gap: jax.Array
+
+
+@compile_quickly
+def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _Outcome:
+    exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
+    certificate = certify_average(problem, exact, (None, None))
+    return _Outcome((-certificate.below[1], -certificate.below[0]), certificate.gap)
+
+
+def check_ranges(
+    forest: Forest, ranges: tuple[npt.NDArray[Any], npt.NDArray[Any]]
+) -> tuple[FloatArray, FloatArray]:
+    """Both players' ranges `[R_p, L]` as float64.
+
+    Raises:
+      ValueError: if they are of another cut, negative, not finite, or 0 everywhere in a lane.
+    """
+    if not isinstance(ranges, tuple | list) or len(ranges) != 2:
+        raise ValueError(f"ranges={ranges!r}: expected those of player 0 and of player 1")
+    checked: list[FloatArray] = []
+    for player, given in enumerate(ranges):
+        rows, name, count = np.asarray(given), f"ranges[{player}]", len(forest.roots[player])
+        if rows.dtype.kind not in "fiu" or rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
+            raise ValueError(
+                f"{name} of shape {np.shape(given)}: expected ({count}, lanes) numbers, one for each root "
+                f"infostate of player {player} below {forest.cut!r}, in the order of forest.roots"
+            )
+        if not np.isfinite(rows).all() or (rows < 0).any():
+            row, lane = np.argwhere(~np.isfinite(rows) | (rows < 0))[0].tolist()
+            raise ValueError(
+                f"{name} is {rows[row, lane]} at root {forest.root_names(player)[row]!r}, lane {lane}: "
+                "expected finite numbers >= 0"
+            )
+        empty = np.flatnonzero(~(rows > 0).any(axis=0))
+        if len(empty):
+            raise ValueError(
+                f"{name} is 0 everywhere in lane {int(empty[0])}: expected a player who may come somewhere"
+            )
+        checked.append(rows.astype(np.float64))
+    if checked[0].shape[1] != checked[1].shape[1]:
+        counts = [rows.shape[1] for rows in checked]
+        raise ValueError(f"ranges have {counts[0]} and {counts[1]} lanes: expected equally many")
+    return checked[0], checked[1]
