@@ -149,7 +149,7 @@ class TrainingFolder:
             warnings.warn(
                 f"the training in folder={str(self.path)!r} was begun with {begun} and goes on with "
                 f"{machine}: its weights will not be bit for bit those of one that was not cut off",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def load(self, begin: Progress) -> tuple[Progress, list[Row]]:

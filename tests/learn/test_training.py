@@ -394,8 +394,9 @@ def test_another_machine_is_told(kuhn, tmp_path, monkeypatch):
     tree, portfolio = kuhn
     train_value(tree, portfolio, **SMALL, folder=tmp_path)
     monkeypatch.setattr(checkpoints, "describe_device", lambda: "cpu: another, 64 cores")
-    with pytest.warns(UserWarning, match="goes on with .*another, 64 cores.* not be bit for bit"):
+    with pytest.warns(UserWarning, match="goes on with .*another, 64 cores.* not be bit for bit") as warned:
         train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    assert [warning.filename for warning in warned] == [__file__], "whoever trains is told"
 
 
 def test_a_network_knows_its_blueprint_and_folder(kuhn, tmp_path):
