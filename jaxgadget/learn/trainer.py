@@ -181,7 +181,7 @@ def mean_square(
 
 
 class Trainer:
-    """A training in parts.
+    """A training in parts; made and called under `precision(np.float32)`.
 
     Args:
       schedule: the learning rate and the number of steps.

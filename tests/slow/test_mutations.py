@@ -237,10 +237,8 @@ def test_checkpoints_of_value_networks(kuhn: HistoryTree, tmp_path: pathlib.Path
         scale=kuhn.payoff_range,
         weights=initial_weights(shape, 1),
     )
-    fresh, described = (
-        begin(values.weights, Schedule(learning_rate=0.1, steps=10)),
-        values.describe({"seed": 0}),
-    )
+    fresh = begin(values.weights, Schedule(learning_rate=0.1, steps=10))
+    described = values.describe({"seed": 0})
     for step in (1, 2):
         kept = checkpoints.TrainingFolder(tmp_path, described, KIND)
         log = [{"step": k, "loss": 0.5 / k, "heldout_rmse": float("nan")} for k in range(1, step + 1)]
