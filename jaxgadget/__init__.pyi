@@ -16,8 +16,8 @@ from .gadgets.two_level import Unsafe as Unsafe
 from .games.abstraction import Abstraction as Abstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
-from .learn.checkpoints import load_values as load_values
 from .learn.network import NetworkValues as NetworkValues
+from .learn.network import load_values as load_values
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse

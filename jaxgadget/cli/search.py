@@ -426,7 +426,7 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
-    from jaxgadget.learn.checkpoints import load_values
+    from jaxgadget.learn.network import load_values
     from jaxgadget.values.histories import blueprint_digest
 
     values = load_values(leaf, tree)

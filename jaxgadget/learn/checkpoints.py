@@ -1,4 +1,4 @@
-"""Folders with a value network: orbax checkpoints, what they are for, and the log of the training.
+"""Folders with a network: orbax checkpoints, what they are for, and the log of the training.
 
 Orbax notices little of what happens to its files, so a file beside them has a checksum of each.
 """
@@ -10,7 +10,6 @@ import dataclasses
 import json
 import logging
 import math
-import operator
 import os
 import pathlib
 import warnings
@@ -20,10 +19,7 @@ from typing import TYPE_CHECKING, Any
 import chex
 import jax
 
-from jaxgadget.learn.encoding import Encoding, decision_histories
-from jaxgadget.learn.learner import Progress
-from jaxgadget.learn.network import Architecture, NetworkValues, abstract_weights
-from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.learn.perceptron import Weights
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.machine import describe_device, find_versions
@@ -32,8 +28,8 @@ from jaxgadget.util.sealed import checksum, damaged, file_checksum, read_record,
 if TYPE_CHECKING:
     import orbax.checkpoint as ocp
 
-FORMAT = "jaxgadget value network"
-FORMAT_VERSION = 1
+    from jaxgadget.learn.trainer import Progress
+
 DESCRIPTION = "network.json"
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
@@ -44,10 +40,38 @@ MACHINE = "machine"
 """What the weights' last bits depend on besides; another one is told, not refused."""
 
 REMEDY = "delete the folder to start again"
-EXPECTED = "expected what train_value wrote"
 
 Row = dict[str, float]
 """A row of the log."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A kind of network, with folders of its own.
+
+    Attributes:
+      name: what errors call it, `value network`.
+      version: of its description.
+      writer: the function that trains it, `train_value`; its command is called alike.
+    """
+
+    name: str
+    version: int
+    writer: str
+
+    @property
+    def format(self) -> str:
+        """What its description says it is."""
+        return f"jaxgadget {self.name}"
+
+    @property
+    def expected(self) -> str:
+        """For the error about another file."""
+        return f"expected what {self.writer} wrote"
+
+    def label(self, folder: str | os.PathLike[str]) -> str:
+        """What errors call the network in a folder."""
+        return f"{self.name} {os.fspath(folder)!r}"
 
 
 def _orbax() -> Any:
@@ -55,7 +79,7 @@ def _orbax() -> Any:
         import orbax.checkpoint as ocp
     except ImportError as error:
         raise ImportError(
-            "checkpoints of value networks need orbax, which is not installed: pip install 'jaxgadget[train]'"
+            "checkpoints of networks need orbax, which is not installed: pip install 'jaxgadget[train]'"
         ) from error
     return ocp
 
@@ -91,8 +115,8 @@ class TrainingFolder:
 
     Args:
       folder: made if it is not there.
-      values: the network.
-      training: everything else that the weights depend on.
+      described: a JSON object: the network, and under `training` everything else that its weights depend on.
+      kind: of the network.
 
     Raises:
       ValueError: if the folder cannot be used, or holds another training.
@@ -103,22 +127,13 @@ class TrainingFolder:
         of cores.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], values: NetworkValues, training: dict[str, Any]):
+    def __init__(self, folder: str | os.PathLike[str], described: dict[str, Any], kind: Kind):
         _orbax()
         self.path = pathlib.Path(folder)
         make_folder(self.path)
-        asked: dict[str, Any] = {
-            "format": FORMAT,
-            "version": FORMAT_VERSION,
-            "game": values.game,
-            "architecture": dataclasses.asdict(values.shape),
-            "encoding": dataclasses.asdict(values.encoding),
-            "scale": values.scale,
-            "blueprint": values.blueprint,
-            "training": training,
-        }
+        asked = {"format": kind.format, "version": kind.version, **described}
         machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
-        description = _read_description(self.path)
+        description = _find_description(self.path, kind)
         if description is None:
             write_record(self.path / DESCRIPTION, asked | {MACHINE: machine})
             return
@@ -134,7 +149,7 @@ class TrainingFolder:
             warnings.warn(
                 f"the training in folder={str(self.path)!r} was begun with {begun} and goes on with "
                 f"{machine}: its weights will not be bit for bit those of one that was not cut off",
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def load(self, begin: Progress) -> tuple[Progress, list[Row]]:
@@ -199,47 +214,67 @@ def _steps(folder: pathlib.Path) -> list[int]:
     )
 
 
-def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkValues:
-    """The network that `train_value` left in a folder, with the newest checkpoint's weights.
-
-    Args:
-      folder: where it is.
-      tree: the game's histories, possibly to a depth limit.
-
-    Returns:
-      The network. It is for the one blueprint that is entry 0 of its portfolio; `blueprint` stands for that.
+def read_description(folder: str | os.PathLike[str], kind: Kind) -> dict[str, Any]:
+    """What a `TrainingFolder` was given about its network, with `format`, `version` and the machine.
 
     Raises:
-      ValueError: if there is none, it cannot be read, or it is for another game.
-      ImportError: if orbax is not installed.
+      ValueError: if the folder has none, it cannot be read, or it is of another kind or version.
     """
-    check_tree(tree)
-    path, where = pathlib.Path(folder), f"value network {os.fspath(folder)!r}"
-    description = _read_description(path)
+    path = pathlib.Path(folder)
+    description = _find_description(path, kind)
     if description is None:
         wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
         raise ValueError(
-            f"{where} {wrong}; expected a folder that train_value (`jaxgadget train-value`) wrote"
+            f"{kind.label(folder)} {wrong}; expected a folder that {kind.writer} "
+            f"(`jaxgadget {kind.writer.replace('_', '-')}`) wrote"
         )
+    return description
+
+
+@contextlib.contextmanager
+def parsing(folder: str | os.PathLike[str], kind: Kind) -> Generator[None]:
+    """Whatever is raised inside is a ValueError that calls the folder's description damaged."""
     try:
-        values = _parse(description, os.fspath(folder))
+        yield
     except Exception as error:
-        raise _unreadable(path / DESCRIPTION, error) from error
-    if values.game != tree.game.name:
-        raise ValueError(
-            f"{where} is for {values.game!r}, not for {tree.game.name!r}; train one for this game"
-        )
-    try:
-        values.encoding(tree, decision_histories(tree)[:1])
-    except Exception as error:
-        raise _unreadable(path / DESCRIPTION, error) from error
+        raise damaged(pathlib.Path(folder) / DESCRIPTION, error, kind.expected) from error
+
+
+def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: Kind) -> Weights:
+    """The newest checkpoint's weights.
+
+    Args:
+      folder: of a training.
+      like: weights of the same structure, shapes and dtypes; `abstract_weights` will do.
+      kind: of the network.
+
+    Raises:
+      ValueError: if there is no checkpoint, it is damaged, or of other weights.
+      ImportError: if orbax is not installed.
+    """
+    path, where = pathlib.Path(folder), kind.label(folder)
     step = last_step(path)
     if step is None:
         raise ValueError(f"{where} has no checkpoint yet; train it longer")
     _check_files(path)
     with _open(path, only_read=True) as manager:
-        values.weights = _restore(manager, step, {"weights": values.weights}, where)["weights"]
-    return values
+        return _restore(manager, step, {"weights": like}, where)["weights"]
+
+
+def _find_description(folder: pathlib.Path, kind: Kind) -> dict[str, Any] | None:
+    """As `read_description`; None if there is none."""
+    path = folder / DESCRIPTION
+    description = read_record(path, kind.expected)
+    if description is None:
+        return None
+    with parsing(folder, kind):
+        found = (description["format"], description["version"])
+    if found != (kind.format, kind.version):
+        raise ValueError(
+            f"{str(path)!r} is {found[0]!r} version {found[1]!r}; expected {kind.format!r} "
+            f"version {kind.version}"
+        )
+    return description
 
 
 def _number(value: float | None) -> float:
@@ -280,52 +315,6 @@ def _check_files(folder: pathlib.Path) -> str | None:
                 )
                 raise damaged(checkpoint / name, said, REMEDY)
     return log_checksum
-
-
-def _parse(description: dict[str, Any], name: str) -> NetworkValues:
-    """The network that is described, with no weights yet but their shapes; any error if it is not."""
-    told: Any = description["encoding"]
-    sizes = tuple((int(first), int(second), int(chance)) for first, second, chance in told["sizes"])
-    encoding = Encoding(**(told | {"sizes": sizes}))
-    counts: Any = description["architecture"]
-    shape = Architecture(**{name: operator.index(count) for name, count in counts.items()})
-    if min(shape.num_entries, shape.width, shape.depth + 1) < 1 or shape.inputs != encoding.width:
-        raise ValueError(f"architecture {counts}")
-    scale = float(description["scale"])
-    if not 0 < scale < math.inf:
-        raise ValueError(f"scale {scale}")
-    if not isinstance(description["blueprint"], str | None):
-        raise ValueError(f"blueprint {description['blueprint']}")
-    return NetworkValues(
-        game=str(description["game"]),
-        shape=shape,
-        encoding=encoding,
-        scale=scale,
-        weights=abstract_weights(shape),
-        blueprint=description["blueprint"],
-        name=name,
-    )
-
-
-def _unreadable(path: pathlib.Path, error: Exception) -> ValueError:
-    return damaged(path, error, EXPECTED)
-
-
-def _read_description(folder: pathlib.Path) -> dict[str, Any] | None:
-    """What a folder's network is for; None if it holds none; ValueError if the file is not ours."""
-    path = folder / DESCRIPTION
-    description = read_record(path, EXPECTED)
-    if description is None:
-        return None
-    try:
-        kind = (description["format"], description["version"])
-    except KeyError as error:
-        raise _unreadable(path, error) from error
-    if kind != (FORMAT, FORMAT_VERSION):
-        raise ValueError(
-            f"{str(path)!r} is {kind[0]!r} version {kind[1]!r}; expected {FORMAT!r} version {FORMAT_VERSION}"
-        )
-    return description
 
 
 def _restore(manager: ocp.CheckpointManager, step: int, parts: dict[str, Any], where: str) -> dict[str, Any]:

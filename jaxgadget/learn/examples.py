@@ -11,51 +11,30 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxgadget.learn.encoding import CHUNK, Encoding, check_encoding, decision_histories
-from jaxgadget.learn.learner import Examples
+from jaxgadget.learn.history_lesson import HistoryLesson
 from jaxgadget.learn.network import NetworkValues
+from jaxgadget.learn.options import TrainingOptions
 from jaxgadget.learn.returns import make_simulator
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import IntArray
 from jaxgadget.values.histories import ExactValues, ValueFunction, leaf_values
 
 TARGET_BYTES = 4 * 2**30
 """What exact targets may take."""
 
-LARGEST = 2**31 - 1
-"""Of seeds, which the device draws from, and depths."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TrainingOptions:
-    """Numbers of a training, checked; as in `train_value`."""
+class ValueOptions(TrainingOptions):
+    """Numbers of a training of histories' values, checked; as in `train_value`."""
 
-    steps: int
-    batch_size: int
-    width: int
-    depth: int
-    learning_rate: float
-    seed: int
     pairs: int
-    heldout: float
     targets: str
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "width", "pairs"):
-            object.__setattr__(self, name, check_iterations(getattr(self, name), name))
-        for name in ("depth", "seed"):
-            count = check_whole_number(name, getattr(self, name), 0, LARGEST)
-            object.__setattr__(self, name, count)
-        if not is_finite_number(self.learning_rate) or not self.learning_rate > 0:
-            raise ValueError(
-                f"learning_rate={self.learning_rate!r}: expected a positive number, such as 1e-3"
-            )
-        if not is_finite_number(self.heldout) or not 0 <= self.heldout < 1:
-            raise ValueError(f"heldout={self.heldout!r}: expected a share of at least 0 and below 1")
-        for name in ("learning_rate", "heldout"):
-            object.__setattr__(self, name, float(getattr(self, name)))  # NumPy's cannot be written as JSON
+        super().__post_init__()
+        object.__setattr__(self, "pairs", check_iterations(self.pairs, "pairs"))
 
 
 def find_targets(portfolio: Policy, targets: str | ValueFunction) -> ValueFunction | None:
@@ -90,15 +69,15 @@ def split(tree: HistoryTree, histories: IntArray | None, options: TrainingOption
     return np.concatenate([train, order[num_train:]]), num_train
 
 
-def make_examples(
+def make_lesson(
     tree: HistoryTree,
     portfolio: Policy,
     values: NetworkValues,
-    options: TrainingOptions,
+    options: ValueOptions,
     source: ValueFunction | None,
     order: IntArray,
     num_train: int,
-) -> Examples:
+) -> HistoryLesson:
     """Puts on the device what is learnt from.
 
     Args:
@@ -129,7 +108,7 @@ def make_examples(
     moves = tree.num_moves[order[:num_train]]
     first, sizes = np.unique(moves, return_index=True, return_counts=True)[1:]
     shares = np.cumsum(np.sqrt(sizes)) / np.sqrt(sizes).sum()
-    return Examples(
+    return HistoryLesson(
         encodings=jnp.asarray(_encode(values.encoding, tree, order)),
         targets=targets,
         histories=jnp.asarray(order, jnp.int32),
@@ -138,6 +117,9 @@ def make_examples(
         shares=jnp.asarray(shares, jnp.float32),
         scale=jnp.float32(values.scale),
         key=jax.random.key(options.seed),
+        shape=values.shape,
+        batch_size=options.batch_size,
+        pairs=options.pairs,
     )
 
 

@@ -1,4 +1,4 @@
-"""A value network: residual perceptron in flax's NNX, a history's encoding in, K × K values out.
+"""A value network: a residual perceptron, a history's encoding in, K × K values out.
 
 Values come in units of the payoff range. Games symmetric in the players do not share weights here: the
 symmetry V(h)[k, l] = −V(h with the seats swapped)[l, k] needs both players' portfolios to be mirror
@@ -8,15 +8,19 @@ images, and those of a search are not.
 from __future__ import annotations
 
 import dataclasses
-import functools
+import math
+import operator
+import os
 import time
-from typing import Any, TypeAlias
+from typing import Any
 
 import jax
 import numpy as np
 from flax import nnx
 
-from jaxgadget.learn.encoding import Encoding
+from jaxgadget.learn.checkpoints import Kind, parsing, read_description, restore_weights
+from jaxgadget.learn.encoding import Encoding, decision_histories
+from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, evaluate
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.precision import precision
@@ -24,8 +28,8 @@ from jaxgadget.util.precision import precision
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
 """Batches are padded to powers of two in between."""
 
-Weights: TypeAlias = dict[Any, Any]
-"""The network's parameters, nested."""
+KIND = Kind(name="value network", version=1, writer="train_value")
+"""What a folder with one says it holds."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,75 +48,21 @@ class Architecture:
     width: int
     depth: int
 
-    @property
-    def num_weights(self) -> int:
-        """Numbers that are trained."""
-        outputs = self.num_entries**2
-        block = 2 * self.width + 2 * (self.width**2 + self.width)  # a norm, two layers with biases
-        inward, outward = (self.inputs + 1) * self.width, (self.width + 1) * outputs
-        return inward + self.depth * block + 2 * self.width + outward
+    def build(self, rngs: nnx.Rngs) -> ValueNetwork:
+        """See `Shape`."""
+        return ValueNetwork(self, rngs)
 
 
-class _Block(nnx.Module):
-    """x + W₂ relu(W₁ norm(x)), starting as x."""
-
-    def __init__(self, width: int, rngs: nnx.Rngs):
-        self.norm = nnx.LayerNorm(width, rngs=rngs)
-        self.first = nnx.Linear(width, width, rngs=rngs)
-        self.second = nnx.Linear(width, width, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
-
-    def __call__(self, x: jax.Array) -> jax.Array:
-        return x + self.second(nnx.relu(self.first(self.norm(x))))
-
-
-class ValueNetwork(nnx.Module):
+class ValueNetwork(Perceptron):
     """`[B, inputs]` → `[B, K, K]`, starting at 0."""
 
     def __init__(self, shape: Architecture, rngs: nnx.Rngs):
-        outputs = shape.num_entries**2
+        super().__init__(shape.inputs, shape.num_entries**2, shape.width, shape.depth, rngs)
         self.num_entries = shape.num_entries
-        self.inward = nnx.Linear(shape.inputs, shape.width, rngs=rngs)
-        self.blocks = nnx.List([_Block(shape.width, rngs) for _ in range(shape.depth)])
-        self.norm = nnx.LayerNorm(shape.width, rngs=rngs)
-        self.outward = nnx.Linear(shape.width, outputs, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """Values of a batch of encodings, in units of the payoff range."""
-        x = self.inward(x)
-        for block in self.blocks:
-            x = block(x)
-        values = self.outward(nnx.relu(self.norm(x)))
-        return values.reshape(x.shape[0], self.num_entries, self.num_entries)
-
-
-def initial_weights(shape: Architecture, seed: int) -> Weights:
-    """Random weights, float32, reproducible from the seed."""
-    with precision(np.float32):
-        return _draw_weights(shape, jax.random.key(seed))
-
-
-@functools.partial(jax.jit, static_argnums=0)
-def _draw_weights(shape: Architecture, key: jax.Array) -> Weights:
-    return nnx.to_pure_dict(nnx.state(ValueNetwork(shape, nnx.Rngs(key))))
-
-
-@functools.lru_cache(maxsize=16)
-def _structure(shape: Architecture) -> tuple[Any, Any]:
-    with precision(np.float32):
-        return nnx.split(nnx.eval_shape(lambda: ValueNetwork(shape, nnx.Rngs(0))))
-
-
-def abstract_weights(shape: Architecture) -> Weights:
-    """Shapes and dtypes of the weights."""
-    return nnx.to_pure_dict(_structure(shape)[1])
-
-
-def evaluate(shape: Architecture, weights: Weights, x: jax.Array) -> jax.Array:
-    """`[B, inputs]` → `[B, K, K]`, for use inside `jit`."""
-    definition, state = _structure(shape)
-    state = jax.tree.map(lambda leaf: leaf, state)  # a copy, as it is filled in place
-    nnx.replace_by_pure_dict(state, weights)
-    return nnx.merge(definition, state)(x)
+        return super().__call__(x).reshape(x.shape[0], self.num_entries, self.num_entries)
 
 
 _evaluate = jax.jit(evaluate, static_argnums=0)
@@ -154,6 +104,17 @@ class NetworkValues:
         """K."""
         return self.shape.num_entries
 
+    def describe(self, training: dict[str, Any]) -> dict[str, Any]:
+        """For a `TrainingFolder`, with what the weights depend on besides."""
+        return {
+            "game": self.game,
+            "architecture": dataclasses.asdict(self.shape),
+            "encoding": dataclasses.asdict(self.encoding),
+            "scale": self.scale,
+            "blueprint": self.blueprint,
+            "training": training,
+        }
+
     def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
         """`[H, K, K]` values of histories, as `ValueFunction` says.
 
@@ -179,3 +140,57 @@ class NetworkValues:
         self.calls += 1
         self.seconds += time.perf_counter() - began
         return values
+
+
+def load_values(folder: str | os.PathLike[str], tree: HistoryTree) -> NetworkValues:
+    """The network that `train_value` left in a folder, with the newest checkpoint's weights.
+
+    Args:
+      folder: where it is.
+      tree: the game's histories, possibly to a depth limit.
+
+    Returns:
+      The network. It is for the one blueprint that is entry 0 of its portfolio; `blueprint` stands for that.
+
+    Raises:
+      ValueError: if there is none, it cannot be read, or it is for another game.
+      ImportError: if orbax is not installed.
+    """
+    check_tree(tree)
+    description = read_description(folder, KIND)
+    with parsing(folder, KIND):
+        values = _parse(description, os.fspath(folder))
+    if values.game != tree.game.name:
+        raise ValueError(
+            f"{KIND.label(folder)} is for {values.game!r}, not for {tree.game.name!r}; "
+            "train one for this game"
+        )
+    with parsing(folder, KIND):
+        values.encoding(tree, decision_histories(tree)[:1])
+    values.weights = restore_weights(folder, values.weights, KIND)
+    return values
+
+
+def _parse(description: dict[str, Any], name: str) -> NetworkValues:
+    """The network that is described, with no weights yet but their shapes; any error if it is not."""
+    told: Any = description["encoding"]
+    sizes = tuple((int(first), int(second), int(chance)) for first, second, chance in told["sizes"])
+    encoding = Encoding(**(told | {"sizes": sizes}))
+    counts: Any = description["architecture"]
+    shape = Architecture(**{name: operator.index(count) for name, count in counts.items()})
+    if min(shape.num_entries, shape.width, shape.depth + 1) < 1 or shape.inputs != encoding.width:
+        raise ValueError(f"architecture {counts}")
+    scale = float(description["scale"])
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale {scale}")
+    if not isinstance(description["blueprint"], str | None):
+        raise ValueError(f"blueprint {description['blueprint']}")
+    return NetworkValues(
+        game=str(description["game"]),
+        shape=shape,
+        encoding=encoding,
+        scale=scale,
+        weights=abstract_weights(shape),
+        blueprint=description["blueprint"],
+        name=name,
+    )

@@ -1,59 +1,30 @@
-"""Trains a value network for a portfolio: `train_value`.
-
-An example is a history with either all its K × K exact values or a few sampled returns, each under a
-uniformly drawn pair of entries. Batches are drawn on the device inside one compiled loop. Everything
-random follows from the seed and the number of the step, so a training that was cut off and goes on
-ends with the very weights of one that was not: bit for bit on one CPU with one JAX and equally many cores,
-as the order in which XLA adds up depends on these.
-"""
+"""Trains a value network for a portfolio: `train_value`."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
 import math
 import os
 import time
-from collections.abc import Callable
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 
-from jaxgadget.learn.checkpoints import Row, TrainingFolder
+from jaxgadget.learn.checkpoints import TrainingFolder
 from jaxgadget.learn.encoding import find_encoding
-from jaxgadget.learn.examples import TrainingOptions, find_targets, make_examples, split
-from jaxgadget.learn.learner import (
-    CONSTANTS,
-    ERROR_PAIRS,
-    Examples,
-    Hyperparameters,
-    advance,
-    begin,
-    mean_square,
-)
-from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
+from jaxgadget.learn.examples import ValueOptions, find_targets, make_lesson, split
+from jaxgadget.learn.history_lesson import HistoryLesson
+from jaxgadget.learn.network import KIND, Architecture, NetworkValues
+from jaxgadget.learn.perceptron import initial_weights
+from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.solving.devices import HOME
-from jaxgadget.solving.memory import find_memory, megabytes
-from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction, blueprint_digest, leaf_values
-
-PARTS = 50
-"""By default so many checkpoints and rows of the log a training."""
-
-log = logging.getLogger(__name__)
-TRAINED_ARRAYS = 4
-"""What training holds at least of every weight: itself, its gradient, and both moments of Adam."""
-
-LOG_DRAWS, FINAL_DRAWS = 2**15, 2**20
-"""Pairs of sampled returns that an error is measured with, at least, in the log and at the end."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -140,7 +111,7 @@ def train_value(
       ImportError: if a folder is given and orbax is not installed.
     """
     began = time.perf_counter()
-    options = TrainingOptions(
+    options = ValueOptions(
         steps=steps,
         batch_size=batch_size,
         width=width,
@@ -151,7 +122,7 @@ def train_value(
         heldout=heldout,
         targets=targets if isinstance(targets, str) else "own",
     )
-    every = check_iterations(max(1, options.steps // PARTS) if every is None else every, "every")
+    every = options.find_every(every)
     check_whole(tree)
     portfolio = as_policy(portfolio, tree, name="portfolio")
     source = find_targets(portfolio, targets)
@@ -160,7 +131,7 @@ def train_value(
     shape = Architecture(
         inputs=encoding.width, num_entries=portfolio.num_lanes, width=options.width, depth=options.depth
     )
-    _check_room(shape, options.batch_size)
+    options.check_room(shape.inputs, shape.num_entries**2)
     values = NetworkValues(
         game=tree.game.name,
         shape=shape,
@@ -170,147 +141,45 @@ def train_value(
         blueprint=blueprint_digest(portfolio),
     )
     with precision(np.float32):
-        examples = make_examples(tree, portfolio, values, options, source, order, num_train)
+        lesson = make_lesson(tree, portfolio, values, options, source, order, num_train)
         keeper = None
         if folder is not None:
-            described = _describe(options, portfolio, order, examples)
-            keeper, values.name = TrainingFolder(folder, values, described), os.fspath(folder)
-        hyper = Hyperparameters(
-            shape=shape,
+            described = values.describe(_describe(options, portfolio, order, lesson))
+            keeper, values.name = TrainingFolder(folder, described, KIND), os.fspath(folder)
+        trainer = Trainer(
+            options.schedule,
+            lesson,
+            values.weights,
+            (num_train, len(order)),
+            keeper,
+            began,
             batch_size=options.batch_size,
-            pairs=options.pairs,
-            learning_rate=options.learning_rate,
-            steps=options.steps,
         )
-        trainer = _Trainer(hyper, examples, values, (num_train, len(order)), keeper, began)
         with progress_bar("training", options.steps, show_progress) as report:
             trainer.train(every, report)
         values.weights = trainer.progress.weights
-        parts = (0, num_train), (num_train, len(order))
-        errors = [trainer.rmse(*part, FINAL_DRAWS) for part in parts]
+        train_rmse, heldout_rmse = trainer.errors()
     return Training(
         values=values,
         log=pd.DataFrame(trainer.log),
-        train_rmse=errors[0],
-        heldout_rmse=errors[1],
+        train_rmse=train_rmse,
+        heldout_rmse=heldout_rmse,
         payoff_range=tree.payoff_range,
         seconds=trainer.seconds(),
         heldout=np.sort(order[num_train:]),
     )
 
 
-def _check_room(shape: Architecture, batch_size: int) -> None:
-    """ValueError if the weights, and what a step makes of them and of a batch, do not fit into memory."""
-    activations = batch_size * (shape.inputs + shape.num_entries**2 + (3 * shape.depth + 2) * shape.width)
-    needed = 4 * (TRAINED_ARRAYS * shape.num_weights + 2 * activations)
-    available = find_memory(HOME)
-    if available is not None and needed > available:
-        raise ValueError(
-            f"width={shape.width}, depth={shape.depth}, batch_size={batch_size}: training takes at least "
-            f"{megabytes(needed)}, {megabytes(available)} may be taken; choose smaller ones"
-        )
-
-
 def _describe(
-    options: TrainingOptions, portfolio: Policy, order: IntArray, examples: Examples
-) -> dict[str, str | float | None]:
+    options: ValueOptions, portfolio: Policy, order: IntArray, lesson: HistoryLesson
+) -> dict[str, Any]:
     """What the weights depend on besides the network: of targets, what the other settings do not decide."""
-    own = examples.targets if options.targets == "own" else None
-    return dataclasses.asdict(options) | {
-        **CONSTANTS,
+    own = lesson.targets if options.targets == "own" else None
+    return options.describe() | {
         "histories": digest(order),
         "portfolio": digest(*portfolio.probabilities),
         "own targets": None if own is None else digest(np.asarray(own)),
     }
-
-
-# --- the run ----------------------------------------------------------------------------
-
-
-class _Trainer:
-    """A training in parts."""
-
-    def __init__(
-        self,
-        hyper: Hyperparameters,
-        examples: Examples,
-        values: NetworkValues,
-        counts: tuple[int, int],
-        keeper: TrainingFolder | None,
-        began: float,
-    ):
-        self._hyper, self._examples, self._counts = hyper, examples, counts
-        self._keeper, self._began, self._before = keeper, began, 0.0
-        self.progress = begin(values.weights, hyper)
-        self.log: list[Row] = []
-        if keeper is not None:
-            self.progress, self.log = keeper.load(self.progress)
-            self._before = self.log[-1]["seconds"] if self.log else 0.0
-            if 0 < (step := int(self.progress.step)) < hyper.steps:
-                log.info("Going on in %r after step %d of %d.", str(keeper.path), step, hyper.steps)
-
-    def seconds(self) -> float:
-        """So far, with the runs before."""
-        return self._before + time.perf_counter() - self._began
-
-    def rmse(self, first: int, last: int, draws: int) -> float:
-        """Over a range of examples, in payoff units, without the returns' noise; NaN if it is empty.
-
-        Args:
-          first: the first example.
-          last: one past the last.
-          draws: at least so many pairs of returns are sampled, if targets are.
-        """
-        if first == last:
-            return math.nan
-        rounds = 1 if self._examples.targets is not None else -(-draws // (ERROR_PAIRS * (last - first)))
-        numbers = [jnp.int32(number) for number in (first, last, rounds)]
-        error, noise = mean_square(self.progress.weights, self._examples, *numbers, shape=self._hyper.shape)
-        return math.sqrt(max(0.0, float(error) - float(noise))) if math.isfinite(error) else math.inf
-
-    def train(self, every: int, report: Callable[[int], None]) -> None:
-        """Goes on until all steps are done."""
-        steps = self._hyper.steps
-        self._advance(0)  # compiles
-        done = int(self.progress.step)
-        report(done)
-        while done < steps:
-            before, until = time.perf_counter(), min(steps, (done // every + 1) * every)
-            self._advance(until)
-            elapsed = time.perf_counter() - before
-            error, step = self.rmse(*self._shown(), LOG_DRAWS), int(self.progress.step)
-            if step < until or not math.isfinite(error):
-                self._fail(min(step, until - 1))
-            row: Row = {
-                "step": until,
-                "loss": float(self.progress.loss_sum) / (until - done),
-                "heldout_rmse": error if self._counts[0] < self._counts[1] else math.nan,
-                "seconds": self.seconds(),
-                "examples_per_second": (until - done) * self._hyper.batch_size / max(elapsed, 1e-9),
-            }
-            self.log.append(row)
-            done = until
-            if self._keeper is not None:
-                self._keeper.save(self.progress, self.log)
-            report(done)
-
-    def _shown(self) -> tuple[int, int]:
-        """Which examples the log's error is over: those held out, else a few of the others."""
-        num_train, total = self._counts
-        return (num_train, total) if num_train < total else (0, min(total, 1024))
-
-    def _advance(self, until: int) -> None:
-        self.progress = jax.block_until_ready(
-            advance(self.progress, self._examples, jnp.int32(until), hyper=self._hyper)
-        )
-
-    def _fail(self, step: int) -> None:
-        last = None if self._keeper is None else self._keeper.last_step()
-        kept = "" if last is None else f"; the folder keeps the checkpoint of step {last}"
-        raise ValueError(
-            f"training stopped at step {step}: the loss, its gradient or a value is not finite; "
-            f"choose a smaller learning_rate than {self._hyper.learning_rate:g}{kept}"
-        )
 
 
 def visited_rmse(

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from jaxgadget.cli import app
-from jaxgadget.learn import training
+from jaxgadget.learn import trainer
 from jaxgadget.util import progress
 
 SEARCH = ("--blueprint", "cfr:3", "--k", 2, "--iterations", 20)
@@ -42,7 +42,7 @@ def test_a_log_gets_lines(
 ):
     monkeypatch.setattr(progress, "PAUSE", 0.0)
     for name in ("LOG_DRAWS", "FINAL_DRAWS"):
-        monkeypatch.setattr(training, name, 2**10)
+        monkeypatch.setattr(trainer, name, 2**10)
     named = [tmp_path / "folder" if argument == "FOLDER" else argument for argument in arguments]
     result = CliRunner().invoke(app, [*map(str, named), "--json", "-"], prog_name="jaxgadget")
     assert result.exit_code == 0, result.stderr

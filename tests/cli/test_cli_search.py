@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import jaxgadget
 from jaxgadget.cli import app
-from jaxgadget.learn import training
+from jaxgadget.learn import checkpoints, trainer
 
 NESTED = ["game", "iterations", "game_value", "rows"]
 NESTED_ROW = [
@@ -59,7 +59,7 @@ def record(result: Result) -> dict[str, Any]:
 def few_draws() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         for name in ("LOG_DRAWS", "FINAL_DRAWS"):
-            patch.setattr(training, name, 2**10)
+            patch.setattr(trainer, name, 2**10)
         yield
 
 
@@ -223,7 +223,7 @@ def test_an_interrupt_says_what_is_kept_and_the_next_where_it_goes_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     out = tmp_path / "values"
-    save = training.TrainingFolder.save
+    save = checkpoints.TrainingFolder.save
 
     def interrupted(self: Any, progress: Any, log: Any) -> None:
         if int(progress.step) == 3:
@@ -231,7 +231,7 @@ def test_an_interrupt_says_what_is_kept_and_the_next_where_it_goes_on(
         save(self, progress, log)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training.TrainingFolder, "save", interrupted)
+        patch.setattr(checkpoints.TrainingFolder, "save", interrupted)
         cut_off = run(*TRAIN, "--out", out)
     assert (cut_off.exit_code, cut_off.stdout) == (130, "")
     kept = f"Interrupted. {str(out)!r} keeps the checkpoint of step 2 of 3; the same command goes on.\n"

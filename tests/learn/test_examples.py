@@ -10,7 +10,8 @@ import pytest
 from jaxgadget import Policy, enumerate_game, load
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
-from jaxgadget.learn.examples import LARGEST, TrainingOptions
+from jaxgadget.learn.examples import ValueOptions
+from jaxgadget.learn.options import LARGEST
 from jaxgadget.learn.training import train_value
 from jaxgadget.values.histories import ExactValues
 
@@ -61,9 +62,9 @@ def guess(**options: Any):
 
 
 def test_settings_may_be_numpys():
-    plain = TrainingOptions(**SETTINGS)
+    plain = ValueOptions(**SETTINGS)
     kinds = {int: np.int64, float: np.float32, str: str}
-    own = TrainingOptions(**{name: kinds[type(value)](value) for name, value in SETTINGS.items()})
+    own = ValueOptions(**{name: kinds[type(value)](value) for name, value in SETTINGS.items()})
     assert own == plain
     assert json.dumps(dataclasses.asdict(own)) == json.dumps(dataclasses.asdict(plain)), "and be written"
 
@@ -72,15 +73,15 @@ def test_settings_may_be_numpys():
 @pytest.mark.parametrize("value", [2**31, np.int64(2**31), -1, np.int8(-1), True, np.True_, 1.0])
 def test_bad_seeds_and_depths(name: str, value: object):
     with pytest.raises(ValueError, match=f"{name}=.*: expected a whole number >= 0 and <= {LARGEST}"):
-        TrainingOptions(**SETTINGS | {name: value})
-    assert getattr(TrainingOptions(**SETTINGS | {name: np.uint32(LARGEST)}), name) == LARGEST == 2**31 - 1
+        ValueOptions(**SETTINGS | {name: value})
+    assert getattr(ValueOptions(**SETTINGS | {name: np.uint32(LARGEST)}), name) == LARGEST == 2**31 - 1
 
 
 @pytest.mark.parametrize("name", ["learning_rate", "heldout"])
 @pytest.mark.parametrize("value", [np.float32("nan"), np.inf, "0.1", None, np.float64(-1), True])
 def test_bad_shares(name: str, value: object):
     with pytest.raises(ValueError, match=f"{name}=.*: expected a"):
-        TrainingOptions(**SETTINGS | {name: value})
+        ValueOptions(**SETTINGS | {name: value})
 
 
 def test_portfolios_are_for_the_very_game():

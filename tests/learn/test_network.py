@@ -11,17 +11,11 @@ import pytest
 
 import jaxgadget
 from jaxgadget.learn import checkpoints, network
-from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, LOG, TrainingFolder, load_values
+from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, LOG, TrainingFolder
 from jaxgadget.learn.encoding import decision_histories, find_encoding
-from jaxgadget.learn.learner import Hyperparameters, Progress, begin
-from jaxgadget.learn.network import (
-    Architecture,
-    NetworkValues,
-    Weights,
-    abstract_weights,
-    evaluate,
-    initial_weights,
-)
+from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
+from jaxgadget.learn.perceptron import Weights, abstract_weights, evaluate, initial_weights
+from jaxgadget.learn.trainer import Progress, Schedule, begin
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.sealed import read_record, write_record
 from jaxgadget.values.histories import leaf_values
@@ -121,14 +115,18 @@ def test_another_game_is_refused(kuhn):
 # --- folders ----------------------------------------------------------------------------
 
 
-def first_progress(shape: Architecture, weights: Weights) -> Progress:
-    return begin(weights, Hyperparameters(shape=shape, batch_size=2, pairs=1, learning_rate=0.1, steps=10))
+def first_progress(weights: Weights) -> Progress:
+    return begin(weights, Schedule(learning_rate=0.1, steps=10))
 
 
-def save(folder, values, step=7, **training):
+def open_folder(folder, values, seed=0) -> TrainingFolder:
+    return TrainingFolder(folder, values.describe({"seed": seed}), KIND)
+
+
+def save(folder, values, step=7):
     pytest.importorskip("orbax.checkpoint")
-    kept = TrainingFolder(folder, values, {"seed": 0, **training})
-    progress = dataclasses.replace(first_progress(values.shape, values.weights), step=np.int32(step))
+    kept = open_folder(folder, values)
+    progress = dataclasses.replace(first_progress(values.weights), step=np.int32(step))
     kept.save(progress, [{"step": step, "loss": 0.5}])
     return kept, progress
 
@@ -140,8 +138,8 @@ def test_a_saved_network_comes_back(kuhn, tmp_path):
     loaded = load_values(tmp_path / "run", kuhn)
     np.testing.assert_array_equal(loaded(kuhn, histories), values(kuhn, histories))
     assert (loaded.shape, loaded.encoding, loaded.scale) == (values.shape, values.encoding, values.scale)
-    fresh = first_progress(values.shape, initial_weights(values.shape, 5))
-    found, log = TrainingFolder(tmp_path / "run", values, {"seed": 0}).load(fresh)
+    fresh = first_progress(initial_weights(values.shape, 5))
+    found, log = open_folder(tmp_path / "run", values).load(fresh)
     assert jax.tree.all(jax.tree.map(np.array_equal, found, progress))
     assert log == [{"step": 7, "loss": 0.5}]
 
@@ -158,11 +156,11 @@ def test_another_architecture_game_or_training_is_refused(kuhn, tmp_path):
     save(tmp_path, values)
     wider = dataclasses.replace(values, shape=dataclasses.replace(values.shape, width=32))
     with pytest.raises(ValueError, match="holds another training: architecture width is 16, not 32"):
-        TrainingFolder(tmp_path, wider, {"seed": 0})
+        open_folder(tmp_path, wider)
     with pytest.raises(ValueError, match="game is 'kuhn_poker', not 'coin_toss'"):
-        TrainingFolder(tmp_path, dataclasses.replace(values, game="coin_toss"), {"seed": 0})
+        open_folder(tmp_path, dataclasses.replace(values, game="coin_toss"))
     with pytest.raises(ValueError, match="training seed is 0, not 1"):
-        TrainingFolder(tmp_path, values, {"seed": 1})
+        open_folder(tmp_path, values, seed=1)
     with pytest.raises(ValueError, match="is for 'kuhn_poker', not for 'coin_toss'"):
         load_values(tmp_path, enumerate_game(jaxgadget.load("coin_toss")))
 
@@ -180,7 +178,7 @@ def test_files_that_were_changed_are_named(kuhn, tmp_path):
     """Also where orbax would read other numbers without a word; and a log that is of another training."""
     values = make(kuhn)
     save(tmp_path, values)
-    fresh = first_progress(values.shape, initial_weights(values.shape, 5))
+    fresh = first_progress(initial_weights(values.shape, 5))
     files = [
         path for path in (tmp_path / CHECKPOINTS / "7").rglob("*") if path.stat().st_size and path.is_file()
     ]
@@ -190,7 +188,7 @@ def test_files_that_were_changed_are_named(kuhn, tmp_path):
         for content in (before[:-1], before[:-1] + bytes([before[-1] ^ 1]), b"[]"):
             path.write_bytes(content)
             with pytest.raises(ValueError, match=rf"{path.name}' is damaged: .*; delete the folder to start"):
-                TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+                open_folder(tmp_path, values).load(fresh)
         path.write_bytes(before)
     files[0].unlink()
     with pytest.raises(ValueError, match=rf"{files[0].name}' is damaged: it is gone; delete the folder"):
@@ -205,8 +203,8 @@ def test_folders_of_version_0_2_are_read(kuhn, tmp_path):
     description = read_record(tmp_path / DESCRIPTION, "")
     (tmp_path / DESCRIPTION).write_text(json.dumps(description))
     load_values(tmp_path, kuhn)
-    fresh = first_progress(values.shape, initial_weights(values.shape, 5))
-    found, _ = TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+    fresh = first_progress(initial_weights(values.shape, 5))
+    found, _ = open_folder(tmp_path, values).load(fresh)
     assert jax.tree.all(jax.tree.map(np.array_equal, found, progress))
 
 
@@ -298,8 +296,8 @@ def test_folders_without_a_network_are_refused(kuhn, tmp_path):
 def test_a_folder_before_its_first_checkpoint(kuhn, tmp_path):
     pytest.importorskip("orbax.checkpoint")
     values = make(kuhn)
-    fresh = first_progress(values.shape, values.weights)
-    found, log = TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+    fresh = first_progress(values.weights)
+    found, log = open_folder(tmp_path, values).load(fresh)
     assert found is fresh
     assert log == []
     with pytest.raises(ValueError, match="has no checkpoint yet"):
@@ -311,5 +309,5 @@ def test_a_missing_orbax_is_named(kuhn, tmp_path, monkeypatch):
     with pytest.raises(
         ImportError, match=r"need orbax, which is not installed: pip install 'jaxgadget\[train\]'"
     ):
-        TrainingFolder(tmp_path / "run", make(kuhn), {})
+        open_folder(tmp_path / "run", make(kuhn))
     assert not (tmp_path / "run").exists()

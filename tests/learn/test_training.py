@@ -9,20 +9,13 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget.learn import checkpoints, examples, training
-from jaxgadget.learn.checkpoints import load_values
+from jaxgadget.learn import checkpoints, examples, trainer
 from jaxgadget.learn.encoding import decision_histories
-from jaxgadget.learn.learner import (
-    ERROR_PAIRS,
-    ERRORS_KEY,
-    EVALUATED,
-    Hyperparameters,
-    begin,
-    learning_rate,
-    mean_square,
-)
-from jaxgadget.learn.network import Architecture, evaluate, initial_weights
+from jaxgadget.learn.history_lesson import ERROR_PAIRS, ERRORS_KEY, EVALUATED
+from jaxgadget.learn.network import Architecture, load_values
+from jaxgadget.learn.perceptron import evaluate, initial_weights
 from jaxgadget.learn.returns import make_simulator, sample_returns
+from jaxgadget.learn.trainer import begin
 from jaxgadget.learn.training import train_value, visited_rmse
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -51,8 +44,8 @@ def make(spec: str) -> tuple[HistoryTree, Policy]:
 
 @pytest.fixture(autouse=True)
 def few_draws(monkeypatch):
-    monkeypatch.setattr(training, "FINAL_DRAWS", 2**12)
-    monkeypatch.setattr(training, "LOG_DRAWS", 2**10)
+    monkeypatch.setattr(trainer, "FINAL_DRAWS", 2**12)
+    monkeypatch.setattr(trainer, "LOG_DRAWS", 2**10)
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +187,7 @@ def test_the_mean_of_sampled_returns_is_the_exact_value(spec):
 
 def test_noise_is_taken_off_the_error(kuhn, monkeypatch):
     tree, portfolio = kuhn
-    monkeypatch.setattr(training, "FINAL_DRAWS", 2**19)
+    monkeypatch.setattr(trainer, "FINAL_DRAWS", 2**19)
     found = train_value(tree, portfolio, **SMALL, targets="sampled", heldout=0.3)
     histories = decision_histories(tree)
     shape = found.values.shape
@@ -210,28 +203,29 @@ def test_the_formula_of_the_noise(kuhn):
     """MSE − ½ E(r − r′)² is E(v − r)(v − r′), directly from the sampler's own draws."""
     tree, portfolio = kuhn
     run = []
-    original = training.mean_square
+    original = trainer.mean_square
 
-    def spy(*args, **keywords):
-        run.append((args, keywords))
-        return original(*args, **keywords)
+    def spy(*args):
+        run.append(args)
+        return original(*args)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training, "mean_square", spy)
+        patch.setattr(trainer, "mean_square", spy)
         train_value(tree, portfolio, **SMALL, targets="sampled", heldout=0)
-    (weights, data, *_), keywords = run[-1]
-    shape: Architecture = keywords["shape"]
+    lesson, weights, *_ = run[-1]
     first, count, rounds = 3, 20, 40  # 800 of the 1,024 places of a batch
-    error, noise = mean_square(weights, data, *map(jnp.int32, (first, first + count, rounds)), shape=shape)
-    key = jax.random.fold_in(jax.random.fold_in(data.key, ERRORS_KEY), 0)
+    error, noise = original(lesson, weights, *map(jnp.int32, (first, first + count, rounds)))
+    key = jax.random.fold_in(jax.random.fold_in(lesson.key, ERRORS_KEY), 0)
     draw = jax.random.randint(jax.random.fold_in(key, 1), (2, EVALUATED, ERROR_PAIRS), 0, 3)
     rows = first + np.arange(EVALUATED) % count
-    at = jnp.repeat(data.histories[rows], ERROR_PAIRS)
+    at = jnp.repeat(lesson.histories[rows], ERROR_PAIRS)
     returns = [
-        np.asarray(sample_returns(data.simulator, at, tuple(draw.reshape(2, -1)), jax.random.fold_in(key, n)))
+        np.asarray(
+            sample_returns(lesson.simulator, at, tuple(draw.reshape(2, -1)), jax.random.fold_in(key, n))
+        )
         for n in (2, 3)
     ]
-    values = 4 * np.asarray(evaluate(shape, weights, data.encodings[rows].astype(jnp.float32)))
+    values = 4 * np.asarray(evaluate(lesson.shape, weights, lesson.encodings[rows].astype(jnp.float32)))
     values = values[np.arange(EVALUATED)[:, None], draw[0], draw[1]].reshape(-1)
     product = ((values - returns[0]) * (values - returns[1]))[: ERROR_PAIRS * count * rounds].mean()
     np.testing.assert_allclose(float(error - noise), product, rtol=1e-4)
@@ -298,15 +292,15 @@ def test_numbers_that_are_not_finite_stop_it(kuhn, tmp_path, monkeypatch):
     tree, portfolio = kuhn
     with pytest.raises(ValueError, match=r"stopped at step 1: .* smaller learning_rate than 1e\+30$"):
         train_value(tree, portfolio, **{**SMALL, "learning_rate": 1e30, "steps": 1000})
-    original = training.advance
+    original = trainer.advance
 
-    def poisoned(progress, examples, until, *, hyper):
+    def poisoned(progress, lesson, until, *, schedule):
         if int(until) > 40:
-            examples = dataclasses.replace(examples, targets=jnp.full_like(examples.targets, jnp.nan))
-        return original(progress, examples, until, hyper=hyper)
+            lesson = dataclasses.replace(lesson, targets=jnp.full_like(lesson.targets, jnp.nan))
+        return original(progress, lesson, until, schedule=schedule)
 
     with monkeypatch.context() as patch:
-        patch.setattr(training, "advance", poisoned)
+        patch.setattr(trainer, "advance", poisoned)
         with pytest.raises(
             ValueError, match=r"stopped at step 40: .*the folder keeps the checkpoint of step 40"
         ):
@@ -323,33 +317,23 @@ def test_what_is_not_finite_is_not_learnt_from(kuhn, monkeypatch, target):
     """Of targets as large as 3e19 the loss overflows, its gradient does not."""
     tree, portfolio = kuhn
     calls = []
-    original = training.advance
+    original = trainer.advance
 
-    def spy(progress, examples, until, *, hyper):
-        calls.append((examples, hyper))
-        return original(progress, examples, until, hyper=hyper)
+    def spy(progress, lesson, until, *, schedule):
+        calls.append((lesson, schedule))
+        return original(progress, lesson, until, schedule=schedule)
 
-    monkeypatch.setattr(training, "advance", spy)
+    monkeypatch.setattr(trainer, "advance", spy)
     train_value(tree, portfolio, **SMALL)
-    data, hyper = calls[-1]
-    before = original(begin(initial_weights(hyper.shape, 0), hyper), data, jnp.int32(3), hyper=hyper)
+    lesson, schedule = calls[-1]
+    first = begin(initial_weights(lesson.shape, 0), schedule)
+    before = original(first, lesson, jnp.int32(3), schedule=schedule)
     weights, moments = jax.device_get((before.weights, before.optimiser))
-    bad = dataclasses.replace(data, targets=jnp.full_like(data.targets, target))
-    after = original(before, bad, jnp.int32(50), hyper=hyper)
+    bad = dataclasses.replace(lesson, targets=jnp.full_like(lesson.targets, target))
+    after = original(before, bad, jnp.int32(50), schedule=schedule)
     assert int(after.step) == 3 and np.isnan(after.loss_sum)
     for kept, expected in ((after.weights, weights), (after.optimiser, moments)):
         assert jax.tree.all(jax.tree.map(np.array_equal, jax.device_get(kept), expected))
-
-
-@pytest.mark.parametrize("steps", [1, 40, 200])
-def test_the_learning_rate_rises_then_falls_as_a_cosine(steps):
-    shape = Architecture(inputs=1, num_entries=1, width=1, depth=0)
-    hyper = Hyperparameters(shape=shape, batch_size=1, pairs=1, learning_rate=5.0, steps=steps)
-    rates = [float(learning_rate(hyper)(step)) for step in range(steps)]
-    warm_up = int(0.02 * steps)
-    rising = [5 * (step + 1) / (warm_up + 1) for step in range(warm_up)]
-    falling = [2.5 * (1 + np.cos(np.pi * step / (steps - warm_up))) for step in range(steps - warm_up)]
-    np.testing.assert_allclose(rates, rising + falling, rtol=1e-5, atol=1e-5)
 
 
 def test_a_log_without_held_out_errors_is_json_and_goes_on(kuhn, tmp_path):
@@ -385,9 +369,9 @@ def test_another_training_in_the_folder_is_refused(kuhn, goofspiel, tmp_path, mo
     (tmp_path / checkpoints.DESCRIPTION).write_text(json.dumps(described))
     with pytest.raises(ValueError, match="training schedule is None, not 'warm-up, then cosine'"):
         train_value(tree, portfolio, **SMALL, folder=tmp_path)
-    described["training"]["schedule"] = training.CONSTANTS["schedule"]
+    described["training"]["schedule"] = trainer.CONSTANTS["schedule"]
     (tmp_path / checkpoints.DESCRIPTION).write_text(json.dumps(described))
-    monkeypatch.setitem(training.CONSTANTS, "second moment", 0.5)
+    monkeypatch.setitem(trainer.CONSTANTS, "second moment", 0.5)
     with pytest.raises(ValueError, match=r"training second moment is 0\.99, not 0\.5"):
         train_value(tree, portfolio, **SMALL, folder=tmp_path)
 
@@ -410,8 +394,9 @@ def test_another_machine_is_told(kuhn, tmp_path, monkeypatch):
     tree, portfolio = kuhn
     train_value(tree, portfolio, **SMALL, folder=tmp_path)
     monkeypatch.setattr(checkpoints, "describe_device", lambda: "cpu: another, 64 cores")
-    with pytest.warns(UserWarning, match="goes on with .*another, 64 cores.* not be bit for bit"):
+    with pytest.warns(UserWarning, match="goes on with .*another, 64 cores.* not be bit for bit") as warned:
         train_value(tree, portfolio, **SMALL, folder=tmp_path)
+    assert [warning.filename for warning in warned] == [__file__], "whoever trains is told"
 
 
 def test_a_network_knows_its_blueprint_and_folder(kuhn, tmp_path):

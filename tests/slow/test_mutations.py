@@ -23,8 +23,9 @@ from jaxgadget.kernels.cfr import start
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.learn import checkpoints
 from jaxgadget.learn.encoding import find_encoding
-from jaxgadget.learn.learner import Hyperparameters, begin
-from jaxgadget.learn.network import Architecture, NetworkValues, initial_weights
+from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
+from jaxgadget.learn.perceptron import initial_weights
+from jaxgadget.learn.trainer import Schedule, begin
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.solving.checkpoint import load_checkpoint, load_chunk, save_checkpoint, save_chunk
 from jaxgadget.solving.parts import load_parts, save_parts
@@ -236,16 +237,16 @@ def test_checkpoints_of_value_networks(kuhn: HistoryTree, tmp_path: pathlib.Path
         scale=kuhn.payoff_range,
         weights=initial_weights(shape, 1),
     )
-    hyper = Hyperparameters(shape=shape, batch_size=2, pairs=1, learning_rate=0.1, steps=10)
-    fresh = begin(values.weights, hyper)
+    fresh = begin(values.weights, Schedule(learning_rate=0.1, steps=10))
+    described = values.describe({"seed": 0})
     for step in (1, 2):
-        kept = checkpoints.TrainingFolder(tmp_path, values, {"seed": 0})
+        kept = checkpoints.TrainingFolder(tmp_path, described, KIND)
         log = [{"step": k, "loss": 0.5 / k, "heldout_rmse": float("nan")} for k in range(1, step + 1)]
         kept.save(dataclasses.replace(fresh, step=np.int32(step)), log)
 
     def read() -> Any:
-        loaded = checkpoints.load_values(tmp_path, kuhn)
-        progress, rows = checkpoints.TrainingFolder(tmp_path, values, {"seed": 0}).load(fresh)
+        loaded = load_values(tmp_path, kuhn)
+        progress, rows = checkpoints.TrainingFolder(tmp_path, described, KIND).load(fresh)
         return loaded.weights, progress.weights, progress.optimiser, int(progress.step), str(rows)
 
     place = tmp_path / checkpoints.CHECKPOINTS  # of two checkpoints

@@ -1,0 +1,96 @@
+"""A residual perceptron in flax's NNX, and networks as functions of their weights."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Protocol, TypeAlias
+
+import jax
+import numpy as np
+from flax import nnx
+
+from jaxgadget.util.precision import precision
+
+Weights: TypeAlias = dict[Any, Any]
+"""A network's parameters, nested."""
+
+
+class Shape(Protocol):
+    """What decides which weights a network has, and what it computes with them; hashable."""
+
+    def build(self, rngs: nnx.Rngs) -> nnx.Module:
+        """The network, with random weights."""
+        ...
+
+
+def count_weights(inputs: int, outputs: int, width: int, depth: int) -> int:
+    """Numbers that are trained in a `Perceptron`."""
+    block = 2 * width + 2 * (width**2 + width)  # a norm, two layers with biases
+    return (inputs + 1) * width + depth * block + 2 * width + (width + 1) * outputs
+
+
+class _Block(nnx.Module):
+    """x + W₂ relu(W₁ norm(x)), starting as x."""
+
+    def __init__(self, width: int, rngs: nnx.Rngs):
+        self.norm = nnx.LayerNorm(width, rngs=rngs)
+        self.first = nnx.Linear(width, width, rngs=rngs)
+        self.second = nnx.Linear(width, width, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        return x + self.second(nnx.relu(self.first(self.norm(x))))
+
+
+class Perceptron(nnx.Module):
+    """`[B, inputs]` → `[B, outputs]`, starting at 0.
+
+    Args:
+      inputs: numbers that come in.
+      outputs: numbers that come out.
+      width: units of a layer.
+      depth: residual blocks, of two layers each.
+      rngs: of the random weights.
+    """
+
+    def __init__(self, inputs: int, outputs: int, width: int, depth: int, rngs: nnx.Rngs):
+        self.inward = nnx.Linear(inputs, width, rngs=rngs)
+        self.blocks = nnx.List([_Block(width, rngs) for _ in range(depth)])
+        self.norm = nnx.LayerNorm(width, rngs=rngs)
+        self.outward = nnx.Linear(width, outputs, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+
+    def __call__(self, x: jax.Array) -> jax.Array:
+        """`[B, outputs]` of a batch."""
+        x = self.inward(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.outward(nnx.relu(self.norm(x)))
+
+
+def initial_weights(shape: Shape, seed: int) -> Weights:
+    """Random weights, float32, reproducible from the seed."""
+    with precision(np.float32):
+        return _draw_weights(shape, jax.random.key(seed))
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def _draw_weights(shape: Shape, key: jax.Array) -> Weights:
+    return nnx.to_pure_dict(nnx.state(shape.build(nnx.Rngs(key))))
+
+
+@functools.lru_cache(maxsize=16)
+def _structure(shape: Shape) -> tuple[Any, Any]:
+    with precision(np.float32):
+        return nnx.split(nnx.eval_shape(lambda: shape.build(nnx.Rngs(0))))
+
+
+def abstract_weights(shape: Shape) -> Weights:
+    """Shapes and dtypes of the weights."""
+    return nnx.to_pure_dict(_structure(shape)[1])
+
+
+def evaluate(shape: Shape, weights: Weights, *inputs: jax.Array) -> jax.Array:
+    """What the network gives for its inputs, for use inside `jit`."""
+    definition, state = _structure(shape)
+    state = jax.tree.map(lambda leaf: leaf, state)  # a copy, as it is filled in place
+    nnx.replace_by_pure_dict(state, weights)
+    return nnx.merge(definition, state)(*inputs)

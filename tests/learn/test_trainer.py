@@ -1,0 +1,298 @@
+"""The trainer knows nothing of what is learnt: here a network of its own learns numbers that it is given."""
+
+import dataclasses
+import itertools
+import json
+import pathlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+from jaxgadget.learn import trainer
+from jaxgadget.learn.checkpoints import (
+    LOG,
+    Kind,
+    TrainingFolder,
+    last_step,
+    parsing,
+    read_description,
+    restore_weights,
+)
+from jaxgadget.learn.network import KIND
+from jaxgadget.learn.perceptron import (
+    Perceptron,
+    Weights,
+    abstract_weights,
+    count_weights,
+    evaluate,
+    initial_weights,
+)
+from jaxgadget.learn.trainer import Schedule, Trainer, learning_rate
+from jaxgadget.util.precision import precision
+
+POINTS = Kind(name="point network", version=3, writer="train_points")
+SCHEDULE = Schedule(learning_rate=1e-2, steps=60)
+BATCH_SIZE = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """Two numbers in; two kinds of numbers out, three of each."""
+
+    width: int = 16
+    depth: int = 1
+
+    def build(self, rngs: nnx.Rngs) -> Perceptron:
+        return Perceptron(2, 6, self.width, self.depth, rngs)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Points:
+    """A lesson: `[N, 2]` points and the `[N, 6]` numbers to learn, which are told with noise or without."""
+
+    points: jax.Array
+    targets: jax.Array
+    scale: jax.Array
+    num_train: jax.Array
+    noise: float = dataclasses.field(metadata={"static": True}, default=0.0)
+    shape: Shape = dataclasses.field(metadata={"static": True}, default=Shape())
+
+    def _told(self, rows: jax.Array, key: jax.Array) -> jax.Array:
+        return self.targets[rows] + self.noise * jax.random.normal(key, (len(rows), 6))
+
+    def loss(self, weights: Weights, step: jax.Array) -> jax.Array:
+        first, second = jax.random.split(jax.random.fold_in(jax.random.key(0), step))
+        rows = jax.random.randint(first, (BATCH_SIZE,), 0, self.num_train)
+        return jnp.mean(
+            jnp.square(evaluate(self.shape, weights, self.points[rows]) - self._told(rows, second))
+        )
+
+    def rounds(self, num_examples: int, draws: int) -> int:
+        return -(-draws // num_examples) if self.noise else 1
+
+    def mean_square(
+        self, weights: Weights, first: jax.Array, last: jax.Array, rounds: jax.Array
+    ) -> tuple[jax.Array, jax.Array]:
+        rows = jnp.arange(len(self.points))
+
+        def error(number: jax.Array, total: jax.Array) -> jax.Array:
+            told = self._told(rows, jax.random.fold_in(jax.random.key(1), number))
+            squares = jnp.square(evaluate(self.shape, weights, self.points) - told).mean(axis=1)
+            return total + jnp.sum(jnp.where((rows >= first) & (rows < last), squares, 0))
+
+        total = jax.lax.fori_loop(0, rounds, error, jnp.float32(0))
+        unit = jnp.square(self.scale)
+        return total * unit / ((last - first) * rounds).astype(jnp.float32), self.noise**2 * unit
+
+
+def make(count: int, num_train: int, seed: int = 0, noise: float = 0.0) -> Points:
+    """The first points are the same however many there are."""
+    points = np.random.default_rng(seed).uniform(-1, 1, (count, 2)).astype(np.float32)
+    x, y = points.T
+    targets = np.stack([x, y, x * y, x + y, x**2, 0 * x + 0.5], axis=1)
+    arrays = map(jnp.asarray, (points, targets, np.float32(4), np.int32(num_train)))
+    return Points(*arrays, noise=noise)
+
+
+def begin(lesson: Points, counts: tuple[int, int], keeper: TrainingFolder | None = None) -> Trainer:
+    weights = initial_weights(lesson.shape, 0)
+    return Trainer(SCHEDULE, lesson, weights, counts, keeper, 0.0, batch_size=BATCH_SIZE)
+
+
+def open_folder(path: pathlib.Path, **described: Any) -> TrainingFolder:
+    pytest.importorskip("orbax.checkpoint")
+    return TrainingFolder(path, {"game": "points", "training": described}, POINTS)
+
+
+def nothing(step: int) -> None:
+    pass
+
+
+def same(first: Any, second: Any) -> bool:
+    return jax.tree.all(jax.tree.map(np.array_equal, first, second))
+
+
+@pytest.fixture(autouse=True)
+def in_float32():
+    with precision(np.float32):
+        yield
+
+
+def test_it_learns_and_its_errors_are_in_payoff_units():
+    lesson = make(200, 150)
+    taught = begin(lesson, (150, 200))
+    before = taught.errors()
+    taught.train(20, nothing)
+    off = 4 * (np.asarray(evaluate(lesson.shape, taught.progress.weights, lesson.points)) - lesson.targets)
+    errors = [np.sqrt(np.mean(part**2)) for part in (off[:150], off[150:])]
+    np.testing.assert_allclose(taught.errors(), errors, rtol=1e-5)
+    assert max(errors) < min(before) / 2
+    assert [row["step"] for row in taught.log] == [20, 40, 60]
+    np.testing.assert_allclose(taught.log[-1]["heldout_rmse"], errors[1], rtol=1e-5)
+    assert np.isnan(taught.rmse(7, 7, 1))
+
+
+def test_noisy_targets_are_looked_at_often_enough(monkeypatch: pytest.MonkeyPatch):
+    exact, noisy = make(50, 50), make(50, 50, noise=0.5)
+    plain, drawn = (begin(lesson, (50, 50)) for lesson in (exact, noisy))
+    rounds: list[int] = []
+    original = trainer.mean_square
+
+    def spy(*args: Any) -> Any:
+        rounds.append(int(args[-1]))
+        return original(*args)
+
+    monkeypatch.setattr(trainer, "mean_square", spy)
+    np.testing.assert_allclose(drawn.rmse(0, 50, 20_001), plain.rmse(0, 50, 20_001), rtol=0.02)
+    assert rounds == [401, 1]
+
+
+def test_the_log_says_what_training_was_like_where_nothing_is_held_out(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(trainer, "SHOWN", 5)
+    taught = begin(make(10, 10), (10, 10))
+    shown: list[tuple[int, int]] = []
+    original = taught.rmse
+
+    def spy(first: int, last: int, draws: int) -> float:
+        shown.append((first, last))
+        return original(first, last, draws)
+
+    monkeypatch.setattr(taught, "rmse", spy)
+    taught.train(30, nothing)
+    assert shown == [(0, 5)] * 2 and np.isnan([row["heldout_rmse"] for row in taught.log]).all()
+
+
+# --- in several calls -------------------------------------------------------------------
+
+
+def test_stops_between_parts_change_nothing_but_the_rows(tmp_path: pathlib.Path):
+    """A checkpoint is saved where a call stops, also between two multiples of `every`."""
+    lesson, told = make(40, 30), list[int]()
+    whole, parts = begin(lesson, (30, 40)), begin(lesson, (30, 40), open_folder(tmp_path))
+    whole.train(20, nothing)
+    parts.train(20, told.append, until=27)
+    assert last_step(tmp_path) == 27 and int(parts.progress.step) == 27
+    assert [row["step"] for row in json.loads((tmp_path / LOG).read_text())] == [20, 27]
+    parts.train(20, told.append, until=10)
+    assert int(parts.progress.step) == 27, "what is done stays"
+    parts.train(20, told.append, until=1000)
+    assert told == [0, 20, 27, 27, 27, 40, 60]
+    assert same(parts.progress.weights, whole.progress.weights)
+    assert [row["step"] for row in parts.log] == [20, 27, 40, 60]
+    mean = (7 * parts.log[1]["loss"] + 13 * parts.log[2]["loss"]) / 20
+    np.testing.assert_allclose(mean, whole.log[1]["loss"], rtol=1e-5)
+
+
+def teach(keeper: TrainingFolder | None) -> Trainer:
+    """More and more examples, of which ever other ones are held out."""
+    first, second = make(40, 30), make(80, 70)
+    taught = begin(first, (30, 40), keeper)
+    taught.train(20, nothing, until=30)
+    taught.lesson, taught.counts = second, (70, 80)
+    taught.train(20, nothing)
+    return taught
+
+
+def test_a_lesson_may_be_replaced_by_a_larger_one(tmp_path: pathlib.Path):
+    taught = teach(open_folder(tmp_path))
+    alone = begin(make(40, 30), (30, 40))
+    alone.train(20, nothing, until=30)
+    assert alone.log[1]["heldout_rmse"] == taught.log[1]["heldout_rmse"]
+    by_hand = trainer.advance(alone.progress, make(80, 70), jnp.int32(60), schedule=SCHEDULE)
+    assert same(by_hand.weights, taught.progress.weights)
+    alone = begin(make(40, 30), (30, 40))
+    alone.train(20, nothing)
+    assert not same(alone.progress.weights, taught.progress.weights), "the second lesson taught nothing"
+    off = 4 * np.asarray(
+        evaluate(Shape(), taught.progress.weights, make(80, 70).points) - make(80, 70).targets
+    )
+    expected = [np.sqrt(np.mean(part**2)) for part in (off[:70], off[70:])]
+    np.testing.assert_allclose(taught.errors(), expected, rtol=1e-5)
+    np.testing.assert_allclose(taught.log[-1]["heldout_rmse"], expected[1], rtol=1e-5)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])  # in the first lesson, at its end, in the second
+def test_cut_off_between_lessons_it_goes_on_to_the_same_weights(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, count: int
+):
+    save, left = TrainingFolder.save, itertools.count(1)
+
+    def interrupted(self: TrainingFolder, *args: Any) -> None:
+        save(self, *args)
+        if next(left) == count:
+            raise KeyboardInterrupt
+
+    undisturbed, keeper = teach(None), open_folder(tmp_path)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(TrainingFolder, "save", interrupted)
+        teach(keeper)
+    assert last_step(tmp_path) == (20, 30, 40)[count - 1]
+    resumed = teach(open_folder(tmp_path))
+    assert same(resumed.progress.weights, undisturbed.progress.weights)
+    assert [row["step"] for row in resumed.log] == [20, 30, 40, 60]
+    assert [row["loss"] for row in resumed.log] == [row["loss"] for row in undisturbed.log]
+
+
+def test_what_does_not_change_shape_compiles_nothing():
+    taught = begin(make(40, 20), (20, 40))
+    taught.train(20, nothing, until=20)
+    before = trainer.advance._cache_size()
+    taught.lesson, taught.counts = make(40, 30, seed=1), (30, 40)
+    taught.train(20, nothing)
+    assert trainer.advance._cache_size() == before
+
+
+# --- schedule ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("steps", [1, 40, 200])
+def test_the_learning_rate_rises_then_falls_as_a_cosine(steps: int):
+    rate = learning_rate(Schedule(learning_rate=5.0, steps=steps))
+    rates = [float(jnp.asarray(rate(step))) for step in range(steps)]
+    warm_up = int(0.02 * steps)
+    rising = [5 * (step + 1) / (warm_up + 1) for step in range(warm_up)]
+    falling = [2.5 * (1 + np.cos(np.pi * step / (steps - warm_up))) for step in range(steps - warm_up)]
+    np.testing.assert_allclose(rates, rising + falling, rtol=1e-5, atol=1e-5)
+
+
+# --- networks and folders of another kind -----------------------------------------------
+
+
+@pytest.mark.parametrize("depth", [0, 3])
+def test_weights_are_counted(depth: int):
+    leaves = jax.tree.leaves(abstract_weights(Shape(width=5, depth=depth)))
+    assert count_weights(2, 6, 5, depth) == sum(leaf.size for leaf in leaves)
+
+
+def test_a_folder_of_another_kind(tmp_path: pathlib.Path):
+    with pytest.raises(
+        ValueError,
+        match=r"point network '.*' does not exist; expected a folder that train_points "
+        r"\(`jaxgadget train-points`\) wrote",
+    ):
+        read_description(tmp_path / "none", POINTS)
+    like, keeper = abstract_weights(Shape()), open_folder(tmp_path, seed=1)
+    with pytest.raises(ValueError, match=r"point network '.*' has no checkpoint yet"):
+        restore_weights(tmp_path, like, POINTS)
+    taught = begin(make(40, 30), (30, 40), keeper)
+    taught.train(60, nothing)
+    description = read_description(tmp_path, POINTS)
+    assert description["format"] == "jaxgadget point network" and description["version"] == 3
+    assert (description["game"], description["training"]) == ("points", {"seed": 1})
+    assert same(restore_weights(tmp_path, like, POINTS), taught.progress.weights)
+    with pytest.raises(ValueError, match="training seed is 1, not 2"):
+        open_folder(tmp_path, seed=2)
+    with pytest.raises(
+        ValueError, match="is 'jaxgadget point network' version 3; expected 'jaxgadget value network'"
+    ):
+        TrainingFolder(tmp_path, {"training": {}}, KIND)
+    with pytest.raises(
+        ValueError, match=r"network.json' is damaged: KeyError: 'x'; expected what train_points wrote"
+    ):
+        with parsing(tmp_path, POINTS):
+            description["x"]
