@@ -8,6 +8,8 @@ it is worth depends on nothing but the ranges at its own roots.
 from __future__ import annotations
 
 import dataclasses
+import math
+import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -26,13 +28,18 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.driver import Finished, Report, solve
-from jaxgadget.solving.options import SolveOptions, make_options
+from jaxgadget.solving.options import SolveOptions, check_iterations, make_options
 from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.digest import digest
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
+from jaxgadget.values.shards import Shards
+
+SHARD = 4096
+"""Lanes."""
 
 LEAST_MASS = 1e-6
 """Where two ranges meet with less, of 1, nothing is scaled up any further: their deals hardly exist."""
@@ -48,6 +55,8 @@ class SolvedRanges:
       values: for both players `[R_p, L]` what its best response to the other's average earns below a root,
         in its own utility: chance's and the other player's reach included, its own not. With exact averages
         these are the equilibrium's values, and best responses where the range is 0.
+      opposing: for both players `[R_p, L]` chance × the other player's range, summed over a root's histories:
+        values divided by it are payoffs.
       gap: `[S, L]` NashConv of each subgame, where both ranges are scaled so that their deals add up to 1, in
         units of the payoff; 0 where they have none. `Σ r_0·v_0 + Σ r_1·v_1` is at most that, times the deals.
       mass: `[S, L]` what the deals add up to: chance × both ranges.
@@ -58,6 +67,7 @@ class SolvedRanges:
     forest: Forest
     ranges: tuple[FloatArray, FloatArray]
     values: tuple[FloatArray, FloatArray]
+    opposing: tuple[FloatArray, FloatArray]
     gap: FloatArray
     mass: FloatArray
     iterations: npt.NDArray[np.int64]
@@ -66,6 +76,11 @@ class SolvedRanges:
     def __repr__(self) -> str:
         return f"<SolvedRanges of {self.forest!r}: {self.message}>"
 
+    def arrays(self) -> dict[str, Any]:
+        """All numbers but the ranges, by field."""
+        fields = ("values", "opposing", "gap", "mass", "iterations")
+        return {name: getattr(self, name) for name in fields}
+
     @property
     def num_solved(self) -> int:
         """Pairs of a subgame and two ranges."""
@@ -73,8 +88,8 @@ class SolvedRanges:
 
     @property
     def subgames_per_second(self) -> float:
-        """Solved and certified a second; compiling and the transfers count."""
-        return self.num_solved / max(self.seconds.get("run", 0.0), 1e-9)
+        """Solved and certified, compiling and transfers included; NaN if all was read from a folder."""
+        return self.num_solved / self.seconds["run"] if self.seconds.get("run") else math.nan
 
     @property
     def message(self) -> str:
@@ -94,6 +109,8 @@ def solve_ranges(
     dtype: DTypeLike = "float32",
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    shard: int = SHARD,
     progress: bool | None = None,
 ) -> SolvedRanges:
     """Solves all subgames of a forest for pairs of ranges, a lane each.
@@ -109,12 +126,16 @@ def solve_ranges(
       dtype: of the solves; certificates are in float64.
       memory_limit: bytes that a solve may take on each device.
       devices: over which lanes are spread.
+      folder: keeps what is solved, a Parquet file a shard; shards that lie there are not solved again.
+      shard: lanes that are solved, certified and written together.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for ranges of another cut, that are negative, not finite, or 0 everywhere in a lane; for
-        subgames that overlap or keep decisions, and for numbers out of range.
+        subgames that overlap or keep decisions, for numbers out of range, and for a folder that holds shards
+        of another request or damaged ones.
     """
+    shard = check_iterations(shard, "shard")
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -125,8 +146,67 @@ def solve_ranges(
         devices=devices,
         exact=False,
     )
-    with progress_bar("solving ranges", iterations, progress) as report:
-        return RangeSolver(forest, options).solve(ranges, report)
+    ranges = check_ranges(forest, ranges)
+    store = None if folder is None else Shards(folder, forest, _request(forest, ranges, options, shard))
+    solver, parts = RangeSolver(forest, options), list[SolvedRanges]()
+    lanes = ranges[0].shape[1]
+    starts = range(0, lanes, shard)
+    with progress_bar("solving ranges", len(starts) * iterations, progress) as report:
+        for number, start in enumerate(starts):
+            part = ranges[0][:, start : start + shard], ranges[1][:, start : start + shard]
+            kept = None if store is None else store.read(number)
+            if kept is not None:
+                parts.append(SolvedRanges(forest=forest, ranges=part, seconds={}, **kept))
+            else:
+                before = number * iterations
+                parts.append(solver.solve(part, lambda done, before=before: report(before + done)))
+                if store is not None:
+                    store.write(number, parts[-1].arrays())
+            report((number + 1) * iterations)
+    return _joined(parts)
+
+
+def _request(
+    forest: Forest, ranges: tuple[FloatArray, FloatArray], options: SolveOptions, shard: int
+) -> dict[str, Any]:
+    """All that solved shards depend on, for their manifest."""
+    return {
+        "game": forest.tree.game.name,
+        "cut": forest.cut.name,
+        "roots": digest(forest.cut.roots),
+        "ranges": digest(*ranges),
+        "algorithm": repr(options.rule),
+        "iterations": options.iterations,
+        "target_gap": options.target_gap,
+        "check_every": options.check_every,
+        "dtype": str(options.dtype),
+        "shard": shard,
+    }
+
+
+def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
+    """Lanes of one forest after each other."""
+    if len(parts) == 1:
+        return parts[0]
+
+    def joined(arrays: Sequence[Any]) -> Any:
+        return np.concatenate(arrays, axis=-1)
+
+    def pair(name: str) -> tuple[FloatArray, FloatArray]:
+        pairs = [getattr(part, name) for part in parts]
+        return joined([first for first, _ in pairs]), joined([second for _, second in pairs])
+
+    phases = dict.fromkeys(phase for part in parts for phase in part.seconds)
+    return SolvedRanges(
+        forest=parts[0].forest,
+        ranges=pair("ranges"),
+        values=pair("values"),
+        opposing=pair("opposing"),
+        gap=joined([part.gap for part in parts]),
+        mass=joined([part.mass for part in parts]),
+        iterations=joined([part.iterations for part in parts]),
+        seconds={phase: sum(part.seconds.get(phase, 0.0) for part in parts) for phase in phases},
+    )
 
 
 class RangeSolver:
@@ -154,7 +234,7 @@ class RangeSolver:
     def solve(self, ranges: tuple[FloatArray, FloatArray], report: Report | None = None) -> SolvedRanges:
         """See `solve_ranges`."""
         watch, forest = Stopwatch(), self.forest
-        first, second = check_ranges(forest, ranges)
+        first, second = ranges
         count = forest.num_subgames
         roots = forest.roots[0].subgame, forest.roots[1].subgame
         # Each range adds up to 1 in a subgame, then both to the deals' 1: gaps are in units of the payoff.
@@ -200,6 +280,7 @@ class RangeSolver:
             forest=forest,
             ranges=(first, second),
             values=(earned[0], earned[1]),
+            opposing=(rows @ second, rows.T @ first),
             gap=np.where(shared > 0, np.maximum(outcome.gap[:count], 0), 0.0),
             mass=mass,
             iterations=solved.iterations,

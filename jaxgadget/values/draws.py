@@ -1,0 +1,122 @@
+"""Ranges drawn at random, for networks of ranges to learn from.
+
+What a search will ask is not known beforehand, so draws are spread widely: over how play above a cut might
+lead there, over what the players may hold in a public state, and as DeepStack draws them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+RangePair: TypeAlias = tuple[FloatArray, FloatArray]
+"""Both players' ranges `[R_p, L]`."""
+
+Draw: TypeAlias = Callable[[Forest, int, np.random.Generator], RangePair]
+"""Subgames, a number of lanes and a generator → so many pairs of ranges."""
+
+CONCENTRATIONS = (0.05, 5.0)
+"""Of the Dirichlet distributions that are drawn from: nearly deterministic to nearly uniform."""
+
+
+def draw_ranges(
+    forest: Forest, count: int, *, draws: Sequence[Draw] | None = None, seed: int = 0
+) -> RangePair:
+    """Pairs of ranges, a lane each: equally many of each kind, one kind after the other.
+
+    Args:
+      forest: the subgames.
+      count: L.
+      draws: the kinds; by default `reached`, twice, `dirichlet` and `recursive`.
+      seed: of all that is random.
+
+    Raises:
+      ValueError: if a number is out of range.
+    """
+    count = check_whole_number("count", count, 1)
+    kinds = (reached, reached, dirichlet, recursive) if draws is None else tuple(draws)
+    generator = np.random.Generator(np.random.PCG64(check_whole_number("seed", seed, 0)))
+    sizes = np.diff(np.linspace(0, count, len(kinds) + 1).astype(int)).tolist()
+    drawn = [draw(forest, size, generator) for draw, size in zip(kinds, sizes, strict=True) if size]
+    first, second = (np.concatenate([pair[player] for pair in drawn], axis=1) for player in (0, 1))
+    return first, second
+
+
+def reached(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
+    """How random policies reach the roots; see `random_policies`."""
+    return reach_of(forest, random_policies(forest.tree, count, generator))
+
+
+def reach_of(forest: Forest, policy: Policy) -> RangePair:
+    """How policies reach the roots."""
+    first, second = (policy.reach(player)[forest.roots[player].sequence] for player in (0, 1))
+    return first, second
+
+
+def random_policies(tree: HistoryTree, count: int, generator: np.random.Generator) -> Policy:
+    """At every infoset a draw from a Dirichlet distribution, each lane with a concentration of its own."""
+    rows: list[FloatArray] = []
+    for player in (0, 1):
+        infoset = tree.infosets[player].infoset[1:]
+        rows.append(_dirichlet(infoset, len(tree.infosets[player]), count, generator))
+    return Policy(tree, (rows[0], rows[1]), tuple(f"random #{lane}" for lane in range(count)))
+
+
+def dirichlet(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
+    """In every subgame a draw from a Dirichlet distribution, each lane with a concentration of its own."""
+    first, second = (
+        _dirichlet(roots.subgame, forest.num_subgames, count, generator) for roots in forest.roots
+    )
+    return first, second
+
+
+def recursive(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:
+    """As DeepStack draws them (Moravčík et al. 2017, supplement, "Training data"), in every subgame.
+
+    A set of infostates with probability p is halved, one half gets a uniform share of p, and so on down to
+    single ones. DeepStack halves by the strength of hands, which only poker has; here the order is random.
+    """
+    first, second = (_recursive(roots.subgame, count, generator) for roots in forest.roots)
+    return first, second
+
+
+def _dirichlet(group: IntArray, groups: int, count: int, generator: np.random.Generator) -> FloatArray:
+    """`[n, count]`: a draw in every group; a lane has one concentration."""
+    low, high = np.log(CONCENTRATIONS)
+    concentration = np.exp(generator.uniform(low, high, count))
+    # Of a small concentration a gamma variable may underflow: its logarithm does not.
+    shape = np.broadcast_to(concentration, (len(group), count))
+    logs = np.log(generator.gamma(shape + 1)) + np.log(generator.uniform(size=shape.shape)) / shape
+    most = np.full((groups, count), -np.inf)
+    np.maximum.at(most, group, logs)
+    weight = np.exp(logs - most[group])
+    total = np.zeros((groups, count))
+    np.add.at(total, group, weight)
+    return weight / total[group]
+
+
+def _recursive(group: IntArray, count: int, generator: np.random.Generator) -> FloatArray:
+    """`[n, count]` in every group, halved in an order of its own for every lane."""
+    drawn = np.zeros((len(group), count))
+    for number in range(int(group.max(initial=-1)) + 1):
+        rows = np.flatnonzero(group == number)
+        order = generator.permuted(np.repeat(rows[:, None], count, axis=1), axis=0)
+        share = np.ones((len(rows), count))
+        spans = [(0, len(rows))]
+        while spans:
+            begin, end = spans.pop()
+            if end - begin > 1:
+                middle, cut = (begin + end) // 2, generator.uniform(size=count)
+                share[begin:middle] *= cut
+                share[middle:end] *= 1 - cut
+                spans += [(begin, middle), (middle, end)]
+        np.put_along_axis(drawn, order, share, axis=0)
+    return drawn
