@@ -21,11 +21,11 @@ MANIFEST = "manifest.json"
 REMEDY = "delete it and solve again"
 
 _CHECKSUM = b"checksum"
-_PAIRS = ("values", "opposing")
+_PAIRS = ("ranges", "values", "opposing")
 
 
 class Shards:
-    """The files of a `solve_ranges`: a row a lane, a list column for every array of `SolvedRanges`.
+    """The files of a `solve_ranges`: a row a lane, a list column for every array.
 
     Args:
       folder: made if it is not there.

@@ -77,8 +77,8 @@ class SolvedRanges:
         return f"<SolvedRanges of {self.forest!r}: {self.message}>"
 
     def arrays(self) -> dict[str, Any]:
-        """All numbers but the ranges, by field."""
-        fields = ("values", "opposing", "gap", "mass", "iterations")
+        """All numbers by field."""
+        fields = ("ranges", "values", "opposing", "gap", "mass", "iterations")
         return {name: getattr(self, name) for name in fields}
 
     @property
@@ -156,7 +156,7 @@ def solve_ranges(
             part = ranges[0][:, start : start + shard], ranges[1][:, start : start + shard]
             kept = None if store is None else store.read(number)
             if kept is not None:
-                parts.append(SolvedRanges(forest=forest, ranges=part, seconds={}, **kept))
+                parts.append(SolvedRanges(forest=forest, seconds={}, **kept))
             else:
                 before = number * iterations
                 parts.append(solver.solve(part, lambda done, before=before: report(before + done)))

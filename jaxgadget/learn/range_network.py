@@ -1,0 +1,428 @@
+"""A network of ranges: a public state and both ranges in, counterfactual values of all infostates out.
+
+DeepStack's form (Moravčík et al. 2017). Inputs are scaled to add up to 1 in every public state, outputs are
+payoffs divided by the payoff range; an outer correction makes them zero-sum: both players' values times their
+ranges add up to 0. Infostates that do not exist, as public states differ in size, are masked.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+import os
+import pathlib
+from typing import Any, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+from jax.tree_util import Partial
+
+from jaxgadget.learn.checkpoints import Kind, parsing, read_description, restore_weights
+from jaxgadget.learn.encoding import find_encoding
+from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
+from jaxgadget.tree.cut import CutSpec, cut
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.util.arguments import is_finite_number
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.digest import digest
+from jaxgadget.util.sealed import read_record
+from jaxgadget.values.ranges import Limit, Pair, RangeFunction
+
+KIND = Kind(name="range network", version=1, writer="train_ranges")
+
+NETWORKS = ("padded", "infostates")
+
+ERRORS = "errors.json"
+"""What a finished training measured, beside the network."""
+
+Slots: TypeAlias = tuple[jax.Array, jax.Array]
+"""Of both players `[S, B, n_p]`: public states, batch, infostates with padding."""
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RangeArchitecture:
+    """The shape of a network of ranges.
+
+    Attributes:
+      network: `padded`, a perceptron of its own for every public state, on vectors padded to the largest;
+        or `infostates`, one for all, which sees infostates one by one and their sums, so that it serves
+        public states of any size and number.
+      states: S, public states; 0 where their number does not matter.
+      sizes: of both players, infostates of a public state with padding; 0 likewise.
+      features: numbers of an infostate's encoding, 0 for `padded`.
+      width: units of a layer.
+      depth: residual blocks, of two layers each.
+    """
+
+    network: str
+    states: int
+    sizes: tuple[int, int]
+    features: int
+    width: int
+    depth: int
+
+    def build(self, rngs: nnx.Rngs) -> nnx.Module:
+        """The network, with random weights."""
+        return (_Padded if self.network == "padded" else _Infostates)(self, rngs)
+
+    @property
+    def layers(self) -> tuple[int, int]:
+        """Inputs and outputs that decide how much memory a training takes."""
+        if self.network == "padded":
+            return 2 * sum(self.sizes), sum(self.sizes)
+        return self.features + _OWN, 1
+
+    @property
+    def num_weights(self) -> int:
+        """Numbers that are trained."""
+        if self.network == "padded":
+            return self.states * count_weights(*self.layers, self.width, self.depth)
+        inner = count_weights(self.features + _OWN, self.width, self.width, self.depth)
+        return inner + count_weights(_POOLED * self.width, 1, self.width, self.depth)
+
+
+class _Padded(nnx.Module):
+    """Ranges and opposing masses of a public state, one after the other, → values of both players."""
+
+    def __init__(self, shape: RangeArchitecture, rngs: nnx.Rngs):
+        @nnx.split_rngs(splits=shape.states)
+        @nnx.vmap
+        def build(rngs: nnx.Rngs) -> Perceptron:
+            return Perceptron(*shape.layers, shape.width, shape.depth, rngs)
+
+        self.sizes, self.each = shape.sizes, build(rngs)
+
+    def __call__(self, ranges: Slots, opposing: Slots, features: Slots, mask: Slots) -> Slots:
+        del features, mask
+        seen = jnp.concatenate([*ranges, *opposing], axis=-1)
+
+        @nnx.vmap
+        def ask(perceptron: Perceptron, x: jax.Array) -> jax.Array:
+            return perceptron(x)
+
+        first, second = jnp.split(ask(self.each, seen), [self.sizes[0]], axis=-1)
+        return first, second
+
+
+_OWN = 3
+"""Numbers of an infostate besides its encoding: whose it is, its range, its opposing mass."""
+
+_POOLED = 5
+"""Vectors that decide a value: its infostate's, and of both players the mean by range and the plain mean."""
+
+
+class _Infostates(nnx.Module):
+    """Every infostate by itself, then with what all of its public state add up to."""
+
+    def __init__(self, shape: RangeArchitecture, rngs: nnx.Rngs):
+        self.inner = Perceptron(shape.features + _OWN, shape.width, shape.width, shape.depth, rngs)
+        self.outer = Perceptron(_POOLED * shape.width, 1, shape.width, shape.depth, rngs)
+
+    def __call__(self, ranges: Slots, opposing: Slots, features: Slots, mask: Slots) -> Slots:
+        hidden: list[jax.Array] = []
+        pooled: list[jax.Array] = []
+        for player in (0, 1):
+            batch = ranges[player].shape[1]
+            encoded = jnp.repeat(features[player][:, None], batch, axis=1)
+            whose = jnp.full_like(ranges[player], player)
+            numbers = jnp.stack([whose, ranges[player], opposing[player]], axis=-1)
+            seen = self.inner(jnp.concatenate([encoded, numbers], axis=-1))
+            hidden.append(seen)
+            even = mask[player] / jnp.sum(mask[player], axis=-1, keepdims=True)
+            pooled.append(jnp.einsum("sbn,sbnw->sbw", ranges[player], seen))
+            pooled.append(jnp.einsum("sn,sbnw->sbw", even, seen))
+        together = jnp.concatenate(pooled, axis=-1)
+        first, second = (
+            self.outer(
+                jnp.concatenate([seen, jnp.repeat(together[:, :, None], seen.shape[2], axis=2)], axis=-1)
+            )[..., 0]
+            for seen in hidden
+        )
+        return first, second
+
+
+# --- public states ------------------------------------------------------------------------
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PublicStates:
+    """The S public states at a limit, side by side, padded to the largest: n_p infostates of player p.
+
+    Attributes:
+      row: for both players `[S, n_p]` which of its R_p leaf infostates; R_p for padding.
+      slot: for both players `[R_p]` where each of them stands, of S × n_p.
+      mask: for both players `[S, n_p]` 1 where there is an infostate.
+      chance: `[S, n_0, n_1]` chance's reach of each pair, which adds up to 1 in a public state.
+      weight: `[S]` what it added up to.
+      features: for both players `[S, n_p, E]` their encodings, E = 0 if nobody looks at them.
+    """
+
+    row: Pair
+    slot: Pair
+    mask: Pair
+    chance: jax.Array
+    weight: jax.Array
+    features: Pair
+
+    @staticmethod
+    def of(limit: Limit, network: str) -> PublicStates:
+        """Those of a limit, in float32; call inside a `precision`."""
+        count = int(limit.cut.subgame.max()) + 1
+        row: list[jax.Array] = []
+        slot: list[jax.Array] = []
+        mask: list[jax.Array] = []
+        features: list[jax.Array] = []
+        sizes: list[int] = []
+        for player in (0, 1):
+            state = limit.roots[player].subgame
+            order = np.argsort(state, kind="stable")
+            first = np.searchsorted(state[order], np.arange(count))
+            nth = np.empty(len(state), np.int64)
+            nth[order] = np.arange(len(state)) - first[state[order]]
+            sizes.append(int(nth.max()) + 1)
+            where = np.full((count, sizes[-1]), len(state))
+            where[state, nth] = np.arange(len(state))
+            known = _encodings(limit, player) if network == "infostates" else np.zeros((len(state), 0))
+            row.append(jnp.asarray(where, jnp.int32))
+            slot.append(jnp.asarray(state * sizes[-1] + nth, jnp.int32))
+            mask.append(jnp.asarray(where < len(state), jnp.float32))
+            padded = np.concatenate([known, np.zeros((1, known.shape[1]))])
+            features.append(jnp.asarray(padded[where], jnp.float32))
+        cells = limit.matrix()
+        chance = np.zeros((count, sizes[0], sizes[1]))
+        (first, second), state = slot, limit.roots[0].subgame[cells.row]
+        nth = np.asarray(first)[cells.row] % sizes[0], np.asarray(second)[cells.column] % sizes[1]
+        chance[state, nth[0], nth[1]] = cells.value
+        weight = chance.sum(axis=(1, 2))
+        return PublicStates(
+            row=(row[0], row[1]),
+            slot=(slot[0], slot[1]),
+            mask=(mask[0], mask[1]),
+            chance=jnp.asarray(chance / weight[:, None, None], jnp.float32),
+            weight=jnp.asarray(weight, jnp.float32),
+            features=(features[0], features[1]),
+        )
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """n_0 and n_1."""
+        return self.row[0].shape[1], self.row[1].shape[1]
+
+    def spread(self, player: int, rows: jax.Array) -> jax.Array:
+        """`[R_p, L]` → `[S, L, n_p]`, 0 for padding."""
+        return jnp.swapaxes(rows.at[self.row[player]].get(mode="fill", fill_value=0), 1, 2)
+
+    def gathered(self, player: int, slots: jax.Array) -> jax.Array:
+        """`[S, L, n_p]` → `[R_p, L]`."""
+        flat = jnp.swapaxes(slots, 1, 2).reshape(-1, slots.shape[1])
+        return flat[self.slot[player]]
+
+    def scaled(self, ranges: Slots) -> tuple[Slots, Slots]:
+        """Ranges that add up to 1, even where they were 0, in float32; and their sums `[S, B, 1]`."""
+        totals = [jnp.sum(rows, axis=-1, keepdims=True) for rows in ranges]
+        first, second = (
+            jnp.where(
+                total > 0,
+                (rows / jnp.where(total > 0, total, 1)).astype(jnp.float32),
+                (mask / jnp.sum(mask, axis=-1, keepdims=True))[:, None],
+            )
+            for rows, total, mask in zip(ranges, totals, self.mask, strict=True)
+        )
+        return (first, second), (totals[0], totals[1])
+
+    def opposing(self, ranges: Slots) -> Slots:
+        """For both players, chance × the other's range at each infostate."""
+        first = jnp.einsum("sij,sbj->sbi", self.chance, ranges[1])
+        return first, jnp.einsum("sij,sbi->sbj", self.chance, ranges[0])
+
+
+def _encodings(limit: Limit, player: int) -> FloatArray:
+    """`[R, E]` of a player's leaf infostates: the mean of their histories' encodings."""
+    encoded = find_encoding(limit.tree)(limit.tree, limit.cut.roots)
+    total = np.zeros((len(limit.roots[player]), encoded.shape[1]))
+    np.add.at(total, limit.row[player], encoded)
+    return total / np.bincount(limit.row[player])[:, None]
+
+
+def predict(
+    shape: RangeArchitecture, weights: Weights, states: PublicStates, ranges: Slots
+) -> tuple[Slots, Slots]:
+    """What infostates are worth for ranges that add up to 1, zero-sum, in units of the payoff range.
+
+    Returns:
+      Payoffs of both players `[S, B, n_p]`, and their opposing masses.
+    """
+    opposing = states.opposing(ranges)
+    # About 1 each, whatever the size of a public state.
+    seen = opposing[0] * ranges[0].shape[-1], opposing[1] * ranges[1].shape[-1]
+    raw = evaluate(shape, weights, ranges, seen, states.features, states.mask)
+    deals = [r * n for r, n in zip(ranges, opposing, strict=True)]
+    met = jnp.sum(deals[0], axis=-1, keepdims=True)
+    error = sum(jnp.sum(d * u, axis=-1, keepdims=True) for d, u in zip(deals, raw, strict=True))
+    shift = error / jnp.where(met > 0, 2 * met, 1)
+    first, second = (
+        jnp.where(mask[:, None] > 0, u - shift, 0) for u, mask in zip(raw, states.mask, strict=True)
+    )
+    return (first, second), opposing
+
+
+def _range_values(
+    shape: RangeArchitecture, weights: Weights, states: PublicStates, scale: jax.Array, ranges: Pair
+) -> Pair:
+    """A `RangeFunction`."""
+    spread = states.spread(0, ranges[0]), states.spread(1, ranges[1])
+    scaled, totals = states.scaled(spread)
+    payoffs, opposing = predict(shape, weights, states, scaled)
+    unit = scale * states.weight[:, None, None]
+    first, second = (
+        states.gathered(p, (payoffs[p] * opposing[p] * unit).astype(ranges[p].dtype) * totals[1 - p])
+        for p in (0, 1)
+    )
+    return first, second
+
+
+# --- the value function -------------------------------------------------------------------
+
+
+@dataclasses.dataclass(eq=False, kw_only=True, repr=False)
+class RangeNetwork:
+    """A trained network as `RangeValues`, for any number of lanes.
+
+    Attributes:
+      game: name of the game that it is for.
+      cut: name of the cut that it was trained for.
+      roots: digest of that cut's root histories.
+      shape: its architecture.
+      scale: the payoff range, the unit of its outputs.
+      weights: its parameters.
+      error: root mean squared error where searches ask, in payoff units, as `train_ranges` measured it; None
+        if the training is not finished.
+      name: what tables call it: the folder that it is in, else `ranges`.
+    """
+
+    game: str
+    cut: str
+    roots: str
+    shape: RangeArchitecture
+    scale: float
+    weights: Weights
+    error: float | None = None
+    name: str = "ranges"
+
+    def __repr__(self) -> str:
+        what = f"{self.shape.network}, width {self.shape.width}, depth {self.shape.depth}"
+        return f"<RangeNetwork of {self.game} below {self.cut}: {what}>"
+
+    def describe(self, training: dict[str, Any]) -> dict[str, Any]:
+        """For a `TrainingFolder`, with what the weights depend on besides."""
+        shape = dataclasses.asdict(self.shape) | {"sizes": list(self.shape.sizes)}
+        return {
+            "game": self.game,
+            "cut": self.cut,
+            "roots": self.roots,
+            "architecture": shape,
+            "scale": self.scale,
+            "training": training,
+        }
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        """See `RangeValues`.
+
+        Raises:
+          ValueError: if the limit is of another game, or of another cut and the network has no place for it.
+        """
+        self.check(limit.tree)
+        if self.shape.network == "padded" and digest(limit.cut.roots) != self.roots:
+            raise ValueError(
+                f"{self.name!r} is a padded network for the cut {self.cut!r} of {self.game}, not for "
+                f"{limit.cut!r}; train one for this cut, or one of infostates"
+            )
+        states = PublicStates.of(limit, self.shape.network)
+        return Partial(_range_values, self.shape, self.weights, states, jnp.float32(self.scale))
+
+    def check(self, tree: HistoryTree) -> None:
+        """ValueError unless it is for a tree's game."""
+        if tree.game.name != self.game:
+            raise ValueError(
+                f"{self.name!r} is a network of ranges for {self.game!r}, not for {tree.game.name!r}; "
+                "train one for this game"
+            )
+
+
+def make_network(
+    tree: HistoryTree, limit: Limit, network: str, width: int, depth: int, weights: Weights | None = None
+) -> RangeNetwork:
+    """A network with no weights yet, or with these."""
+    states = PublicStates.of(limit, network)
+    padded = network == "padded"
+    shape = RangeArchitecture(
+        network=network,
+        states=len(states.weight) if padded else 0,
+        sizes=states.sizes if padded else (0, 0),
+        features=states.features[0].shape[-1],
+        width=width,
+        depth=depth,
+    )
+    return RangeNetwork(
+        game=tree.game.name,
+        cut=limit.cut.name,
+        roots=digest(limit.cut.roots),
+        shape=shape,
+        scale=tree.payoff_range,
+        weights={} if weights is None else weights,
+    )
+
+
+def load_ranges(
+    folder: str | os.PathLike[str], tree: HistoryTree, where: CutSpec | None = None
+) -> RangeNetwork:
+    """The network that `train_ranges` left in a folder, with the newest checkpoint's weights.
+
+    Args:
+      folder: where it is.
+      tree: the game's histories, at least to the cut.
+      where: the cut that it must be for, unless it serves any; by default nothing is asked.
+
+    Raises:
+      ValueError: if there is none, it cannot be read, or it is for another game or cut.
+      ImportError: if orbax is not installed.
+    """
+    check_tree(tree)
+    description = read_description(folder, KIND)
+    with parsing(folder, KIND):
+        network = _parse(description, os.fspath(folder))
+    network.check(tree)
+    if where is not None and network.shape.network == "padded":
+        asked = cut(tree, where)
+        if digest(asked.roots) != network.roots:
+            raise ValueError(
+                f"{KIND.label(folder)} is for the cut {network.cut!r}, not for {asked.name!r}; train one for "
+                "this cut"
+            )
+    network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
+    errors = read_record(pathlib.Path(folder) / ERRORS, "delete it and train again") or {}
+    measured = errors.get("visited_rmse")
+    network.error = float(measured) if is_finite_number(measured) else None
+    return network
+
+
+def _parse(description: dict[str, Any], name: str) -> RangeNetwork:
+    """The network that is described, with no weights yet; any error if it is not."""
+    told: dict[str, Any] = dict(description["architecture"])
+    network, sizes = told.pop("network"), told.pop("sizes")
+    counts = {key: operator.index(count) for key, count in told.items()}
+    shape = RangeArchitecture(
+        network=network, sizes=(operator.index(sizes[0]), operator.index(sizes[1])), **counts
+    )
+    scale = float(description["scale"])
+    if network not in NETWORKS or shape.width < 1 or min(shape.depth, shape.states, *sizes) < 0:
+        raise ValueError(f"architecture {description['architecture']}")
+    if not 0 < scale < math.inf:
+        raise ValueError(f"scale {scale}")
+    game, where, roots = (str(description[key]) for key in ("game", "cut", "roots"))
+    return RangeNetwork(game=game, cut=where, roots=roots, shape=shape, scale=scale, weights={}, name=name)
