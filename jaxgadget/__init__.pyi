@@ -4,6 +4,7 @@ from .gadgets.alternative import BlueprintValues as BlueprintValues
 from .gadgets.alternative import ContinuationValues as ContinuationValues
 from .gadgets.prior import ArrayPrior as ArrayPrior
 from .gadgets.prior import BlueprintPrior as BlueprintPrior
+from .gadgets.prior import ContinuationPrior as ContinuationPrior
 from .gadgets.prior import NoPrior as NoPrior
 from .gadgets.prior import UniformPrior as UniformPrior
 from .gadgets.real_way import Full as Full
@@ -18,6 +19,12 @@ from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
+from .learn.range_network import FolderRanges as FolderRanges
+from .learn.range_network import RangeNetwork as RangeNetwork
+from .learn.range_network import load_ranges as load_ranges
+from .learn.range_training import RangeTraining as RangeTraining
+from .learn.range_training import range_rmse as range_rmse
+from .learn.range_training import train_ranges as train_ranges
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
@@ -72,6 +79,7 @@ from .tree.gambit import write_efg as write_efg
 from .tree.history import HistoryTree as HistoryTree
 from .tree.history import enumerate_game as enumerate_game
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
+from .values.draws import draw_ranges as draw_ranges
 from .values.histories import ExactValues as ExactValues
 from .values.histories import OwnValues as OwnValues
 from .values.histories import ValueFunction as ValueFunction
@@ -80,6 +88,8 @@ from .values.ranges import FixedValues as FixedValues
 from .values.ranges import Limit as Limit
 from .values.ranges import RangeValues as RangeValues
 from .values.ranges import ResolvedValues as ResolvedValues
+from .values.solved import SolvedRanges as SolvedRanges
+from .values.solved import solve_ranges as solve_ranges
 from .values.trunk import LimitedTrunk as LimitedTrunk
 from .values.trunk import solve_trunk as solve_trunk
 
@@ -94,11 +104,13 @@ __all__ = [
     "BlueprintPrior",
     "BlueprintValues",
     "BothRefined",
+    "ContinuationPrior",
     "ContinuationValues",
     "Cut",
     "Decomposition",
     "ExactValues",
     "FixedValues",
+    "FolderRanges",
     "Forest",
     "Full",
     "HistoryTree",
@@ -115,6 +127,8 @@ __all__ = [
     "Policy",
     "PolicyPlayer",
     "ProfileValues",
+    "RangeNetwork",
+    "RangeTraining",
     "RangeValues",
     "ReachMaxMargin",
     "ReachResolving",
@@ -125,6 +139,7 @@ __all__ = [
     "Search",
     "SearchPlayer",
     "Solution",
+    "SolvedRanges",
     "Training",
     "UniformPrior",
     "Unsafe",
@@ -137,6 +152,7 @@ __all__ = [
     "cfr_checkpoints",
     "cfr_d",
     "cut",
+    "draw_ranges",
     "enable_compilation_cache",
     "enumerate_game",
     "evaluate_policy",
@@ -146,6 +162,7 @@ __all__ = [
     "lift",
     "list_games",
     "load",
+    "load_ranges",
     "load_values",
     "make_blueprints",
     "make_portfolio",
@@ -153,6 +170,7 @@ __all__ = [
     "nested_search",
     "play_matches",
     "play_players",
+    "range_rmse",
     "read_sweep",
     "refine",
     "refine_both",
@@ -161,9 +179,11 @@ __all__ = [
     "restricted_nash_response",
     "search",
     "solve",
+    "solve_ranges",
     "solve_trunk",
     "spread_checkpoints",
     "sweep",
+    "train_ranges",
     "train_value",
     "tremble",
     "visited_rmse",

@@ -239,7 +239,7 @@ def refine(
     gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, promises, ways)
     check_gadgets(context, gadgets)
     tree, build = enumerate_named(game, max_histories)
-    subgames = _find_cut(tree, cut, infostate)
+    subgames = _find_cut(tree, cut)
     from jaxgadget.refining.refine import refine as refine_subgames
     from jaxgadget.refining.refine import refine_both
     from jaxgadget.util.clock import Stopwatch
@@ -251,6 +251,7 @@ def refine(
         "target_gap": target_gap,
         "time_limit": time_limit,
         "memory_limit": memory_limit,
+        "infostate": infostate,
         "progress": True,
     }
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
@@ -309,6 +310,7 @@ _command("show", looking.SHOW_EXAMPLES)(looking.show_subgame)
 _command("infostates", looking.INFOSTATES_EXAMPLES)(looking.infostates)
 _command("sweep", SWEEP_EXAMPLES)(sweep)
 _command("train-value", search.TRAIN_EXAMPLES)(search.train_value)
+_command("train-ranges", search.RANGES_EXAMPLES)(search.train_ranges)
 _command("nested", search.NESTED_EXAMPLES)(search.nested)
 _command("match", search.MATCH_EXAMPLES)(search.match)
 _command("export", EXPORT_EXAMPLES)(export)
@@ -374,11 +376,10 @@ def _keeping(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManag
     return keeping(describe)
 
 
-def _find_cut(tree: HistoryTree, name: str | None, infostate: str | None) -> Cut:
+def _find_cut(tree: HistoryTree, name: str | None) -> Cut:
     from jaxgadget.tree.cut import cut
 
-    subgames = cut(tree, first_cut(tree.game) if name is None else name)
-    return subgames if infostate is None else subgames.only(infostate)
+    return cut(tree, first_cut(tree.game) if name is None else name)
 
 
 def main() -> None:

@@ -236,7 +236,8 @@ Alternative = Annotated[
         help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
         "blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal "
         "`continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as "
-        "that is. *May be repeated.*",
+        "that is; or `values:DIR`, what a network that `train-ranges` made says of it, an estimate. *May be "
+        "repeated.*",
     ),
 ]
 Gifts = Annotated[

@@ -1,4 +1,4 @@
-"""`jaxgadget train-value GAME`, `nested GAME` and `match GAME`."""
+"""`jaxgadget train-value GAME`, `train-ranges GAME`, `nested GAME` and `match GAME`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 from jaxgadget.cli import options
 from jaxgadget.cli.command import check_gadgets, keeping, refuse_unused
-from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, save_defined
+from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, first_cut, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
@@ -24,15 +24,24 @@ from jaxgadget.cli.search_options import (
     ErrorIterations,
     Gadget,
     HeldOut,
+    LabelIterations,
     Leaf,
     LeafEntries,
     LearningRate,
     Matches,
     MatchPlot,
     NestedPlot,
+    NetworkName,
     OneEpsilon,
     Out,
     Plot,
+    RangeBatch,
+    RangeHeldOut,
+    RangeNetworkOption,
+    RangesCut,
+    RangeSteps,
+    Rounds,
+    Samples,
     SearchIterations,
     Seed,
     Steps,
@@ -51,6 +60,7 @@ if TYPE_CHECKING:
     from jaxgadget.searching.nested import Nested
     from jaxgadget.tree.history import HistoryTree
     from jaxgadget.values.histories import ValueFunction
+    from jaxgadget.values.ranges import RangeValues
 
 TRAIN_EXAMPLES = """\
 Examples:
@@ -60,12 +70,22 @@ Examples:
 `jaxgadget train-value "goofspiel(num_cards=4,imp_info=True)" --k 5 --steps 2000 --out values --json -`
 """
 
+RANGES_EXAMPLES = """\
+Examples:
+
+`jaxgadget train-ranges leduc_poker --cut flop --out leduc-ranges`
+
+`jaxgadget refine leduc_poker --cut flop --alternative values:leduc-ranges --gadget resolving`
+"""
+
 NESTED_EXAMPLES = """\
 Examples:
 
 `jaxgadget nested leduc_poker --blueprint cfr:10 --gadget resolving --prior blueprint`
 
 `jaxgadget nested leduc_poker --blueprint cfr:10 --leaf leduc-values --depth 1 --player 1 --json -`
+
+`jaxgadget nested leduc_poker --leaf ranges:leduc-ranges --gadget resolving`
 """
 
 MATCH_EXAMPLES = """\
@@ -77,6 +97,7 @@ Examples:
 """
 
 EXACT = "exact"
+RANGES = "ranges"
 ENTRIES = 10
 """K of exact values, and of networks that are trained, if nothing is said."""
 UNUSED = "No search ended before the game did: values at the limit were not used. Choose a smaller --depth."
@@ -152,6 +173,68 @@ def train_value(
         show(report.training_table(training, error, steps), notes)
 
 
+def train_ranges(
+    game: options.Game,
+    out: Out,
+    cut: RangesCut = None,
+    samples: Samples = 4096,
+    rounds: Rounds = 2,
+    steps: RangeSteps = 10_000,
+    network: RangeNetworkOption = NetworkName.PADDED,
+    width: Width = 64,
+    batch_size: RangeBatch = 64,
+    learning_rate: LearningRate = 2e-3,
+    iterations: LabelIterations = 300,
+    heldout: RangeHeldOut = 0.05,
+    seed: Seed = 0,
+    plot: Plot = None,
+    max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
+    json: options.Json = None,
+) -> None:
+    """Train a network that predicts what subgames are worth for any ranges of both players.
+
+    It belongs to a game and a cut, not to a blueprint: `refine --alternative values:DIR` and
+    `nested --leaf ranges:DIR` use it with any.
+    """
+    check_outputs({"--json": json, "--plot": plot})
+    tree, _ = enumerate_named(game, max_histories)
+    from jaxgadget.learn.checkpoints import last_step
+    from jaxgadget.learn.range_training import train_ranges as train
+    from jaxgadget.report import search as report
+
+    def describe() -> str:
+        step = last_step(out)
+        return "" if step is None else f"{str(out)!r} keeps the checkpoint of step {step} of {steps}"
+
+    with keeping(describe):
+        training = train(
+            tree,
+            first_cut(tree.game) if cut is None else cut,
+            folder=out,
+            samples=samples,
+            rounds=rounds,
+            steps=steps,
+            batch_size=batch_size,
+            network=network.value,
+            width=width,
+            learning_rate=learning_rate,
+            seed=seed,
+            iterations=iterations,
+            heldout=heldout,
+            show_progress=True,
+        )
+    if plot is not None:
+        from jaxgadget.report.training import draw_training
+
+        _save(draw_training(training.log, payoff_range=training.payoff_range), plot)
+    if json is not None:
+        write_json(json, report.ranges_record(training, steps))
+    if json != STANDARD_OUTPUT:
+        use = ["jaxgadget", "refine", game, "--cut", training.values.cut, "--alternative", f"values:{out}"]
+        notes = [*report.ranges_notes(training), "Use it after any blueprint:", shlex.join(use)]
+        show(report.ranges_table(training, steps), [*notes, *written(results=json, picture=plot)])
+
+
 def _visited_error(
     tree: HistoryTree,
     profile: Policy,
@@ -225,7 +308,7 @@ def nested(
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
 
-    values = _find_values(tree, profiles, leaf, k, seed)
+    values = _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
     how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value, "progress": True}
     searches: list[Nested] = []
@@ -245,7 +328,7 @@ def nested(
         _draw_nested(searches, plot)
     if json is not None:
         write_json(json, report.nested_records(searches, together))
-    unused = _note_unused(searches)
+    unused = "" if searches[0].depth is None else _note_unused(searches)
     reasons = [why for result in searches for why in result.failures.values()]
     total = sum(result.policy.num_lanes for result in searches)
     if json == STANDARD_OUTPUT:
@@ -270,7 +353,8 @@ def _draw_nested(searches: Sequence[Nested], path: pathlib.Path) -> None:
     first, (low, high) = searches[0], searches[0].game_value
     table = pd.concat([result.table for result in searches], ignore_index=True)
     table = table.rename(columns={"nested_exploitability": "refined_exploitability"})
-    title = f"{first.policy.tree.game.name}, nested search, depth {first.depth}, K = {first.num_entries}"
+    how = f"depth {first.depth}, K = {first.num_entries}" if first.depth is not None else first.leaf
+    title = f"{first.policy.tree.game.name}, nested search, {how}"
     draw_picture(table, path, title=title, resolution=(high - low) / 2, after="Nested")
 
 
@@ -411,6 +495,17 @@ def _prepare(
     if not allow_several and profiles.num_lanes != 1:
         raise ValueError(f"--blueprint {specs[0]!r} makes {profiles.num_lanes} blueprints; expected one")
     return tree, profiles
+
+
+def _range_values(context: typer.Context, leaf: str) -> RangeValues | None:
+    """The values of ranges that `--leaf ranges:DIR` names; None for others."""
+    name, _, folder = leaf.partition(":")
+    if name != RANGES or not folder:
+        return None
+    refuse_unused(context, "with values of ranges at --leaf", "depth", "k")
+    from jaxgadget.learn.range_network import FolderRanges
+
+    return FolderRanges(folder)
 
 
 def _find_values(

@@ -28,6 +28,13 @@ class TargetsName(enum.StrEnum):
     SAMPLED = "sampled"
 
 
+class NetworkName(enum.StrEnum):
+    """What a network of ranges looks at."""
+
+    PADDED = "padded"
+    INFOSTATES = "infostates"
+
+
 Blueprint = Annotated[
     list[str] | None,
     typer.Option(
@@ -87,8 +94,9 @@ Leaf = Annotated[
     str,
     typer.Option(
         "--leaf",
-        metavar="exact|DIR",
-        help="Values at the limit: exact, or a network that `train-value` made for this blueprint.",
+        metavar="exact|DIR|ranges:DIR",
+        help="Values at the limit: exact, or a network that `train-value` made for this blueprint; or, for "
+        "`nested`, one of ranges that `train-ranges` made, whose cut is the limit.",
     ),
 ]
 Epsilon = Annotated[
@@ -158,6 +166,58 @@ Seed = Annotated[int, typer.Option("--seed", metavar="SEED", min=0, help="Of eve
 Matches = Annotated[
     int,
     typer.Option("--matches", metavar="N", min=1, help="Of each pair; a match is a game in either seating."),
+]
+RangesCut = Annotated[
+    str | None,
+    typer.Option(
+        "--cut",
+        metavar="CUT",
+        show_default="the game's first",
+        help="Below which subgames are learnt: `depth:D`, or a name of the game's, such as `flop`.",
+    ),
+]
+Samples = Annotated[
+    int,
+    typer.Option("--samples", metavar="N", min=16, help="Pairs of ranges that are drawn first."),
+]
+Rounds = Annotated[
+    int,
+    typer.Option(
+        "--rounds",
+        metavar="N",
+        min=0,
+        max=100,
+        help="Of collecting half as many more where searches with the network ask.",
+    ),
+]
+RangeNetworkOption = Annotated[
+    NetworkName,
+    typer.Option(
+        "--network",
+        metavar="padded|infostates",
+        help="`padded`: the most accurate for its cut; `infostates`: one that serves other cuts, too.",
+    ),
+]
+RangeSteps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Training steps.")]
+RangeBatch = Annotated[
+    int,
+    typer.Option("--batch-size", metavar="N", min=1, help="Pairs of ranges a training step."),
+]
+LabelIterations = Annotated[
+    int,
+    typer.Option(
+        "--iterations", metavar="N", min=1, max=MOST_ITERATIONS, help="Of CFR+ in every subgame learnt from."
+    ),
+]
+RangeHeldOut = Annotated[
+    float,
+    typer.Option(
+        "--heldout",
+        metavar="SHARE",
+        min=0,
+        max=1,
+        help="Of the ranges and of the blueprints that are searched, for their error alone.",
+    ),
 ]
 Targets = Annotated[
     TargetsName,

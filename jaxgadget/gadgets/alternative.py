@@ -8,12 +8,14 @@ of these values (§6), and gifts, what the opponent gave away on its way to the 
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, Protocol
+from collections.abc import Callable
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.ranges import Ranges, inverse
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 EXACT = "exact"
@@ -115,30 +117,64 @@ class ArrayValues:
 
 @dataclasses.dataclass(frozen=True)
 class ContinuationValues:
-    """The opponent's best response to the optimal continuation, which `refine` and `sweep` solve first.
+    """What the opponent gets in the optimal continuation, which `refine` and `sweep` solve first.
 
-    No gadget's solution is then more exploitable than that continuation, but for gaps and mistakes (Brown and
-    Sandholm 2017, §6). The continuation takes all subgames at once: where a forest fits memory only in parts,
-    it is refused.
+    Of a continuation that is solved, by linear programs or some iterations, the opponent's best responses are
+    promised: no gadget's solution is then more exploitable than it, but for gaps and mistakes (Brown and
+    Sandholm 2017, §6). It takes all subgames at once: where a forest fits memory only in parts, that is
+    refused.
+    Range values, such as a network's, only solve the opponent's trunk, with the resolver's fixed: what they
+    say at its end is an estimate, so no bound is known.
 
     Attributes:
-      source: `exact`, by linear programs, or a number of iterations of regret matching.
+      source: `exact`, by linear programs; a number of iterations of regret matching; or range values
+        (`RangeValues`), such as `FolderRanges(folder)` for a network.
+      guard: the error of range values, in payoff units, that a guard counts with: of all values between the
+        blueprint's (0) and the estimates (1), it promises those, on a line, for which the best response above
+        the cut plus the error is least; this bounds exploitability if estimates are no further off (2 Δ in
+        Theorem 2 there). True: the error that the range values state (`error`), if they do. False: no guard.
+      iterations: of the opponent's trunk, for range values.
     """
 
-    source: Literal["exact"] | int = EXACT
+    source: Literal["exact"] | int | Callable[..., Any] = EXACT
+    guard: float | bool = True
+    iterations: int = 500
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
 
     def __post_init__(self) -> None:
-        whole = isinstance(self.source, int | np.integer) and not isinstance(self.source, bool)
-        if self.source != EXACT and not (whole and self.source >= 1):
+        source: Any = self.source
+        whole = isinstance(source, int | np.integer) and not isinstance(source, bool)
+        known = source == EXACT or (whole and source >= 1) or self.is_estimate
+        if not known or hasattr(self.source, "num_entries"):
             raise ValueError(
-                f"ContinuationValues(source={self.source!r}): expected 'exact' or a number of iterations >= 1"
+                f"ContinuationValues(source={self.source!r}): expected 'exact', a number of iterations >= 1, "
+                "or range values, such as FolderRanges(folder)"
             )
+        check_whole_number("iterations", self.iterations, 1)
+        if not isinstance(self.guard, bool) and not (is_finite_number(self.guard) and self.guard >= 0):
+            raise ValueError(
+                f"guard={self.guard!r}: expected an error >= 0 in payoff units, True for the one that range "
+                "values state, or False"
+            )
+
+    @property
+    def is_estimate(self) -> bool:
+        """Whether range values stand for the subgames."""
+        return callable(self.source) and not isinstance(self.source, type)
+
+    @property
+    def error(self) -> float | None:
+        """What the guard counts with; None without one."""
+        if isinstance(self.guard, bool):
+            return getattr(self.source, "error", None) if self.guard and self.is_estimate else None
+        return self.guard
 
     @property
     def name(self) -> str:
         """See `Alternative`."""
+        if self.is_estimate:
+            return f"values:{getattr(self.source, 'name', type(self.source).__name__)}"
         return "continuation" if self.source == EXACT else f"continuation:{self.source}"
 
     def values(self, ranges: Ranges) -> FloatArray:

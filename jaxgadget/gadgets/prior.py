@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.gadgets.alternative import on_roots
+from jaxgadget.gadgets.alternative import ContinuationValues, on_roots
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arguments import check_player, is_finite_number
@@ -98,9 +98,44 @@ class BlueprintPrior:
         """See `Prior`."""
         return np.maximum(ranges.above.strategy, self.clip)
 
+    def reach(self, ranges: Ranges) -> FloatArray:
+        """`[R, L]` how likely the opponent itself gets to its roots."""
+        return ranges.opponent
+
     def _clipped_reach(self, ranges: Ranges, otherwise: float) -> FloatArray:
-        reached = ranges.per_subgame(ranges.opponent)[ranges.subgame] > 0
-        return np.where(reached, np.maximum(ranges.share(ranges.opponent), self.clip), otherwise)
+        reach = self.reach(ranges)
+        reached = ranges.per_subgame(reach)[ranges.subgame] > 0
+        return np.where(reached, np.maximum(ranges.share(reach), self.clip), otherwise)
+
+
+@dataclasses.dataclass(frozen=True)
+class ContinuationPrior:
+    """The opponent's reach in the optimal continuation, as `BlueprintPrior` takes the blueprint's.
+
+    Attributes:
+      continuation: values of ranges, such as `ContinuationValues(FolderRanges(folder))`: as an alternative of
+        the same gadget they are solved once.
+      clip: least reach of a root infostate.
+    """
+
+    continuation: ContinuationValues
+    clip: float = PRIOR_CLIP
+    name: ClassVar[str] = "continuation"
+
+    def __post_init__(self) -> None:
+        BlueprintPrior(self.clip)
+        given: Any = self.continuation
+        if not isinstance(given, ContinuationValues) or not given.is_estimate:
+            raise ValueError(
+                f"continuation={given!r}: expected ContinuationValues of range values, whose "
+                "trunk has the opponent's reach"
+            )
+
+    def follow(self, ranges: Ranges) -> FloatArray:
+        """See `Prior`."""
+        raise ValueError(f"{self!r} has no numbers: only refine and sweep solve the continuation first")
+
+    weight = choose = follow
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -37,5 +37,8 @@ ALTERNATIVES: dict[str, str] = {
 }
 """Alternative values, each called without arguments."""
 
+RANGE_VALUES: dict[str, str] = {"values": "jaxgadget.learn.range_network:FolderRanges"}
+"""Range values that a continuation is estimated with, each called with a folder."""
+
 DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
 """What is solved if nothing is asked for."""

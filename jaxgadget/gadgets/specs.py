@@ -11,7 +11,7 @@ from typing import Any
 from jaxgadget.gadgets.alternative import Alternative, AlternativeRefusedError, BestResponseValues
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
-from jaxgadget.gadgets.registry import ALTERNATIVES, CONTINUATION, GADGETS, PRIORS
+from jaxgadget.gadgets.registry import ALTERNATIVES, CONTINUATION, GADGETS, PRIORS, RANGE_VALUES
 from jaxgadget.util.arguments import read_number
 from jaxgadget.util.registry import find
 
@@ -62,7 +62,7 @@ def make_gadgets(
 
 
 def make_alternative(text: str) -> Alternative:
-    """Alternative values by name; `continuation` takes a number of iterations after a colon.
+    """Alternative values by name; `continuation:N` takes a number of iterations, `values:DIR` a folder.
 
     Raises:
       ValueError: for a name that is unknown, or no such number.
@@ -70,9 +70,11 @@ def make_alternative(text: str) -> Alternative:
     name, colon, count = text.partition(":")
     if not colon and name in ALTERNATIVES:
         return find(ALTERNATIVES, name, "alternative")()
+    if name in RANGE_VALUES and count:
+        return find(ALTERNATIVES, CONTINUATION, "alternative")(find(RANGE_VALUES, name, "values")(count))
     if name != CONTINUATION or not re.fullmatch("[0-9]{1,10}", count):
         raise ValueError(
-            f"alternative {text!r}: expected one of {', '.join(ALTERNATIVES)} or {CONTINUATION}:N"
+            f"alternative {text!r}: expected one of {', '.join(ALTERNATIVES)}, {CONTINUATION}:N or values:DIR"
         )
     return find(ALTERNATIVES, CONTINUATION, "alternative")(int(count))
 

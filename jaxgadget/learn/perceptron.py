@@ -88,7 +88,7 @@ def abstract_weights(shape: Shape) -> Weights:
     return nnx.to_pure_dict(_structure(shape)[1])
 
 
-def evaluate(shape: Shape, weights: Weights, *inputs: jax.Array) -> jax.Array:
+def evaluate(shape: Shape, weights: Weights, *inputs: Any) -> Any:
     """What the network gives for its inputs, for use inside `jit`."""
     definition, state = _structure(shape)
     state = jax.tree.map(lambda leaf: leaf, state)  # a copy, as it is filled in place

@@ -300,8 +300,8 @@ class RangeNetwork:
       shape: its architecture.
       scale: the payoff range, the unit of its outputs.
       weights: its parameters.
-      error: root mean squared error where searches ask, in payoff units, as `train_ranges` measured it; None
-        if the training is not finished.
+      error: of the value that it predicts for optimal continuations, in payoff units, as `train_ranges`
+        measured it (`RangeTraining.value_rmse`); None if the training is not finished.
       name: what tables call it: the folder that it is in, else `ranges`.
     """
 
@@ -405,10 +405,44 @@ def load_ranges(
                 "this cut"
             )
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
-    errors = read_record(pathlib.Path(folder) / ERRORS, "delete it and train again") or {}
-    measured = errors.get("visited_rmse")
-    network.error = float(measured) if is_finite_number(measured) else None
+    network.error = _read_error(folder)
     return network
+
+
+@dataclasses.dataclass(frozen=True)
+class FolderRanges:
+    """The network in a folder as `RangeValues`, loaded when it is first asked: it can be named beforehand.
+
+    Attributes:
+      folder: where `train_ranges` left it.
+    """
+
+    folder: str
+
+    @property
+    def name(self) -> str:
+        """What tables call it."""
+        return self.folder
+
+    @property
+    def cut(self) -> str:
+        """Name of the cut that it was trained for; ValueError if it cannot be read."""
+        return str(read_description(self.folder, KIND)["cut"])
+
+    @property
+    def error(self) -> float | None:
+        """See `RangeNetwork`; ValueError if it cannot be read."""
+        return _read_error(self.folder)
+
+    def __call__(self, limit: Limit) -> RangeFunction:
+        """See `RangeNetwork`; ValueError as `load_ranges`."""
+        return load_ranges(self.folder, limit.tree)(limit)
+
+
+def _read_error(folder: str | os.PathLike[str]) -> float | None:
+    errors = read_record(pathlib.Path(folder) / ERRORS, "delete it and train again") or {}
+    measured = errors.get("value_rmse")
+    return float(measured) if is_finite_number(measured) else None
 
 
 def _parse(description: dict[str, Any], name: str) -> RangeNetwork:

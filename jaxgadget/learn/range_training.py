@@ -20,7 +20,9 @@ import numpy as np
 import pandas as pd
 from jax.tree_util import Partial
 
+from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import inverse, sum_rows
+from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import CFR_PLUS, Rule
 from jaxgadget.learn.checkpoints import REMEDY, TrainingFolder
 from jaxgadget.learn.options import TrainingOptions
@@ -38,19 +40,20 @@ from jaxgadget.learn.range_network import (
 )
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.refine import refine
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.sealed import damaged, read_archive, write_archive, write_record
 from jaxgadget.values.draws import RangePair, draw_ranges, random_policies, reach_of
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues
 from jaxgadget.values.solved import SolvedRanges, solve_ranges
-from jaxgadget.values.trunk import solve_trunk
+from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
 
 EVALUATED = 256
 """Lanes that are evaluated at once."""
@@ -81,6 +84,7 @@ class RangeTraining:
       heldout_rmse: over those held out, by sample and by blueprint; NaN if there are none.
       blueprint_rmse: over the ranges of blueprints that were held out; NaN likewise.
       visited_rmse: where searches with the trained network ask, after blueprints drawn for this alone.
+      value_rmse: of the value that the network predicts for the optimal continuations of these blueprints.
       payoff_range: the largest less the smallest payoff.
       samples: subgames that were solved to learn from.
       gap_max: the largest gap of these, in payoff units.
@@ -94,6 +98,7 @@ class RangeTraining:
     heldout_rmse: float
     blueprint_rmse: float
     visited_rmse: float
+    value_rmse: float
     payoff_range: float
     samples: int
     gap_max: float
@@ -201,13 +206,17 @@ def train_ranges(
         values.weights = trainer.progress.weights
         train_rmse, heldout_rmse = trainer.errors()
         blueprint_rmse = trainer.rmse(*data.of_blueprints, 1)
-        visited = _visited(forest, values, limit, options.seed, iterations)
-    values.error = visited
+        generator = np.random.Generator(np.random.PCG64([options.seed, 0]))
+        judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator)
+        asked = normalised(forest, searched_ranges(forest, values, judges))
+        visited = solve_ranges(forest, asked, iterations=iterations, progress=False)
+        values.error = value_rmse(forest, values, judges)
     measured = {
         "train_rmse": train_rmse,
         "heldout_rmse": heldout_rmse,
         "blueprint_rmse": blueprint_rmse,
-        "visited_rmse": visited,
+        "visited_rmse": range_rmse(values, visited),
+        "value_rmse": values.error,
     }
     if keeper is not None:
         known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
@@ -328,7 +337,8 @@ class _Data:
         found = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
         if found is None:  # else the network may be further by now
             generator = np.random.Generator(np.random.PCG64([self._options.seed, number + 1]))
-            found = searched_ranges(self._forest, values, count, generator)
+            blueprint = find_blueprints(self._forest, values, count, generator)
+            found = searched_ranges(self._forest, values, blueprint)
             if self._folder is not None:
                 write_archive(self._folder / f"{name}.npz", {}, {"first": found[0], "second": found[1]})
         self.parts.append(self._solve(found, name))
@@ -442,21 +452,16 @@ def _with_noise(
     return values[0] + (chance @ ranges[1]) * first, values[1] + (chance.T @ ranges[0]) * second
 
 
-def searched_ranges(
+def find_blueprints(
     forest: Forest, values: RangeValues, count: int, generator: np.random.Generator
-) -> RangePair:
-    """Ranges where searches with these values ask: the opponent's trunk is solved against a blueprint.
-
-    Blueprints come from a few iterations of CFR+ on the trunk with noise on the values, or at random.
+) -> Policy:
+    """What a resolving player may follow: from a few iterations of CFR+ on the trunk, or drawn at random.
 
     Args:
       forest: the subgames.
-      values: range values, for any number of lanes.
+      values: range values, for any number of lanes; CFR+ sees them with noise of its own in every lane.
       count: blueprints.
       generator: of all that is random.
-
-    Returns:
-      For each of `SEARCHES`, first with player 0 as the resolver, then with player 1: a lane a blueprint.
     """
     tree, blueprints = forest.tree, list[Policy]()
     part = count // (len(BLUEPRINT_ITERATIONS) + 1)
@@ -466,24 +471,63 @@ def searched_ranges(
         for iterations in BLUEPRINT_ITERATIONS:
             size = np.exp(generator.uniform(low, high, part)) * tree.payoff_range
             first, second = (generator.normal(size=(len(roots), part)) * size for roots in forest.roots)
-            found = _search(forest, _Noisy(values, (first, second)), uniform, None, iterations, CFR_PLUS)
-            blueprints.append(found)
+            noisy = _Noisy(values, (first, second))
+            blueprints.append(_search(forest, noisy, uniform, None, iterations, CFR_PLUS).policy)
     rest = count - part * len(BLUEPRINT_ITERATIONS)
-    blueprint = Policy.stack([*blueprints, random_policies(tree, rest, generator)])
+    return Policy.stack([*blueprints, random_policies(tree, rest, generator)])
+
+
+def searched_ranges(forest: Forest, values: RangeValues, blueprint: Policy) -> RangePair:
+    """Ranges where searches with these values ask: the opponent's trunk is solved against blueprints.
+
+    Returns:
+      For each of `SEARCHES`, first with player 0 as the resolver, then with player 1: a lane a blueprint.
+    """
     own, pairs = reach_of(forest, blueprint), list[RangePair]()
     for player in (0, 1):
         for iterations, averaging in SEARCHES:
             rule = dataclasses.replace(CFR_PLUS, averaging=averaging)
-            reached = reach_of(forest, _search(forest, values, blueprint, player, iterations, rule))
+            found = _search(forest, values, blueprint, player, iterations, rule)
+            reached = reach_of(forest, found.policy)
             pairs.append((own[0], reached[1]) if player == 0 else (reached[0], own[1]))
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
     return first, second
 
 
+def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iterations: int = 1000) -> float:
+    """How far off the predicted value of the optimal continuation is, a root mean square in payoff units.
+
+    The value is unique, where counterfactual values at the roots need not be.
+
+    Args:
+      forest: the subgames.
+      values: what is judged.
+      blueprint: what the resolving player follows above the cut, a lane each; both players in turn.
+      iterations: of the predictions' trunk, and of the continuations that they are held against.
+    """
+    errors: list[FloatArray] = []
+    for player in (0, 1):
+        predicted = _search(forest, values, blueprint, player, iterations, CFR_PLUS).best_response_values[
+            player
+        ]
+        best = refine(
+            forest.tree,
+            forest.cut,
+            blueprint,
+            OptimalContinuation(NoPrior()),
+            player=player,
+            iterations=iterations,
+            value=forest.tree.payoff_bounds,  # exploitabilities are not asked for
+            progress=False,
+        )
+        errors.append(predicted + best.gadget_value[0])
+    return float(np.sqrt(np.mean(np.square(errors))))
+
+
 def _search(
     forest: Forest, values: RangeValues, blueprint: Policy, fixed: int | None, iterations: int, rule: Rule
-) -> Policy:
-    found = solve_trunk(
+) -> LimitedTrunk:
+    return solve_trunk(
         forest.tree,
         forest.cut,
         values,
@@ -493,16 +537,6 @@ def _search(
         iterations=iterations,
         dtype="float32",
         progress=False,
-    )
-    return found.policy
-
-
-def _visited(forest: Forest, values: RangeNetwork, limit: Limit, seed: int, iterations: int) -> float:
-    """See `RangeTraining.visited_rmse`."""
-    generator = np.random.Generator(np.random.PCG64([seed, 0]))
-    asked = searched_ranges(forest, values, VISITED_BLUEPRINTS, generator)
-    return range_rmse(
-        values, solve_ranges(forest, normalised(forest, asked), iterations=iterations, progress=False)
     )
 
 

@@ -1,29 +1,35 @@
-"""Alternative values from the optimal continuation, which a gadget can promise in place of the blueprint's.
+"""The optimal continuation, solved before the gadgets that promise its values in place of the blueprint's.
 
 What holds a safe gadget back is what the opponent is promised: its best response to a poor blueprint. With
 its values against the optimal continuation, resolving and max-margin reach that continuation's
 exploitability (Brown and Sandholm 2017, §6: what is refined is no more exploitable than the strategy whose
 values are promised). A few iterations of the continuation are a strategy too, so their values are as safe.
+Range values need no subgame solved: the opponent's trunk against the resolver's, which is fixed, is enough.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from jaxgadget.gadgets.alternative import EXACT, ArrayValues, ContinuationValues
+from jaxgadget.gadgets.alternative import EXACT, ArrayValues, ContinuationValues, on_roots
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
-from jaxgadget.gadgets.prior import NoPrior
+from jaxgadget.gadgets.prior import BlueprintPrior, ContinuationPrior, NoPrior
+from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.values.trunk import solve_trunk
 
-Source = Literal["exact"] | int
-"""`exact`, or a number of iterations."""
+GUARD_STEPS = 20
+"""The guard looks at so many points on the line from best responses to estimates."""
 
 Promising = TypeVar("Promising", bound=Gadget)
 
@@ -35,23 +41,36 @@ class _StrategyValues(ArrayValues):
     exact: bool = dataclasses.field(default=True, init=False, repr=False)
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class _ReachPrior(BlueprintPrior):
+    """A reach that is given, `[R, lanes]`, in place of the blueprint's."""
+
+    given: FloatArray = dataclasses.field(default_factory=lambda: np.zeros((0, 1)))
+
+    def reach(self, ranges: Ranges) -> FloatArray:
+        """See `BlueprintPrior`."""
+        return on_roots(self.given, ranges)
+
+
 class Continuation(NamedTuple):
-    """Every blueprint with a continuation.
+    """What every blueprint's continuation is worth to the opponent.
 
     Attributes:
-      policy: the strategies, a lane each.
-      values: `[R, lanes]` the opponent's best responses to them at its roots, in the resolver's utility.
+      policy: the blueprints with that continuation, a lane each; of range values the blueprints.
+      values: `[R, lanes]` what its roots are worth, in the resolver's utility.
+      reach: `[R, lanes]` how likely the opponent gets to its roots in it; None if nobody asked.
       failures: lanes that came to nothing, and why.
     """
 
     policy: Policy
     values: ArrayValues
+    reach: FloatArray | None
     failures: dict[int, str]
 
 
 def solve_continuations(
     task: GadgetTask, watch: Stopwatch, progress: bool | None
-) -> dict[Source, Continuation]:
+) -> dict[ContinuationValues, Continuation]:
     """Solves the optimal continuations that a task's gadgets ask for, each once for all blueprints.
 
     Args:
@@ -60,41 +79,96 @@ def solve_continuations(
       progress: see `refine`.
 
     Raises:
-      ValueError: as `solve_gadgets`.
+      ValueError: as `solve_gadgets` and `solve_trunk`.
     """
-    sources: dict[Source, None] = {s: None for g in task.gadgets if (s := source_of(g)) is not None}
-    return {source: _solve(task, source, watch, progress) for source in sources}
+    asked = dict.fromkeys(c for g in task.gadgets for c in (alternative_of(g), _prior_of(g)) if c is not None)
+    return {
+        c: _estimate(task, c, watch, progress) if c.is_estimate else _solve(task, c, watch, progress)
+        for c in asked
+    }
 
 
-def source_of(gadget: Gadget) -> Source | None:
-    """Where a gadget's alternative values come from, if it is a continuation."""
+def alternative_of(gadget: Gadget) -> ContinuationValues | None:
+    """A gadget's alternative values, if they are of a continuation."""
     alternative = getattr(gadget, "alternative", None)
-    return alternative.source if isinstance(alternative, ContinuationValues) else None
+    return alternative if isinstance(alternative, ContinuationValues) else None
 
 
-def promise(gadget: Promising, continuations: dict[Source, Continuation]) -> Promising:
-    """The gadget with a continuation's numbers for its alternative values, if it asks for one."""
-    source = source_of(gadget)
-    if source is None or not isinstance(gadget, Perturbed):
+def _prior_of(gadget: Gadget) -> ContinuationValues | None:
+    prior = gadget.prior
+    return prior.continuation if isinstance(prior, ContinuationPrior) else None
+
+
+def promise(gadget: Promising, continuations: dict[ContinuationValues, Continuation]) -> Promising:
+    """The gadget with a continuation's numbers for its alternative values and prior, if it asks for them."""
+    if not isinstance(gadget, Perturbed):
         return gadget
-    return dataclasses.replace(gadget, alternative=continuations[source].values)
+    alternative, prior = alternative_of(gadget), gadget.prior
+    if alternative is not None:
+        gadget = dataclasses.replace(gadget, alternative=continuations[alternative].values)
+    if isinstance(prior, ContinuationPrior):
+        reach = continuations[prior.continuation].reach
+        assert reach is not None
+        gadget = dataclasses.replace(gadget, prior=_ReachPrior(clip=prior.clip, given=reach))
+    return gadget
 
 
-def _solve(task: GadgetTask, source: Source, watch: Stopwatch, progress: bool | None) -> Continuation:
+def _estimate(
+    task: GadgetTask, asked: ContinuationValues, watch: Stopwatch, progress: bool | None
+) -> Continuation:
+    """What range values say; only the guard looks below the cut, where it evaluates the blueprints."""
+    player, other, tree = task.player, 1 - task.player, task.forest.tree
+    assert callable(asked.source)
+    with watch.phase("run"):
+        found = solve_trunk(
+            tree,
+            task.whole,
+            asked.source,
+            blueprint=task.blueprint,
+            fixed=player,
+            algorithm="cfr+" if task.options.rule is None else task.options.rule,
+            iterations=asked.iterations,
+            dtype=task.options.dtype,
+            progress=progress,
+        )
+        estimated, roots = -found.values[other], found.limit.roots[other]
+        if asked.error is not None:
+            estimated = _guarded(task, estimated, asked.error)
+    row = np.searchsorted(roots.infostate, task.forest.roots[other].infostate)
+    reach = found.policy.reach(other)[roots.sequence]
+    return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], {})
+
+
+def _guarded(task: GadgetTask, estimated: FloatArray, error: float) -> FloatArray:
+    """`[R, lanes]` see `ContinuationValues.guard`."""
+    whole = build_forest(task.forest.tree, task.whole)
+    ranges = prepare(whole, task.player, task.blueprint, (OptimalContinuation(NoPrior()),)).ranges
+    shares = np.linspace(0, 1, GUARD_STEPS + 1)
+    bounds = [
+        ranges.above.best_values(ranges.cbv + share * (estimated - ranges.cbv))[2][0] + 2 * error * share
+        for share in shares
+    ]
+    return ranges.cbv + shares[np.argmin(bounds, axis=0)] * (estimated - ranges.cbv)
+
+
+def _solve(
+    task: GadgetTask, asked: ContinuationValues, watch: Stopwatch, progress: bool | None
+) -> Continuation:
     """One continuation of every blueprint."""
+    source = asked.source
     options = dataclasses.replace(task.options, target_gap=None, chunk=None)
-    if source == EXACT:
-        options = dataclasses.replace(options, rule=None, checkpoint=None)
-    else:
+    if isinstance(source, int):
         folder = None if options.checkpoint is None else options.checkpoint / f"continuation-{source}"
         rule = find_rule("cfr+") if options.rule is None else options.rule
         options = dataclasses.replace(options, rule=rule, iterations=source, checkpoint=folder)
-    asked = dataclasses.replace(task, gadgets=(OptimalContinuation(NoPrior()),), options=options)
-    solutions = solve_gadgets(asked, watch, progress)
+    else:
+        assert source == EXACT
+        options = dataclasses.replace(options, rule=None, checkpoint=None)
+    game = dataclasses.replace(task, gadgets=(OptimalContinuation(NoPrior()),), options=options)
+    solutions = solve_gadgets(game, watch, progress)
     for lane in np.flatnonzero(~np.isfinite(solutions.below).all(axis=0)).tolist():
         label = task.blueprint.labels[lane]
         reason = f"the continuation of blueprint {label!r} is worth no finite number at some root"
         solutions.failures.setdefault(lane, reason)
     known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # those lanes fail
-    values = _StrategyValues(known, ContinuationValues(source).name)
-    return Continuation(solutions.policy(asked), values, solutions.failures)
+    return Continuation(solutions.policy(game), _StrategyValues(known, asked.name), None, solutions.failures)

@@ -25,7 +25,7 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.continuation import promise, solve_continuations, source_of
+from jaxgadget.refining.continuation import alternative_of, promise, solve_continuations
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.highs import ProgramError
@@ -234,7 +234,7 @@ def refine(
     with watch.phase("build"):
         below = cut(tree, where)
         forest = build_forest(tree, below if infostate is None else below.only(infostate), padded=padded)
-    return refine_forest(GadgetTask(forest, player, profiles, asked, options), value, watch, progress)
+    return refine_forest(GadgetTask(forest, player, profiles, asked, options, below), value, watch, progress)
 
 
 def refine_forest(
@@ -253,9 +253,9 @@ def refine_forest(
     solutions = solve_gadgets(dataclasses.replace(task, gadgets=promising), watch, progress)
     count, base = task.blueprint.num_lanes, [task.blueprint] * len(task.gadgets)
     for number, gadget in enumerate(task.gadgets):
-        if (source := source_of(gadget)) is not None:
-            base[number] = continuations[source].policy
-            failed = continuations[source].failures
+        if (alternative := alternative_of(gadget)) is not None:
+            base[number] = continuations[alternative].policy
+            failed = continuations[alternative].failures
             solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player

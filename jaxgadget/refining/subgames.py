@@ -29,6 +29,7 @@ from jaxgadget.solving.lp import solve_lanes
 from jaxgadget.solving.memory import MANY_LANES, DoesNotFit, Plan, plan_batch, plan_ranges
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.solving.parts import load_parts, root_numbers, save_parts, take_part
+from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
@@ -48,6 +49,7 @@ class GadgetTask:
       blueprint: profiles, a lane each.
       gadgets: each takes all of them.
       options: how.
+      around: the cut of which these may be some subgames; by default they are all.
     """
 
     forest: Forest
@@ -55,6 +57,12 @@ class GadgetTask:
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
     options: SolveOptions
+    around: Cut | None = None
+
+    @property
+    def whole(self) -> Cut:
+        """The cut with all its subgames, also those that are not solved."""
+        return self.forest.cut if self.around is None else self.around
 
 
 @dataclasses.dataclass(eq=False)

@@ -13,6 +13,7 @@ from jaxgadget.report.tables import make_table, table_title
 if TYPE_CHECKING:
     import pandas as pd
 
+    from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
     from jaxgadget.searching.nested import Nested
     from jaxgadget.util.arrays import FloatArray
@@ -71,18 +72,33 @@ def nested_notes(nested: Nested) -> list[str]:
     low, high = nested.game_value
     seconds = max(float(nested.seconds.sum()), 1e-9)
     return [
-        f"{nested.policy.tree.game.name}: player {nested.player} searches at every decision that its own "
-        f"play reaches, {nested.iterations} iterations each, at least {nested.depth} move(s) deep, with "
-        f"{nested.num_entries} entries at the limit ({nested.leaf} values).",
+        _how_nested(nested),
         f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second; "
-        f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit. Compiling is "
-        "counted.",
+        + (
+            f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit. "
+            if math.isfinite(nested.value_seconds)
+            else ""
+        )
+        + "Compiling is counted.",
         "Before: the blueprint's; largest gap: NashConv of a search's own depth-limited game; seconds: an "
         "equal share of what all lanes took together.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
     ]
+
+
+def _how_nested(nested: Nested) -> str:
+    game = f"{nested.policy.tree.game.name}: player {nested.player} searches"
+    if nested.depth is None:
+        return (
+            f"{game} from the root to the limit and again in every public state there, {nested.iterations} "
+            f"iterations each, with values of ranges at the limit ({nested.leaf})."
+        )
+    return (
+        f"{game} at every decision that its own play reaches, {nested.iterations} iterations each, at least "
+        f"{nested.depth} move(s) deep, with {nested.num_entries} entries at the limit ({nested.leaf} values)."
+    )
 
 
 def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:
@@ -127,15 +143,61 @@ def training_record(training: Training, visited_rmse: float, steps: int) -> dict
 
 def training_table(training: Training, visited_rmse: float, steps: int) -> Table:
     """The errors, in payoff and as shares of the payoff range."""
-    shown = make_table("over", "error", "of the payoff range", right=("error", "of the payoff range"))
-    shown.title = table_title(f"{training.values.game}: root mean squared error after {steps} steps")
-    errors = {"histories trained on": training.train_rmse}
+    errors, caption = {"histories trained on": training.train_rmse}, None
     if len(training.heldout):
         errors[f"{len(training.heldout)} histories held out"] = training.heldout_rmse
-        shown.caption = "Search asks about histories held out, too; --heldout 0 trains on all."
+        caption = "Search asks about histories held out, too; --heldout 0 trains on all."
     errors["leaves that search visits"] = visited_rmse
+    shown = _errors_table(training.values.game, steps, errors, training.payoff_range)
+    shown.caption = caption
+    return shown
+
+
+def ranges_record(training: RangeTraining, steps: int) -> dict[str, Any]:
+    """What `jaxgadget train-ranges --json` writes; errors and gaps in units of payoff."""
+    fresh = training.subgames_per_second
+    errors = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
+    return {
+        "game": training.values.game,
+        "cut": training.values.cut,
+        "subgames_per_second": fresh,
+        "samples": training.samples,
+        "steps": steps,
+        "seconds": training.seconds,
+        **{name: getattr(training, name) for name in errors},
+        "gap_max": training.gap_max,
+        "payoff_range": training.payoff_range,
+    }
+
+
+def ranges_table(training: RangeTraining, steps: int) -> Table:
+    """The errors, in payoff and as shares of the payoff range."""
+    errors = {
+        "ranges trained on": training.train_rmse,
+        "ranges held out": training.heldout_rmse,
+        "… of blueprints held out": training.blueprint_rmse,
+        "ranges that searches visit": training.visited_rmse,
+        "value of the optimal continuation": training.value_rmse,
+    }
+    where = f"{training.values.game}, {training.values.cut}"
+    return _errors_table(where, steps, errors, training.payoff_range)
+
+
+def ranges_notes(training: RangeTraining) -> list[str]:
+    """What was solved to learn from."""
+    speed = training.subgames_per_second
+    a_second = f", {speed:.0f} a second" if math.isfinite(speed) else ""
+    return [
+        f"{training.samples} subgames solved{a_second}, largest gap {training.gap_max:.2g} with a payoff "
+        f"range of {training.payoff_range:g}; {training.seconds:.0f} s in all."
+    ]
+
+
+def _errors_table(what: str, steps: int, errors: dict[str, float], payoff_range: float) -> Table:
+    shown = make_table("over", "error", "of the payoff range", right=("error", "of the payoff range"))
+    shown.title = table_title(f"{what}: root mean squared error after {steps} steps")
     for name, error in errors.items():
         known = math.isfinite(error)
-        share = f"{error / training.payoff_range:.2%}" if known else "–"
+        share = f"{error / payoff_range:.2%}" if known else "–"
         shown.add_row(name, f"{error:.5f}" if known else "–", share)
     return shown

@@ -10,27 +10,31 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.gadget import Gadget, prior_name
+from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_value, exploitability, game_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.refine import list_gadgets
+from jaxgadget.searching.continual import count_searches, resolve_continually
 from jaxgadget.searching.limited import check_depth, values_for
 from jaxgadget.searching.line import Line, Visits, decisions
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import make_options
+from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
+from jaxgadget.values.ranges import RangeValues
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -49,7 +53,7 @@ class Nested:
       player: who searches.
       blueprint: the blueprints.
       gadgets: at every search but the first, and there too where the opponent has acted before.
-      depth: moves of the players down to the limit.
+      depth: moves of the players down to the limit; None if it is a cut.
       num_entries: K, strategies of each player to choose from at the limit.
       leaf: what the values at the limit come from.
       policy: the assembled policies, a lane each.
@@ -60,7 +64,7 @@ class Nested:
       game_value: bracket of player 0's value of the game.
       iterations: of each search.
       seconds: `[lanes]` a lane's share of the time.
-      value_seconds: of them, spent in the value function, all lanes together.
+      value_seconds: of them, spent in the value function, all lanes together; NaN for values of ranges.
       visits: for each blueprint, where its searches ended; nothing if that was not asked for.
       failures: lanes in which a search overflowed, and where; their exploitability and gap are NaN.
     """
@@ -68,7 +72,7 @@ class Nested:
     player: int
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
-    depth: int
+    depth: int | None
     num_entries: int
     leaf: str
     policy: Policy
@@ -118,9 +122,10 @@ def nested_search(
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
-    values: ValueFunction | Sequence[ValueFunction],
+    values: ValueFunction | Sequence[ValueFunction] | RangeValues,
     player: int = 0,
     depth: int = 1,
+    limit: CutSpec | None = None,
     algorithm: str | Rule = "cfr+",
     iterations: int = ITERATIONS,
     dtype: DTypeLike = "float32",
@@ -137,13 +142,17 @@ def nested_search(
     blueprint continued by entry 0. Later ones take reach, range and values from the search before. Lookaheads
     end at the first decisions of the player at least `depth` moves down. Large games call `jax.clear_caches`.
 
+    With values of ranges search is DeepStack's: from the game's root down to `limit`, then again in the
+    public states there, to the end, with the opponent's values of the search above.
+
     Args:
       tree: the game's histories.
       blueprint: profiles, as in `refine`; what search does not reach stays theirs.
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2).
-      values: at the limit; one value function, or one for each blueprint.
+      values: at the limit; one value function, or one for each blueprint; or range values.
       player: who searches, 0 or 1.
-      depth: D, at least that many moves of the players down to the limit.
+      depth: D, at least that many moves of the players down to the limit; not with range values.
+      limit: for range values, the cut where lookaheads end; by default the one that a network is for.
       algorithm: a regret-matching rule, as in `refine`.
       iterations: of every search.
       dtype: of the solves.
@@ -170,7 +179,16 @@ def nested_search(
         exact=False,
     )
     asked = list_gadgets(gadgets, False, (player,))
-    leaf, depth = values_for(values, profiles), check_depth(depth)
+    if (ranged := _as_ranged(values)) is not None:
+        at_limit = getattr(ranged, "cut", None) if limit is None else limit
+        if at_limit is None:
+            raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
+        how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
+        how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
+        return _resolved(profiles, asked, ranged, at_limit, player, how)
+    if limit is not None:
+        raise ValueError(f"limit={limit!r}: values of histories end at own decisions; expected depth=…")
+    leaf, depth = values_for(values, profiles), check_depth(depth)  # pyright: ignore[reportArgumentType]
     levels = decisions(tree, player)
     lines: list[Line] = []
     work = sum(level.num_subgames for level in levels) * iterations
@@ -182,6 +200,51 @@ def nested_search(
             line.run(levels, lambda done, before=number * work: report(before + done))
             lines.append(line)
     return _collect(lines, profiles, game_value(tree, progress=progress) if value is None else value)
+
+
+def _as_ranged(values: Any) -> RangeValues | None:
+    """Range values, unless they are values of histories, or several."""
+    if callable(values) and not hasattr(values, "num_entries"):
+        return cast(RangeValues, values)
+    return None
+
+
+def _resolved(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    values: RangeValues,
+    limit: CutSpec,
+    player: int,
+    how: dict[str, Any],
+) -> Nested:
+    """Continual re-solving with values of ranges."""
+    with (watch := Stopwatch()).phase("run"):
+        trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, **how)
+    other, count = 1 - player, len(gadgets)
+    kept = np.tile(profiles.probabilities[other], (1, count))
+    searched = refined.policy.probabilities[player]
+    labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in profiles.labels)
+    rows = (searched, kept) if player == 0 else (kept, searched)
+    lanes = count * profiles.num_lanes
+    return Nested(
+        player=player,
+        blueprint=profiles,
+        gadgets=gadgets,
+        depth=None,
+        num_entries=1,
+        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
+        policy=Policy(profiles.tree, rows, labels),
+        blueprint_exploitability=np.tile(exploitability(profiles, player, value=refined.game_value), count),
+        nested_exploitability=refined.refined_exploitability,
+        gap_max=np.nanmax(refined.gap, axis=0),
+        searches=count_searches(refined),
+        game_value=refined.game_value,
+        iterations=int(how["iterations"]),
+        seconds=np.full(lanes, watch.seconds["run"] / lanes),
+        value_seconds=float("nan"),
+        visits=(),
+        failures=refined.failures,
+    )
 
 
 def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]) -> Nested:

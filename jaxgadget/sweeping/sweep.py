@@ -28,7 +28,7 @@ from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, PolicyLike
-from jaxgadget.refining.continuation import source_of
+from jaxgadget.refining.continuation import alternative_of
 from jaxgadget.refining.refine import Refinement, find_value, refine_forest
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.memory import whole_memory
@@ -240,7 +240,10 @@ class Workshop:
     def __init__(self, store: Store, request: Request, progress: bool | None):
         self.store, self.request, self.progress = store, request, progress
         packages = ("jaxgadget", "jax", "jaxlib", "numpy", "scipy")
-        solves_programs = request.exact or any(source_of(gadget) == EXACT for gadget in request.gadgets)
+        solves_programs = request.exact or any(
+            (asked := alternative_of(gadget)) is not None and asked.source == EXACT
+            for gadget in request.gadgets
+        )
         self.versions: dict[str, Any] = {**find_versions(packages + ("highspy",) * solves_programs)}
         self.versions |= {"device": describe_device(), "source": source_digest()}
         self._setups: dict[str, Setup] = {}

@@ -291,8 +291,8 @@ class RangeSolver:
 class _Outcome(NamedTuple):
     """Of a chunk of lanes: values of both players' roots `[R_p, lanes]`, and gaps `[S, lanes]`."""
 
-    values: tuple[jax.Array, jax.Array]
-    gap: jax.Array
+    values: Any
+    gap: Any
 
 
 @compile_quickly
@@ -310,8 +310,9 @@ def check_ranges(
     Raises:
       ValueError: if they are of another cut, negative, not finite, or 0 everywhere in a lane.
     """
-    if not isinstance(ranges, tuple | list) or len(ranges) != 2:
-        raise ValueError(f"ranges={ranges!r}: expected those of player 0 and of player 1")
+    pair: Any = ranges
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise ValueError(f"ranges={pair!r}: expected those of player 0 and of player 1")
     checked: list[FloatArray] = []
     for player, given in enumerate(ranges):
         rows, name, count = np.asarray(given), f"ranges[{player}]", len(forest.roots[player])

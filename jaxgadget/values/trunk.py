@@ -156,7 +156,9 @@ def solve_trunk(
         first, second = (np.asarray(part, np.float64) for part in solved.values)
     return LimitedTrunk(
         limit=at_limit,
-        policy=_policy(look, below, solved.strategy, f"{rule.name}:{iterations} to {at_limit.cut.name}"),
+        policy=_policy(
+            look, below, solved.strategy, f"{rule.name}:{iterations} to {at_limit.cut.name}", fixed
+        ),
         values=(first, second),
         best_response_values=np.stack([np.asarray(best, np.float64) for best in solved.best]),
         gap=np.asarray(solved.gap, np.float64),
@@ -216,7 +218,10 @@ def _problem(
         player, policy = given
         sequence, rows = look.form.action_sequences(player), policy.probabilities[player]
         real = (sequence > 0) & (sequence <= len(rows))  # the rest is padding, and the one entry at the limit
-        floor = np.where(real[:, None], rows[np.where(real, sequence, 1) - 1], 0).astype(limit.dtype)
+        # A little less than 1, so that rounding leaves nothing below 0 for what is not given.
+        least = 1 - 8 * float(np.finfo(limit.dtype).eps)
+        floor = least * np.where(real[:, None], rows[np.where(real, sequence, 1) - 1], 0)
+        floor = floor.astype(limit.dtype)
         terms = list(game.terms)
         terms[player] = dataclasses.replace(terms[player], body=Bounds(floor=jnp.asarray(floor)))
         game = dataclasses.replace(game, order=(1 - player,), terms=(terms[0], terms[1]))
@@ -261,10 +266,13 @@ def _held(values: Pair, _: Pair) -> Pair:
     return values
 
 
-def _policy(look: Forest, below: Policy, strategy: Pair, label: str) -> Policy:
+def _policy(look: Forest, below: Policy, strategy: Pair, label: str, fixed: int | None) -> Policy:
     """The strategies above the limit, normalised in float64, and the blueprint elsewhere."""
     tree, pair = look.tree, list[FloatArray]()
     for player in (0, 1):
+        if player == fixed:
+            pair.append(below.probabilities[player])
+            continue
         rows, sequence = below.probabilities[player].copy(), look.form.action_sequences(player)
         above = (sequence > 0) & (sequence <= len(rows))
         taken = sequence[above] - 1
