@@ -5,6 +5,7 @@ What needs JAX, pandas or matplotlib is imported inside the commands: help and c
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import io
@@ -388,4 +389,6 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     gc.set_threshold(*COLLECT_RARELY)
+    # Python looks for garbage a last time when it ends: half a second for nothing, with all that JAX keeps.
+    atexit.register(gc.freeze)
     app(prog_name="jaxgadget")

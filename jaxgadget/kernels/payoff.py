@@ -15,8 +15,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from jaxgadget.kernels.rows import (
     EXACT,
@@ -27,6 +25,7 @@ from jaxgadget.kernels.rows import (
     list_cells,
     take_rows,
 )
+from jaxgadget.tree.components import connected_components
 from jaxgadget.tree.sequence import Entries, Rounding, Treeplexes, exact_size, slots_in_groups
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -288,10 +287,7 @@ def _fill(entries: Entries, label: IntArray) -> float:
 
 def _components(entries: Entries) -> IntArray:
     """`[rows + columns]` the connected component of every row, then of every column."""
-    size = sum(entries.shape)
-    places = (entries.row, entries.column + entries.shape[0])
-    edges = coo_array((np.ones(len(entries.row), np.int8), places), (size, size))
-    return connected_components(edges, directed=False)[1]
+    return connected_components(entries.row, entries.column + entries.shape[0], sum(entries.shape))
 
 
 def _turned(entries: Entries) -> Entries:

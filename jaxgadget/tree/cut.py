@@ -13,10 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from jaxgadget.games.game import SIMULTANEOUS, TERMINAL, dense_ids
+from jaxgadget.tree.components import connected_components
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import function_name, read_whole_number
 from jaxgadget.util.arrays import BoolArray, IntArray
@@ -212,15 +211,10 @@ def _close(tree: HistoryTree, name: str, roots: IntArray) -> Cut:
 
 def _components(tree: HistoryTree, roots: IntArray) -> IntArray:
     """`[H]` connected components of roots under shared infostates, numbered by first root."""
-    states = [dense_ids(tree.infostate[player, roots]) for player in (0, 1)]
-    num_nodes = states[0][1] + states[1][1]
-    edges = coo_array(
-        (np.ones(len(roots), np.int8), (states[0][0], states[1][0] + states[0][1])), (num_nodes, num_nodes)
-    )
-    _, label = connected_components(edges, directed=False)
-    component = label[states[0][0]]
-    _, first, inverse = np.unique(component, return_index=True, return_inverse=True)
-    return np.argsort(np.argsort(first))[inverse]
+    (first, num_first), (second, num_second) = (dense_ids(tree.infostate[player, roots]) for player in (0, 1))
+    component = connected_components(first, second + num_first, num_first + num_second)[first]
+    _, root, inverse = np.unique(component, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(root))[inverse]
 
 
 def _check_crossing(cut: Cut, inside: Cut | None) -> None:

@@ -118,6 +118,16 @@ def test_help_and_complaints_need_no_slow_package(arguments: tuple[str, ...]):
     assert done.stdout.splitlines()[-1] == "[]", done
 
 
+def test_no_garbage_is_looked_for_when_the_process_ends():
+    # What is registered first is called last, just before Python's own last search.
+    script = (
+        "import atexit, gc; atexit.register(lambda: print('frozen', gc.get_freeze_count() > 0))\n"
+        "import sys; from jaxgadget.cli import main; sys.argv = ['jaxgadget', '--version']; main()"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "frozen True", done
+
+
 def test_help_explains_and_gives_examples():
     main = words(run("--help").stdout)
     assert all(
