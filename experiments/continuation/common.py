@@ -1,0 +1,62 @@
+"""What the experiments share: settings, blueprints, and a network of ranges for each game and cut."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+
+import pandas as pd
+
+from experiments.refinements.common import BLUEPRINTS, GRID, SMALL, SMOKE_BLUEPRINTS
+from experiments.study import Settings
+from jaxgadget import FolderRanges, HistoryTree, Policy, RangeTraining, enumerate_game, load, train_ranges
+from jaxgadget.policy.blueprints import make_blueprints
+
+HERE = pathlib.Path(__file__).parent
+
+SMOKE_TRAINING = {"samples": 16, "rounds": 1, "steps": 20, "iterations": 20, "width": 8}
+
+
+def cases(settings: Settings) -> list[tuple[str, str]]:
+    """Games and cuts: those of Figure 2."""
+    grid = settings.pick(GRID, SMALL)
+    return [(game, cut) for game, cuts in grid.items() for cut in cuts]
+
+
+@functools.cache
+def tree_of(game: str) -> HistoryTree:
+    """A game's histories."""
+    return enumerate_game(load(game))
+
+
+@functools.lru_cache(maxsize=1)
+def blueprints(settings: Settings, game: str) -> Policy:
+    """Figure 2's 45: checkpoints of CFR, spread over exploitability, and draws."""
+    return make_blueprints(tree_of(game), settings.pick(BLUEPRINTS, SMOKE_BLUEPRINTS))
+
+
+def network_folder(settings: Settings, game: str, cut: str) -> pathlib.Path:
+    """Where the network of a game and cut is."""
+    return settings.work / "networks" / re.sub(r"\W+", "-", f"{game} {cut}").strip("-")
+
+
+def train(settings: Settings, game: str, cut: str) -> RangeTraining:
+    """The network of a game and cut, with the defaults of `train_ranges`; what lies there goes on."""
+    folder = network_folder(settings, game, cut)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    options = settings.pick({}, SMOKE_TRAINING)
+    return train_ranges(tree_of(game), cut, folder=folder, show_progress=settings.progress, **options)
+
+
+def network(settings: Settings, game: str, cut: str) -> FolderRanges:
+    """The trained network of a game and cut, as range values; trained if it is not there."""
+    values = FolderRanges(str(network_folder(settings, game, cut)))
+    if not pathlib.Path(values.folder).exists() or values.error is None:
+        train(settings, game, cut)
+    return values
+
+
+def by_label(frame: pd.DataFrame) -> pd.Series:
+    """Whether a blueprint is a checkpoint of CFR or a draw."""
+    return frame["blueprint"].str.startswith("draw").map({True: "draws", False: "checkpoints"})
