@@ -136,10 +136,10 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The share of the way from blueprint to optimal continuation that is closed, by setting.
 
-    `mean` and `least` are over blueprints and players, without those that are nearer than a hundredth of the
-    farthest; `all` is the mean with these; `whole` is the sum of what was gained over the sum of distances, of
-    all; `worse`: blueprints that a method makes worse by more than a thousandth; `behind`: that it leaves more
-    than 5 % of the way behind resolving with best responses and the blueprint's prior.
+    `mean` and `least` are over blueprints and players, without those that are nearer than a hundredth of
+    the farthest; `all` is the mean with these; `whole` is the sum of what was gained over the sum of
+    distances, of all; `worse`: blueprints that a method makes worse by more than a thousandth; `behind`: that
+    it leaves more than 5 % of the way behind resolving with best responses and the blueprint's prior.
     """
     measured = shares(frame)
     base = measured[
