@@ -50,7 +50,10 @@ def atomic_writer(path: str | os.PathLike[str]) -> Generator[IO[bytes]]:
             buffer = io.BytesIO()
             yield buffer
             with open(target, "wb", buffering=0) as special:
-                _write_all(special, buffer.getbuffer())
+                # Not `getbuffer()`: an error's traceback may hold that view in a cycle, and buffers that are
+                # collected with a view of them complain since Python 3.12 (python/cpython#111331); 3.12.0 and
+                # 3.12.1 crash (python/cpython#111049).
+                _write_all(special, memoryview(buffer.getvalue()))
             return
         _remove_left_over(target)
         # Not `tempfile`: its files are closed to others, and the umask cannot be read without changing it for

@@ -57,7 +57,7 @@ def dask(tmp_path: pathlib.Path) -> Iterator[distributed.Client]:
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            dashboard_address=":0",  # any free port; without one all clusters of a machine ask for the same
             local_directory=str(tmp_path / "dask"),
             silence_logs=50,
         ) as cluster,
