@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import pathlib
 import shlex
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from jaxgadget.gadgets.gadget import Gadget as GadgetGame
+    from jaxgadget.learn.range_training import RangeTraining
+    from jaxgadget.learn.training import Training
     from jaxgadget.policy.policy import Policy
     from jaxgadget.searching.nested import Nested
     from jaxgadget.tree.history import HistoryTree
@@ -129,7 +132,6 @@ def train_value(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, profile = _prepare(game, [spec := _only(blueprint)], max_histories, allow_several=False)
-    from jaxgadget.learn.checkpoints import last_step
     from jaxgadget.learn.training import train_value as train
     from jaxgadget.report import search as report
     from jaxgadget.searching.portfolio import make_portfolio
@@ -137,11 +139,7 @@ def train_value(
     with working("portfolio"):
         portfolio = make_portfolio(profile, size=k, seed=seed, progress=True)
 
-    def describe() -> str:
-        step = last_step(out)
-        return "" if step is None else f"{str(out)!r} keeps the checkpoint of step {step} of {steps}"
-
-    with keeping(describe):
+    with _keeping_steps(out, steps):
         training = train(
             tree,
             portfolio,
@@ -155,10 +153,7 @@ def train_value(
             heldout=heldout,
             show_progress=True,
         )
-    if plot is not None:
-        from jaxgadget.report.training import draw_training
-
-        _save(draw_training(training.log, payoff_range=training.payoff_range), plot)
+    _draw_training(training, plot)
     try:
         error = _visited_error(tree, profile, portfolio, training.values, depth, iterations)
     except ValueError as problem:  # what was trained is told all the same
@@ -171,6 +166,25 @@ def train_value(
         notes = ["The network is for this game and blueprint alone:", shlex.join(use)]
         notes += written(results=json, picture=plot)
         show(report.training_table(training, error, steps), notes)
+
+
+def _keeping_steps(out: pathlib.Path, steps: int) -> contextlib.AbstractContextManager[None]:
+    """An interrupt inside is told which checkpoint the folder keeps."""
+    from jaxgadget.learn.checkpoints import last_step
+
+    def describe() -> str:
+        step = last_step(out)
+        return "" if step is None else f"{str(out)!r} keeps the checkpoint of step {step} of {steps}"
+
+    return keeping(describe)
+
+
+def _draw_training(training: Training | RangeTraining, plot: pathlib.Path | None) -> None:
+    """Draws the curves if that was asked for."""
+    if plot is not None:
+        from jaxgadget.report.training import draw_training
+
+        _save(draw_training(training.log, payoff_range=training.payoff_range), plot)
 
 
 def train_ranges(
@@ -198,15 +212,10 @@ def train_ranges(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, _ = enumerate_named(game, max_histories)
-    from jaxgadget.learn.checkpoints import last_step
     from jaxgadget.learn.range_training import train_ranges as train
     from jaxgadget.report import search as report
 
-    def describe() -> str:
-        step = last_step(out)
-        return "" if step is None else f"{str(out)!r} keeps the checkpoint of step {step} of {steps}"
-
-    with keeping(describe):
+    with _keeping_steps(out, steps):
         training = train(
             tree,
             first_cut(tree.game) if cut is None else cut,
@@ -223,10 +232,7 @@ def train_ranges(
             heldout=heldout,
             show_progress=True,
         )
-    if plot is not None:
-        from jaxgadget.report.training import draw_training
-
-        _save(draw_training(training.log, payoff_range=training.payoff_range), plot)
+    _draw_training(training, plot)
     if json is not None:
         write_json(json, report.ranges_record(training, steps))
     if json != STANDARD_OUTPUT:
