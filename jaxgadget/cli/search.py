@@ -316,7 +316,8 @@ def nested(
 
     values = _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
-    how: dict[str, Any] = {"depth": depth, "iterations": iterations, "dtype": dtype.value, "progress": True}
+    how: dict[str, Any] = {"iterations": iterations, "dtype": dtype.value, "progress": True}
+    how |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth}
     searches: list[Nested] = []
     from jaxgadget.searching.nested import nested_search
 

@@ -206,18 +206,13 @@ def train_ranges(
         values.weights = trainer.progress.weights
         train_rmse, heldout_rmse = trainer.errors()
         blueprint_rmse = trainer.rmse(*data.of_blueprints, 1)
-        generator = np.random.Generator(np.random.PCG64([options.seed, 0]))
-        judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator)
-        asked = normalised(forest, searched_ranges(forest, values, judges))
-        visited = solve_ranges(forest, asked, iterations=iterations, progress=False)
-        values.error = value_rmse(forest, values, judges)
-    measured = {
-        "train_rmse": train_rmse,
-        "heldout_rmse": heldout_rmse,
-        "blueprint_rmse": blueprint_rmse,
-        "visited_rmse": range_rmse(values, visited),
-        "value_rmse": values.error,
-    }
+        measured = {
+            "train_rmse": train_rmse,
+            "heldout_rmse": heldout_rmse,
+            "blueprint_rmse": blueprint_rmse,
+            **_judged(forest, values, options.seed, iterations),
+        }
+    values.error = measured["value_rmse"]
     if keeper is not None:
         known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
         write_record(keeper.path / ERRORS, known)
@@ -231,6 +226,18 @@ def train_ranges(
         subgames_per_second=data.subgames_per_second(),
         seconds=trainer.seconds(),
     )
+
+
+def _judged(forest: Forest, values: RangeNetwork, seed: int, iterations: int) -> dict[str, float]:
+    """Errors after blueprints that are drawn for this alone."""
+    generator = np.random.Generator(np.random.PCG64([seed, 0]))
+    judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator)
+    asked = normalised(forest, searched_ranges(forest, values, judges))
+    visited = solve_ranges(forest, asked, iterations=iterations, progress=False)
+    return {
+        "visited_rmse": range_rmse(values, visited),
+        "value_rmse": value_rmse(forest, values, judges),
+    }
 
 
 # --- what is learnt from ------------------------------------------------------------------
@@ -494,7 +501,7 @@ def searched_ranges(forest: Forest, values: RangeValues, blueprint: Policy) -> R
     return first, second
 
 
-def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iterations: int = 1000) -> float:
+def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iterations: int = 3000) -> float:
     """How far off the predicted value of the optimal continuation is, a root mean square in payoff units.
 
     The value is unique, where counterfactual values at the roots need not be.
@@ -548,7 +555,7 @@ def range_rmse(values: RangeNetwork, solved: SolvedRanges) -> float:
       solved: by `solve_ranges`.
     """
     forest, total, lanes = solved.forest, 0.0, solved.gap.shape[1]
-    asked = normalised(forest, solved.ranges)
+    asked = solved.ranges
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
         function = jax.jit(values(limit))

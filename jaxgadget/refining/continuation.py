@@ -51,6 +51,13 @@ class _ReachPrior(BlueprintPrior):
         """See `BlueprintPrior`."""
         return on_roots(self.given, ranges)
 
+    def choose(self, ranges: Ranges) -> FloatArray:
+        """Refused: only the roots' reach is known."""
+        raise ValueError(
+            "ContinuationPrior for a gadget with the real way in: expected one whose prior is over "
+            "roots, such as Resolving or MaxMargin"
+        )
+
 
 class Continuation(NamedTuple):
     """What every blueprint's continuation is worth to the opponent.

@@ -73,19 +73,20 @@ def nested_notes(nested: Nested) -> list[str]:
     seconds = max(float(nested.seconds.sum()), 1e-9)
     return [
         _how_nested(nested),
-        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second; "
-        + (
-            f"{nested.value_seconds / seconds:.0%} of the time went into values at the limit. "
-            if math.isfinite(nested.value_seconds)
-            else ""
-        )
-        + "Compiling is counted.",
+        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second, compiling "
+        f"counted{_in_values(nested, seconds)}.",
         "Before: the blueprint's; largest gap: NashConv of a search's own depth-limited game; seconds: an "
         "equal share of what all lanes took together.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
     ]
+
+
+def _in_values(nested: Nested, seconds: float) -> str:
+    """How much of the time went into values at the limit, if that is known."""
+    share = nested.value_seconds / seconds
+    return f"; {share:.0%} of the time went into values at the limit" if math.isfinite(share) else ""
 
 
 def _how_nested(nested: Nested) -> str:

@@ -124,7 +124,7 @@ def nested_search(
     *,
     values: ValueFunction | Sequence[ValueFunction] | RangeValues,
     player: int = 0,
-    depth: int = 1,
+    depth: int | None = None,
     limit: CutSpec | None = None,
     algorithm: str | Rule = "cfr+",
     iterations: int = ITERATIONS,
@@ -151,7 +151,8 @@ def nested_search(
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2).
       values: at the limit; one value function, or one for each blueprint; or range values.
       player: who searches, 0 or 1.
-      depth: D, at least that many moves of the players down to the limit; not with range values.
+      depth: D, at least that many moves of the players down to the limit, by default 1; for values of
+        histories.
       limit: for range values, the cut where lookaheads end; by default the one that a network is for.
       algorithm: a regret-matching rule, as in `refine`.
       iterations: of every search.
@@ -181,6 +182,8 @@ def nested_search(
     asked = list_gadgets(gadgets, False, (player,))
     if (ranged := _as_ranged(values)) is not None:
         at_limit = getattr(ranged, "cut", None) if limit is None else limit
+        if depth is not None:
+            raise ValueError(f"depth={depth!r} with values of ranges, which end at a cut; expected limit=…")
         if at_limit is None:
             raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
@@ -188,7 +191,7 @@ def nested_search(
         return _resolved(profiles, asked, ranged, at_limit, player, how)
     if limit is not None:
         raise ValueError(f"limit={limit!r}: values of histories end at own decisions; expected depth=…")
-    leaf, depth = values_for(values, profiles), check_depth(depth)  # pyright: ignore[reportArgumentType]
+    leaf, depth = values_for(values, profiles), check_depth(1 if depth is None else depth)  # pyright: ignore[reportArgumentType]
     levels = decisions(tree, player)
     lines: list[Line] = []
     work = sum(level.num_subgames for level in levels) * iterations
