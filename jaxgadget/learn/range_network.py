@@ -28,7 +28,7 @@ from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.digest import digest
-from jaxgadget.util.sealed import read_record
+from jaxgadget.util.sealed import damaged, read_record
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction
 
 KIND = Kind(name="range network", version=1, writer="train_ranges")
@@ -407,7 +407,7 @@ def load_ranges(
                 "this cut"
             )
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
-    network.error = _read_error(folder)
+    network.error = read_errors(folder).get("value_rmse")
     return network
 
 
@@ -434,17 +434,25 @@ class FolderRanges:
     @property
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
-        return _read_error(self.folder)
+        return read_errors(self.folder).get("value_rmse")
 
     def __call__(self, limit: Limit) -> RangeFunction:
         """See `RangeNetwork`; ValueError as `load_ranges`."""
         return load_ranges(self.folder, limit.tree)(limit)
 
 
-def _read_error(folder: str | os.PathLike[str]) -> float | None:
-    errors = read_record(pathlib.Path(folder) / ERRORS, "delete it and train again") or {}
-    measured = errors.get("value_rmse")
-    return float(measured) if is_finite_number(measured) else None
+def read_errors(folder: str | os.PathLike[str]) -> dict[str, float]:
+    """What a finished training measured, NaN where there was nothing to measure; empty if it is not finished.
+
+    Raises:
+      ValueError: if the file is damaged.
+    """
+    path, remedy = pathlib.Path(folder) / ERRORS, "delete it and train again"
+    errors = read_record(path, remedy) or {}
+    for name, error in errors.items():
+        if error is not None and not is_finite_number(error):
+            raise damaged(path, ValueError(f"{name} is {error!r}"), remedy)
+    return {name: math.nan if error is None else float(error) for name, error in errors.items()}
 
 
 def _parse(description: dict[str, Any], name: str) -> RangeNetwork:

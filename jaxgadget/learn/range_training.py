@@ -37,6 +37,7 @@ from jaxgadget.learn.range_network import (
     Slots,
     make_network,
     predict,
+    read_errors,
 )
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy
@@ -204,18 +205,19 @@ def train_ranges(
                     data.collect(dataclasses.replace(values, weights=trainer.progress.weights), number)
                     trainer.lesson, trainer.counts = data.lesson(limit), data.counts
         values.weights = trainer.progress.weights
-        train_rmse, heldout_rmse = trainer.errors()
-        blueprint_rmse = trainer.rmse(*data.of_blueprints, 1)
-        measured = {
-            "train_rmse": train_rmse,
-            "heldout_rmse": heldout_rmse,
-            "blueprint_rmse": blueprint_rmse,
-            **_judged(forest, values, options.seed, iterations),
-        }
+        measured = {} if keeper is None else read_errors(keeper.path)
+        if not measured:  # else the training was finished before
+            train_rmse, heldout_rmse = trainer.errors()
+            measured = {
+                "train_rmse": train_rmse,
+                "heldout_rmse": heldout_rmse,
+                "blueprint_rmse": trainer.rmse(*data.of_blueprints, 1),
+                **_judged(forest, values, options.seed, iterations),
+            }
+            if keeper is not None:
+                known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
+                write_record(keeper.path / ERRORS, known)
     values.error = measured["value_rmse"]
-    if keeper is not None:
-        known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
-        write_record(keeper.path / ERRORS, known)
     return RangeTraining(
         values=values,
         log=pd.DataFrame(trainer.log),
