@@ -98,7 +98,9 @@ class _Padded(nnx.Module):
 
     def __call__(self, ranges: Slots, opposing: Slots, features: Slots, mask: Slots) -> Slots:
         del features, mask
-        seen = jnp.concatenate([*ranges, *opposing], axis=-1)
+        # Opposing masses of about 1 each.
+        scaled = [mass * size for mass, size in zip(opposing, self.sizes, strict=True)]
+        seen = jnp.concatenate([*ranges, *scaled], axis=-1)
 
         @nnx.vmap
         def ask(perceptron: Perceptron, x: jax.Array) -> jax.Array:
@@ -129,10 +131,13 @@ class _Infostates(nnx.Module):
             batch = ranges[player].shape[1]
             encoded = jnp.repeat(features[player][:, None], batch, axis=1)
             whose = jnp.full_like(ranges[player], player)
-            numbers = jnp.stack([whose, ranges[player], opposing[player]], axis=-1)
+            size = jnp.sum(mask[player], axis=-1, keepdims=True)
+            # Opposing masses of about 1 each, whatever the padding, which depends on other public states.
+            scaled = opposing[player] * size[:, None]
+            numbers = jnp.stack([whose, ranges[player], scaled], axis=-1)
             seen = self.inner(jnp.concatenate([encoded, numbers], axis=-1))
             hidden.append(seen)
-            even = mask[player] / jnp.sum(mask[player], axis=-1, keepdims=True)
+            even = mask[player] / size
             pooled.append(jnp.einsum("sbn,sbnw->sbw", ranges[player], seen))
             pooled.append(jnp.einsum("sn,sbnw->sbw", even, seen))
         together = jnp.concatenate(pooled, axis=-1)
@@ -258,9 +263,7 @@ def predict(
       Payoffs of both players `[S, B, n_p]`, and their opposing masses.
     """
     opposing = states.opposing(ranges)
-    # About 1 each, whatever the size of a public state.
-    seen = opposing[0] * ranges[0].shape[-1], opposing[1] * ranges[1].shape[-1]
-    raw = evaluate(shape, weights, ranges, seen, states.features, states.mask)
+    raw = evaluate(shape, weights, ranges, opposing, states.features, states.mask)
     deals = [r * n for r, n in zip(ranges, opposing, strict=True)]
     met = jnp.sum(deals[0], axis=-1, keepdims=True)
     error = sum(jnp.sum(d * u, axis=-1, keepdims=True) for d, u in zip(deals, raw, strict=True))

@@ -68,8 +68,8 @@ def test_a_few_iterations_are_as_safe_as_the_continuation_that_they_make(algorit
 
 
 @pytest.mark.parametrize("source", [0, -3, 2.5, True, "network", None])
-def test_a_source_is_exact_or_a_number_of_iterations(source: Any) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"source={source!r}): expected 'exact' or a number of")):
+def test_a_source_is_exact_a_number_of_iterations_or_range_values(source: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"source={source!r}): expected 'exact', a number of")):
         ContinuationValues(source)
 
 
