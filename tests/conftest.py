@@ -39,6 +39,7 @@ UNOPTIMISED = {
     "test_by_hand",
     "test_cfr_d",
     "test_driver",
+    "test_cli_ranges",
     "test_cli_search",
     "test_continual",
     "test_convergence_study",

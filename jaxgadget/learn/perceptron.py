@@ -42,7 +42,7 @@ class _Block(nnx.Module):
 
 
 class Perceptron(nnx.Module):
-    """`[B, inputs]` → `[B, outputs]`, starting at 0.
+    """`[B, inputs]` → `[B, outputs]`.
 
     Args:
       inputs: numbers that come in.
@@ -50,13 +50,17 @@ class Perceptron(nnx.Module):
       width: units of a layer.
       depth: residual blocks, of two layers each.
       rngs: of the random weights.
+      from_zero: starts at 0; not for what feeds another perceptron, which would learn nothing from that.
     """
 
-    def __init__(self, inputs: int, outputs: int, width: int, depth: int, rngs: nnx.Rngs):
+    def __init__(
+        self, inputs: int, outputs: int, width: int, depth: int, rngs: nnx.Rngs, *, from_zero: bool = True
+    ):
         self.inward = nnx.Linear(inputs, width, rngs=rngs)
         self.blocks = nnx.List([_Block(width, rngs) for _ in range(depth)])
         self.norm = nnx.LayerNorm(width, rngs=rngs)
-        self.outward = nnx.Linear(width, outputs, kernel_init=nnx.initializers.zeros_init(), rngs=rngs)
+        last = nnx.initializers.zeros_init() if from_zero else nnx.initializers.lecun_normal()
+        self.outward = nnx.Linear(width, outputs, kernel_init=last, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[B, outputs]` of a batch."""

@@ -121,7 +121,8 @@ class _Infostates(nnx.Module):
     """Every infostate by itself, then with what all of its public state add up to."""
 
     def __init__(self, shape: RangeArchitecture, rngs: nnx.Rngs):
-        self.inner = Perceptron(shape.features + _OWN, shape.width, shape.width, shape.depth, rngs)
+        seen = shape.features + _OWN
+        self.inner = Perceptron(seen, shape.width, shape.width, shape.depth, rngs, from_zero=False)
         self.outer = Perceptron(_POOLED * shape.width, 1, shape.width, shape.depth, rngs)
 
     def __call__(self, ranges: Slots, opposing: Slots, features: Slots, mask: Slots) -> Slots:

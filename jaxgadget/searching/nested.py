@@ -183,6 +183,10 @@ def nested_search(
         at_limit = getattr(ranged, "cut", None) if limit is None else limit
         if at_limit is None:
             raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
+        if depth != 1:
+            raise ValueError(
+                f"depth={depth!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
+            )
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
         return _resolved(profiles, asked, ranged, at_limit, player, how)

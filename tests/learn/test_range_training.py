@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -196,7 +197,7 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
     solved = jg.solve_ranges(forest(), ranges, iterations=30, progress=False)
     limit = jg.Limit.of(forest().cut, np.dtype(np.float32))
     with precision(np.float32):
-        first, second = (np.asarray(rows, np.float32) for rows in ranges)
+        first, second = (jnp.asarray(rows, jnp.float32) for rows in ranges)
         predicted = [np.asarray(part, np.float64) for part in values(limit)((first, second))]  # pyright: ignore[reportArgumentType]
     squares: list[float] = []
     for lane in range(5):
