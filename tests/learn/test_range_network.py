@@ -64,7 +64,7 @@ def network(name: str, where: str, kind: str, seed: int = 0) -> RangeNetwork:
 def ask(values: RangeNetwork, limit: Limit, ranges: RangePair) -> tuple[FloatArray, FloatArray]:
     with precision(limit.dtype):
         given = tuple(jnp.asarray(rows, limit.dtype) for rows in ranges)
-        first, second = values(limit)(given)  # pyright: ignore[reportArgumentType]
+        first, second = values(limit)(given)
         assert first.dtype == second.dtype == limit.dtype
         return np.asarray(first, np.float64), np.asarray(second, np.float64)
 
@@ -234,7 +234,7 @@ def permuted(states: PublicStates, orders: tuple[Any, Any]) -> PublicStates:
         for name in ("row", "mask", "features")
     }
     chance = states.chance[:, orders[0]][:, :, orders[1]]
-    return dataclasses.replace(states, slot=slots, chance=chance, **fields)  # pyright: ignore[reportArgumentType]
+    return dataclasses.replace(states, slot=slots, chance=chance, **fields)
 
 
 @pytest.mark.parametrize("kind", NETWORKS)

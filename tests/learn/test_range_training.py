@@ -198,7 +198,7 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
     limit = jg.Limit.of(forest().cut, np.dtype(np.float32))
     with precision(np.float32):
         first, second = (jnp.asarray(rows, jnp.float32) for rows in ranges)
-        predicted = [np.asarray(part, np.float64) for part in values(limit)((first, second))]  # pyright: ignore[reportArgumentType]
+        predicted = [np.asarray(part, np.float64) for part in values(limit)((first, second))]
     squares: list[float] = []
     for lane in range(5):
         for player in (0, 1):
@@ -243,7 +243,7 @@ def test_searches_ask_at_the_blueprints_and_at_answers_to_them() -> None:
 
 def test_normalised_ranges_add_up_to_1() -> None:
     below = jg.build_forest(game(GOOFSPIEL), "depth:1")
-    ranges: RangePair = tuple(0.1 * rows for rows in jg.draw_ranges(below, 3))  # pyright: ignore[reportAssignmentType]
+    ranges: RangePair = tuple(0.1 * rows for rows in jg.draw_ranges(below, 3))
     ranges[0][below.roots[0].subgame == 2, 1] = 0.0
     for player, rows in enumerate(normalised(below, ranges)):
         total = np.zeros((below.num_subgames, 3))

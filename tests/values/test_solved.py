@@ -10,8 +10,10 @@ import numpy as np
 import pytest
 
 from jaxgadget import Forest, HistoryTree, build_forest, cut, draw_ranges, enumerate_game, load, solve_ranges
+from jaxgadget.solving.driver import solve
 from jaxgadget.tree.cover import build_cover
 from jaxgadget.util.arrays import FloatArray
+from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair
 from jaxgadget.values.solved import LEAST_MASS, SolvedRanges
 from tests.reference import cfr, efg, lp
@@ -56,7 +58,7 @@ def drawn(below: Forest, seed: int) -> RangePair:
 def rows_of(below: Forest) -> tuple[Any, Any]:
     """For both players `[H]` the row of `forest.roots` that each root history is in."""
     tree, roots = below.tree, below.cut.roots
-    return tuple(  # pyright: ignore[reportReturnType]
+    return tuple(
         np.array([below.roots[p].infostate.tolist().index(i) for i in tree.infostate[p, roots]])
         for p in (0, 1)
     )
@@ -180,7 +182,7 @@ def test_a_range_scales_the_others_values_and_not_its_own(player: int) -> None:
         rows * factor[roots.subgame] if p == player else rows
         for p, (rows, roots) in enumerate(zip(ranges, below.roots, strict=True))
     )
-    before, after = (solved(below, pair, iterations=20) for pair in (ranges, changed))  # pyright: ignore[reportArgumentType]
+    before, after = (solved(below, pair, iterations=20) for pair in (ranges, changed))
     other = 1 - player
     np.testing.assert_allclose(after.values[player], before.values[player], rtol=1e-9, atol=ROUNDING)
     scaled = before.values[other] * factor[below.roots[other].subgame]
@@ -230,6 +232,27 @@ def test_lanes_share_nothing(tmp_path: Any) -> None:
             np.testing.assert_allclose(other.values[player], expected, rtol=0, atol=ROUNDING)
             np.testing.assert_array_equal(other.ranges[player], whole.ranges[player])
     assert np.ptp(whole.gap, axis=1).max() > 0.01, "lanes differ"
+
+
+def test_chunks_of_lanes_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    below = forest(GOOFSPIEL, "depth:1")
+    ranges = draw_ranges(below, 20, seed=6)
+    chunks: list[int] = []
+
+    def told(*arguments: Any, **options: Any) -> Any:
+        finished = solve(*arguments, **options)
+        chunks.append(finished.plan.chunk)
+        return finished
+
+    monkeypatch.setattr(solving, "solve", told)
+    whole = solved(below, ranges, iterations=12)
+    parts = solved(below, ranges, iterations=12, memory_limit=40_000)
+    assert chunks[0] >= 20 > 2 * chunks[1] > 0
+    np.testing.assert_allclose(parts.gap, whole.gap, rtol=0, atol=ROUNDING)
+    for player in (0, 1):
+        np.testing.assert_allclose(parts.values[player], whole.values[player], rtol=0, atol=ROUNDING)
+    with pytest.raises(ValueError, match="expected a larger memory_limit"):
+        solved(below, ranges, iterations=12, memory_limit=1000)
 
 
 def test_a_target_gap_stops_a_chunk_when_all_of_it_is_there() -> None:
