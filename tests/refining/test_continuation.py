@@ -81,6 +81,15 @@ def test_a_source_is_exact_a_number_of_iterations_or_range_values(source: Any) -
         ContinuationValues(source)
 
 
+def test_a_number_of_iterations_may_be_numpys() -> None:
+    values = [ContinuationValues(5), ContinuationValues(np.int64(5))]
+    asked = [jg.Resolving(jg.NoPrior(), alternative=value) for value in values]
+    found = refined("kuhn_poker", "depth:1", 0, asked, iterations=20)
+    first, second = found.refined_exploitability.reshape(2, -1)
+    np.testing.assert_array_equal(first, second)
+    assert found.table["alternative"].tolist() == ["continuation:5"] * 4
+
+
 def test_only_refine_solves_the_continuation() -> None:
     tree = game("kuhn_poker")
     values = jg.ExactValues(jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 0)]))
