@@ -20,7 +20,14 @@ import numpy as np
 from flax import nnx
 from jax.tree_util import Partial
 
-from jaxgadget.learn.checkpoints import Kind, parsing, read_description, restore_weights
+from jaxgadget.learn.checkpoints import (
+    CHECKSUMS,
+    DESCRIPTION,
+    Kind,
+    parsing,
+    read_description,
+    restore_weights,
+)
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
 from jaxgadget.tree.cut import CutSpec, cut
@@ -28,7 +35,7 @@ from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.digest import digest
-from jaxgadget.util.sealed import read_record
+from jaxgadget.util.sealed import file_checksum, read_record
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction
 
 KIND = Kind(name="range network", version=1, writer="train_ranges")
@@ -437,6 +444,13 @@ class FolderRanges:
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
         return _read_error(self.folder)
+
+    @property
+    def fingerprint(self) -> str:
+        """Digests of what lies there now, by which a sweep knows whether it has its results."""
+        read_description(self.folder, KIND)
+        files = [pathlib.Path(self.folder) / name for name in (DESCRIPTION, CHECKSUMS, ERRORS)]
+        return " ".join(file_checksum(path) if path.exists() else "none" for path in files)
 
     def __call__(self, limit: Limit) -> RangeFunction:
         """See `RangeNetwork`; ValueError as `load_ranges`."""

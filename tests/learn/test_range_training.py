@@ -7,6 +7,7 @@ import functools
 import json
 import pathlib
 import re
+import shutil
 from collections.abc import Iterator
 from typing import Any
 
@@ -362,6 +363,26 @@ def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Pa
         jg.load_ranges(tmp_path, game())
     with pytest.raises(ValueError, match="does not exist"):
         _ = jg.FolderRanges(str(tmp_path / "nothing")).cut
+
+
+def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:
+    """Its name is the folder's; rows of the network that lay there before are not given for its own."""
+    pytest.importorskip("orbax.checkpoint")
+    folder, rows = tmp_path / "network", tmp_path / "rows"
+    how: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, "iterations": 20}
+    how |= {"blueprints": "dirichlet:0", "alternatives": f"values:{folder}"}
+    train(folder, rounds=0)
+    before = jg.sweep(rows, "kuhn_poker", CUT, **how)
+    assert before["alternative"].tolist() == [f"values:{folder}"]
+    assert before["exploitability_bound"].isna().all()
+    again = jg.sweep(rows, "kuhn_poker", CUT, **how)
+    assert again.equals(before), "it is read"
+    shutil.rmtree(folder)
+    with pytest.raises(ValueError, match="does not exist"):
+        jg.sweep(rows, "kuhn_poker", CUT, **how)
+    train(folder, rounds=0, seed=1)
+    with pytest.raises(ValueError, match=re.escape(str(rows))):
+        jg.sweep(rows, "kuhn_poker", CUT, **how)
 
 
 @pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])
