@@ -50,17 +50,17 @@ class Perceptron(nnx.Module):
       width: units of a layer.
       depth: residual blocks, of two layers each.
       rngs: of the random weights.
-      at_zero: whether all outputs are 0 in the beginning; then what comes after it learns from nothing.
+      from_zero: starts at 0; not for what feeds another perceptron, which would learn nothing from that.
     """
 
     def __init__(
-        self, inputs: int, outputs: int, width: int, depth: int, rngs: nnx.Rngs, *, at_zero: bool = True
+        self, inputs: int, outputs: int, width: int, depth: int, rngs: nnx.Rngs, *, from_zero: bool = True
     ):
         self.inward = nnx.Linear(inputs, width, rngs=rngs)
         self.blocks = nnx.List([_Block(width, rngs) for _ in range(depth)])
         self.norm = nnx.LayerNorm(width, rngs=rngs)
-        kernel = nnx.initializers.zeros_init() if at_zero else nnx.initializers.lecun_normal()
-        self.outward = nnx.Linear(width, outputs, kernel_init=kernel, rngs=rngs)
+        last = nnx.initializers.zeros_init() if from_zero else nnx.initializers.lecun_normal()
+        self.outward = nnx.Linear(width, outputs, kernel_init=last, rngs=rngs)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[B, outputs]` of a batch."""

@@ -20,7 +20,14 @@ import numpy as np
 from flax import nnx
 from jax.tree_util import Partial
 
-from jaxgadget.learn.checkpoints import Kind, parsing, read_description, restore_weights
+from jaxgadget.learn.checkpoints import (
+    CHECKSUMS,
+    DESCRIPTION,
+    Kind,
+    parsing,
+    read_description,
+    restore_weights,
+)
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, count_weights, evaluate
 from jaxgadget.tree.cut import CutSpec, cut
@@ -28,7 +35,7 @@ from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.digest import digest
-from jaxgadget.util.sealed import damaged, read_record
+from jaxgadget.util.sealed import damaged, file_checksum, read_record
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction
 
 KIND = Kind(name="range network", version=1, writer="train_ranges")
@@ -98,7 +105,9 @@ class _Padded(nnx.Module):
 
     def __call__(self, ranges: Slots, opposing: Slots, features: Slots, mask: Slots) -> Slots:
         del features, mask
-        seen = jnp.concatenate([*ranges, *opposing], axis=-1)
+        # Opposing masses of about 1 each.
+        scaled = [mass * size for mass, size in zip(opposing, self.sizes, strict=True)]
+        seen = jnp.concatenate([*ranges, *scaled], axis=-1)
 
         @nnx.vmap
         def ask(perceptron: Perceptron, x: jax.Array) -> jax.Array:
@@ -119,9 +128,8 @@ class _Infostates(nnx.Module):
     """Every infostate by itself, then with what all of its public state add up to."""
 
     def __init__(self, shape: RangeArchitecture, rngs: nnx.Rngs):
-        self.inner = Perceptron(
-            shape.features + _OWN, shape.width, shape.width, shape.depth, rngs, at_zero=False
-        )
+        seen = shape.features + _OWN
+        self.inner = Perceptron(seen, shape.width, shape.width, shape.depth, rngs, from_zero=False)
         self.outer = Perceptron(_POOLED * shape.width, 1, shape.width, shape.depth, rngs)
 
     def __call__(self, ranges: Slots, opposing: Slots, features: Slots, mask: Slots) -> Slots:
@@ -131,10 +139,13 @@ class _Infostates(nnx.Module):
             batch = ranges[player].shape[1]
             encoded = jnp.repeat(features[player][:, None], batch, axis=1)
             whose = jnp.full_like(ranges[player], player)
-            numbers = jnp.stack([whose, ranges[player], opposing[player]], axis=-1)
+            size = jnp.sum(mask[player], axis=-1, keepdims=True)
+            # Opposing masses of about 1 each, whatever the padding, which depends on other public states.
+            scaled = opposing[player] * size[:, None]
+            numbers = jnp.stack([whose, ranges[player], scaled], axis=-1)
             seen = self.inner(jnp.concatenate([encoded, numbers], axis=-1))
             hidden.append(seen)
-            even = mask[player] / jnp.sum(mask[player], axis=-1, keepdims=True)
+            even = mask[player] / size
             pooled.append(jnp.einsum("sbn,sbnw->sbw", ranges[player], seen))
             pooled.append(jnp.einsum("sn,sbnw->sbw", even, seen))
         together = jnp.concatenate(pooled, axis=-1)
@@ -260,9 +271,7 @@ def predict(
       Payoffs of both players `[S, B, n_p]`, and their opposing masses.
     """
     opposing = states.opposing(ranges)
-    # About 1 each, whatever the size of a public state.
-    seen = opposing[0] * ranges[0].shape[-1], opposing[1] * ranges[1].shape[-1]
-    raw = evaluate(shape, weights, ranges, seen, states.features, states.mask)
+    raw = evaluate(shape, weights, ranges, opposing, states.features, states.mask)
     deals = [r * n for r, n in zip(ranges, opposing, strict=True)]
     met = jnp.sum(deals[0], axis=-1, keepdims=True)
     error = sum(jnp.sum(d * u, axis=-1, keepdims=True) for d, u in zip(deals, raw, strict=True))
@@ -435,6 +444,13 @@ class FolderRanges:
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
         return read_errors(self.folder).get("value_rmse")
+
+    @property
+    def fingerprint(self) -> str:
+        """Digests of what lies there now, by which a sweep knows whether it has its results."""
+        read_description(self.folder, KIND)
+        files = [pathlib.Path(self.folder) / name for name in (DESCRIPTION, CHECKSUMS, ERRORS)]
+        return " ".join(file_checksum(path) if path.exists() else "none" for path in files)
 
     def __call__(self, limit: Limit) -> RangeFunction:
         """See `RangeNetwork`; ValueError as `load_ranges`."""

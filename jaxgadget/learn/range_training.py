@@ -397,7 +397,7 @@ class _Data:
         """Of those that were not read from a folder."""
         fresh = [part for part in self.parts if part.seconds.get("run")]
         seconds = sum(part.seconds["run"] for part in fresh)
-        return sum(part.num_solved for part in fresh) / seconds if seconds else math.nan
+        return sum(part.num_solved - part.num_read for part in fresh) / seconds if seconds else math.nan
 
 
 def _read_ranges(path: pathlib.Path) -> RangePair | None:

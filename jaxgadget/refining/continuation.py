@@ -164,10 +164,10 @@ def _solve(
     """One continuation of every blueprint."""
     source = asked.source
     options = dataclasses.replace(task.options, target_gap=None, chunk=None)
-    if isinstance(source, int):
+    if isinstance(source, int | np.integer):
         folder = None if options.checkpoint is None else options.checkpoint / f"continuation-{source}"
         rule = find_rule("cfr+") if options.rule is None else options.rule
-        options = dataclasses.replace(options, rule=rule, iterations=source, checkpoint=folder)
+        options = dataclasses.replace(options, rule=rule, iterations=int(source), checkpoint=folder)
     else:
         assert source == EXACT
         options = dataclasses.replace(options, rule=None, checkpoint=None)

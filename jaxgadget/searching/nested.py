@@ -182,10 +182,12 @@ def nested_search(
     asked = list_gadgets(gadgets, False, (player,))
     if (ranged := _as_ranged(values)) is not None:
         at_limit = getattr(ranged, "cut", None) if limit is None else limit
-        if depth is not None:
-            raise ValueError(f"depth={depth!r} with values of ranges, which end at a cut; expected limit=…")
         if at_limit is None:
             raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
+        if depth is not None:
+            raise ValueError(
+                f"depth={depth!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
+            )
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
         return _resolved(profiles, asked, ranged, at_limit, player, how)

@@ -272,7 +272,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
 
 
 def identity(thing: Any) -> Any:
-    """A gadget or prior as JSON has it, equal for equal ones; arrays by their digest.
+    """A gadget or prior as JSON has it, equal for equal ones; arrays and folders by their content's digest.
 
     Raises:
       ValueError: for what is neither a dataclass nor a plain value.
@@ -289,6 +289,7 @@ def identity(thing: Any) -> Any:
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
+        names |= {"fingerprint": None} if hasattr(type(thing), "fingerprint") else {}
         return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
     raise ValueError(
         f"{thing!r} in a gadget or prior: a sweep must tell it from others when it is resumed; expected a "

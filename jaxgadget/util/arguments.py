@@ -39,11 +39,11 @@ def check_whole_number(name: str, value: object, least: int, most: int | None = 
     raise ValueError(f"{name}={value!r}: expected a whole number >= {least}{bound}")
 
 
-def check_player(player: object) -> int:
+def check_player(player: object, name: str = "player") -> int:
     """0 or 1; ValueError otherwise."""
     if isinstance(player, int | np.integer) and not isinstance(player, bool) and player in (0, 1):
         return int(player)
-    raise ValueError(f"player={player!r}: expected 0 or 1")
+    raise ValueError(f"{name}={player!r}: expected 0 or 1")
 
 
 def is_finite_number(value: Any) -> TypeGuard[float]:

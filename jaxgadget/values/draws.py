@@ -39,10 +39,12 @@ def draw_ranges(
       seed: of all that is random.
 
     Raises:
-      ValueError: if a number is out of range.
+      ValueError: if a number is out of range, or there are no kinds.
     """
     count = check_whole_number("count", count, 1)
     kinds = (reached, reached, dirichlet, recursive) if draws is None else tuple(draws)
+    if not kinds:
+        raise ValueError(f"draws={draws!r}: expected at least one kind, such as dirichlet")
     generator = np.random.Generator(np.random.PCG64(check_whole_number("seed", seed, 0)))
     sizes = np.diff(np.linspace(0, count, len(kinds) + 1).astype(int)).tolist()
     drawn = [draw(forest, size, generator) for draw, size in zip(kinds, sizes, strict=True) if size]

@@ -77,8 +77,8 @@ class Shards:
         with atomic_writer(self.path(number)) as file:
             pq.write_table(table, file)
 
-    def read(self, number: int) -> dict[str, Any] | None:
-        """A shard as it was written; None if it is not there; ValueError if it is damaged."""
+    def read(self, number: int, ranges: tuple[FloatArray, FloatArray]) -> dict[str, Any] | None:
+        """A shard as it was written; None if it is not there; ValueError if damaged or of other ranges."""
         path = self.path(number)
         if not path.exists():
             return None
@@ -90,6 +90,8 @@ class Shards:
             }
             if (table.schema.metadata or {}).get(_CHECKSUM) != _digest(columns):
                 raise DamagedError("its checksum is not that of its content")
+            if not all(np.array_equal(columns[f"ranges_{p}"], rows) for p, rows in enumerate(ranges)):
+                raise DamagedError("its ranges are not those that were asked for")
         except Exception as error:  # pyarrow has many of its own
             raise damaged(path, error, REMEDY) from error
         pairs = {name: (columns[f"{name}_0"], columns[f"{name}_1"]) for name in _PAIRS}

@@ -57,11 +57,13 @@ class SolvedRanges:
         these are the equilibrium's values, and best responses where the range is 0.
       opposing: for both players `[R_p, L]` chance × the other player's range, summed over a root's histories:
         values divided by it are payoffs.
-      gap: `[S, L]` NashConv of each subgame, where both ranges are scaled so that their deals add up to 1, in
-        units of the payoff; 0 where they have none. `Σ r_0·v_0 + Σ r_1·v_1` is at most that, times the deals.
+      gap: `[S, L]` NashConv of each subgame, `Σ r_0·v_0 + Σ r_1·v_1`, divided by its deals, so in units of
+        the payoff; 0 where it has none. Where ranges that add up to 1 meet with less than `LEAST_MASS`, that
+        stands for their deals.
       mass: `[S, L]` what the deals add up to: chance × both ranges.
       iterations: `[L]` done.
       seconds: `build` and `run`.
+      num_read: of these pairs of a subgame and two ranges, how many were read from a folder.
     """
 
     forest: Forest
@@ -72,6 +74,7 @@ class SolvedRanges:
     mass: FloatArray
     iterations: npt.NDArray[np.int64]
     seconds: dict[str, float]
+    num_read: int = 0
 
     def __repr__(self) -> str:
         return f"<SolvedRanges of {self.forest!r}: {self.message}>"
@@ -89,7 +92,8 @@ class SolvedRanges:
     @property
     def subgames_per_second(self) -> float:
         """Solved and certified, compiling and transfers included; NaN if all was read from a folder."""
-        return self.num_solved / self.seconds["run"] if self.seconds.get("run") else math.nan
+        fresh = self.num_solved - self.num_read
+        return fresh / self.seconds["run"] if fresh and self.seconds.get("run") else math.nan
 
     @property
     def message(self) -> str:
@@ -132,8 +136,8 @@ def solve_ranges(
 
     Raises:
       ValueError: for ranges of another cut, that are negative, not finite, or 0 everywhere in a lane; for
-        subgames that overlap or keep decisions, for numbers out of range, and for a folder that holds shards
-        of another request or damaged ones.
+        subgames that overlap, keep decisions or end before the game does, for numbers out of range, and for
+        a folder that holds shards of another request or damaged ones.
     """
     shard = check_iterations(shard, "shard")
     options = make_options(
@@ -154,9 +158,9 @@ def solve_ranges(
     with progress_bar("solving ranges", len(starts) * iterations, progress) as report:
         for number, start in enumerate(starts):
             part = ranges[0][:, start : start + shard], ranges[1][:, start : start + shard]
-            kept = None if store is None else store.read(number)
+            kept = None if store is None else store.read(number, part)
             if kept is not None:
-                parts.append(SolvedRanges(forest=forest, seconds={}, **kept))
+                parts.append(SolvedRanges(forest=forest, seconds={}, num_read=kept["gap"].size, **kept))
             else:
                 before = number * iterations
                 parts.append(solver.solve(part, lambda done, before=before: report(before + done)))
@@ -206,6 +210,7 @@ def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
         mass=joined([part.mass for part in parts]),
         iterations=joined([part.iterations for part in parts]),
         seconds={phase: sum(part.seconds.get(phase, 0.0) for part in parts) for phase in phases},
+        num_read=sum(part.num_read for part in parts),
     )
 
 
@@ -221,9 +226,14 @@ class RangeSolver:
         """Puts the subgames on the device.
 
         Raises:
-          ValueError: if subgames overlap, or keep some decisions.
+          ValueError: if subgames overlap, keep some decisions, or end before the game does.
         """
         forest.check_disjoint()
+        if len(forest.leaves) or not all(solved.all() for solved in forest.cover.solved):
+            raise ValueError(
+                f"forest={forest!r} ends before the game does, or keeps some decisions; expected whole "
+                "subgames, from build_forest(tree, cut)"
+            )
         self.forest, self.options, self._watch = forest, options, Stopwatch()
         with self._watch.phase("build"), precision(np.float64):
             platform = options.placement.platform

@@ -56,9 +56,10 @@ class LimitedTrunk:
         opponent's are alternative values (`ArrayValues`) to re-solve with below the limit. 0 for a player
         whose strategy was given.
       best_response_values: `[2, L]` what player 1 gets at most above the limit against player 0's average
-        if leaf infostates are worth these values, then player 0 against player 1's.
+        if leaf infostates are worth these values, then player 0 against player 1's. NaN against a player who
+        solves alone: the other one's strategy is given, and nobody asked for its values.
       gap: `[L]` NashConv of the depth-limited game, in the precision of the solve, if its values are linear
-        in the ranges; else NaN, as nothing is certified.
+        in the ranges and both players are solved for; else NaN, as nothing is certified.
       iterations: done.
       algorithm: the rule's name.
       seconds: `build`, `compile` and `run`.
@@ -80,16 +81,19 @@ class LimitedTrunk:
     def trunk_gap(self) -> FloatArray:
         """`[L]` what both players could gain above the limit if leaf infostates kept their average values.
 
-        For zero-sum values it tells how far the solve got; it is no certificate, whatever the values.
+        NaN if a player's strategy was given. For zero-sum values it tells how far the solve got; it is no
+        certificate, whatever the values.
         """
         return self.best_response_values.sum(axis=0)
 
     @property
     def message(self) -> str:
         """How far the solve got, in a sentence."""
-        known = np.isfinite(self.gap).all()
-        what, worst = ("gap", self.gap) if known else ("gap of the trunk", self.trunk_gap)
-        return f"{what} {float(worst.max()):.3g} after {self.iterations} iterations of {self.algorithm}"
+        done = f"{self.iterations} iterations of {self.algorithm}"
+        for what, worst in (("gap", self.gap), ("gap of the trunk", self.trunk_gap)):
+            if np.isfinite(worst).all():
+                return f"{what} {float(worst.max()):.3g} after {done}"
+        return f"{done} against a player whose strategy was given"
 
 
 def solve_trunk(
@@ -136,7 +140,7 @@ def solve_trunk(
     num_lanes = below.num_lanes
     if fixed is not None and blueprint is None:
         raise ValueError(f"fixed={fixed!r} without a blueprint: expected the one that player follows")
-    given = None if fixed is None else (check_player(fixed), below)
+    given = None if fixed is None else (check_player(fixed, "fixed"), below)
     watch = Stopwatch()
     with watch.phase("build"), precision(options.dtype):
         at_limit = Limit.of(cut(tree, limit), options.dtype)
@@ -154,14 +158,18 @@ def solve_trunk(
         plan = one_chunk(num_lanes)  # values are asked for all lanes' ranges at once
         solved = solve(game, options, finish, plan=plan, report=report).outcome
         first, second = (np.asarray(part, np.float64) for part in solved.values)
+        best = np.stack([np.asarray(part, np.float64) for part in solved.best])
+        gap = np.array(solved.gap, np.float64)
+        if fixed is not None:
+            best[1 - fixed], gap[:] = np.nan, np.nan
     return LimitedTrunk(
         limit=at_limit,
         policy=_policy(
             look, below, solved.strategy, f"{rule.name}:{iterations} to {at_limit.cut.name}", fixed
         ),
         values=(first, second),
-        best_response_values=np.stack([np.asarray(best, np.float64) for best in solved.best]),
-        gap=np.asarray(solved.gap, np.float64),
+        best_response_values=best,
+        gap=gap,
         iterations=iterations,
         algorithm=rule.name,
         seconds=watch.seconds,

@@ -11,8 +11,16 @@ import numpy as np
 import pytest
 
 import jaxgadget as jg
-from jaxgadget import ContinuationValues
+from jaxgadget import ContinuationPrior, ContinuationValues, ResolvedValues
 from jaxgadget.gadgets.alternative import WithGifts
+from jaxgadget.refining import continuation
+from jaxgadget.refining.continuation import GUARD_STEPS, solve_continuations
+from jaxgadget.refining.subgames import GadgetTask
+from jaxgadget.solving.options import make_options
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.clock import Stopwatch
+from tests.reference import efg
+from tests.reference.gadgets import Above
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 SAFE = (jg.Resolving, jg.MaxMargin, jg.ReachResolving, jg.ReachMaxMargin)
@@ -68,9 +76,18 @@ def test_a_few_iterations_are_as_safe_as_the_continuation_that_they_make(algorit
 
 
 @pytest.mark.parametrize("source", [0, -3, 2.5, True, "network", None])
-def test_a_source_is_exact_or_a_number_of_iterations(source: Any) -> None:
-    with pytest.raises(ValueError, match=re.escape(f"source={source!r}): expected 'exact' or a number of")):
+def test_a_source_is_exact_a_number_of_iterations_or_range_values(source: Any) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"source={source!r}): expected 'exact', a number of")):
         ContinuationValues(source)
+
+
+def test_a_number_of_iterations_may_be_numpys() -> None:
+    values = [ContinuationValues(5), ContinuationValues(np.int64(5))]
+    asked = [jg.Resolving(jg.NoPrior(), alternative=value) for value in values]
+    found = refined("kuhn_poker", "depth:1", 0, asked, iterations=20)
+    first, second = found.refined_exploitability.reshape(2, -1)
+    np.testing.assert_array_equal(first, second)
+    assert found.table["alternative"].tolist() == ["continuation:5"] * 4
 
 
 def test_only_refine_solves_the_continuation() -> None:
@@ -138,3 +155,241 @@ def test_nothing_else_may_claim_to_be_a_continuation() -> None:
     array = jg.ArrayValues(np.full(3, -2.0))
     found = refined("kuhn_poker", "depth:2", 0, [jg.Resolving(jg.NoPrior(), alternative=array)], iterations=2)
     assert np.isnan(found.exploitability_bound).all()
+
+
+# --- range values -------------------------------------------------------------------------
+
+RESOLVED = ResolvedValues(100)
+
+
+def promised(
+    name: str, cut: str, player: int, values: ContinuationValues, infostate: str | None = None
+) -> FloatArray:
+    """`[R, lanes]` what gadgets are told."""
+    tree = game(name)
+    where = jg.cut(tree, cut)
+    forest = jg.build_forest(tree, where if infostate is None else where.only(infostate))
+    gadgets = (jg.Resolving(jg.NoPrior(), alternative=values),)
+    options = make_options(algorithm="cfr+", iterations=10, dtype="float64")
+    task = GadgetTask(forest, player, blueprints(tree), gadgets, options, where)
+    found = solve_continuations(task, Stopwatch(), False)[values].values
+    assert not found.exact
+    return np.asarray(found.array, np.float64)
+
+
+def explicitly(name: str, cut: str, player: int, lane: int) -> tuple[Above, list[int]]:
+    """What lies above a cut, as an explicit tree, and the opponent's root infostates in order."""
+    tree, blueprint = game(name), blueprints(game(name))
+    where = jg.cut(tree, cut)
+    parts = tuple(
+        tuple(where.roots[where.subgame == number].tolist()) for number in range(where.num_subgames)
+    )
+    rows = [np.concatenate([[1.0], part[:, lane]]) for part in blueprint.probabilities]
+    strategy = efg.from_sequences(tree, (rows[0], rows[1]))
+    above = Above(efg.from_tree(tree), parts, player, strategy)
+    return above, jg.build_forest(tree, where).roots[1 - player].infostate.tolist()
+
+
+def best_responses(above: Above, states: list[int]) -> FloatArray:
+    by_state = {s: part.worst_value(s, above.blueprint) for part in above.subgames for s in part.states}
+    return np.array([by_state[state] for state in states])
+
+
+def bound(above: Above, states: list[int], values: FloatArray) -> float:
+    """What the opponent gets at most above the cut if its roots are worth that."""
+    told = Above(
+        above.game,
+        above.components,
+        above.resolver,
+        above.blueprint,
+        dict(zip(states, values.tolist(), strict=True)),
+    )
+    return efg.best_response_value(told.cut_off(lambda node: None), told.opponent, {})
+
+
+CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("name", "cut"), CUTS)
+def test_the_guard_takes_the_least_bound(name: str, cut: str, player: int) -> None:
+    """On the line from best responses to estimates, the bound with the error, from an explicit tree."""
+    estimated = promised(name, cut, player, ContinuationValues(RESOLVED, guard=False))
+    shares = np.linspace(0, 1, GUARD_STEPS + 1)
+    taken: set[int] = set()
+    for error in (0.0, 0.004, 0.05, 1e6):
+        guarded = promised(name, cut, player, ContinuationValues(RESOLVED, guard=error))
+        for lane in range(2):
+            above, states = explicitly(name, cut, player, lane)
+            safe = best_responses(above, states)
+            line = [safe + share * (estimated[:, lane] - safe) for share in shares]
+            bounds = np.array([bound(above, states, values) for values in line])
+            assert (np.diff(bounds, 2) >= -1e-9).all(), "convex"
+            totals = bounds + 2 * error * shares
+            distance = [np.abs(guarded[:, lane] - values).max() for values in line]
+            place = int(np.argmin(distance))
+            assert distance[place] < 1e-9 and totals[place] <= totals.min() + 1e-9
+            taken.add(place)
+            if error == 0 and bounds[-1] < bounds[:-1].min() - 1e-9:
+                np.testing.assert_allclose(guarded[:, lane], estimated[:, lane], rtol=0, atol=1e-12)
+            if error == 1e6:
+                np.testing.assert_allclose(guarded[:, lane], safe, rtol=0, atol=1e-9)
+    if (name, player) == ("kuhn_poker", 0):
+        assert {0, GUARD_STEPS} <= taken, "both ends"
+
+
+def too_much(limit: jg.Limit) -> Any:
+    """Everything is worth 9 to either player, far more than the game pays."""
+    chance = np.zeros((len(limit.roots[0]), len(limit.roots[1])))
+    cells = limit.matrix()
+    chance[cells.row, cells.column] = cells.value
+    return lambda ranges: (9 * (chance @ ranges[1]), 9 * (chance.T @ ranges[0]))
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_estimates_that_promise_too_much_are_not_taken(player: int) -> None:
+    """Even if they are believed to have no error; without a guard they are."""
+    rash = promised("kuhn_poker", "depth:2", player, ContinuationValues(too_much, guard=False))
+    guarded = promised("kuhn_poker", "depth:2", player, ContinuationValues(too_much, guard=0.0))
+    for lane in range(2):
+        above, states = explicitly("kuhn_poker", "depth:2", player, lane)
+        safe = best_responses(above, states)
+        np.testing.assert_allclose(guarded[:, lane], safe, rtol=0, atol=1e-9)
+        assert (rash[:, lane] <= safe - 0.5).any()
+
+
+class Rated(ResolvedValues):
+    """Range values that state an error, or none yet."""
+
+    error: float | None = 1e6
+
+
+class Unrated(ResolvedValues):
+    error: float | None = None
+
+
+def test_what_the_guard_counts_with() -> None:
+    alike: dict[Any, ContinuationValues] = {
+        "stated": ContinuationValues(Rated(100)),
+        "not stated": ContinuationValues(Unrated(100)),
+        "no guard": ContinuationValues(Rated(100), guard=False),
+        "told": ContinuationValues(Rated(100), guard=0),
+        "nothing known": ContinuationValues(RESOLVED),
+    }
+    errors = {name: values.error for name, values in alike.items()}
+    assert errors == {"stated": 1e6, "not stated": None, "no guard": None, "told": 0, "nothing known": None}
+    found = {name: promised("kuhn_poker", "depth:2", 0, values) for name, values in alike.items()}
+    for name in ("not stated", "nothing known"):
+        np.testing.assert_array_equal(found[name], found["no guard"])
+    assert np.abs(found["stated"] - found["no guard"]).max() > 1e-3
+    assert (
+        ContinuationValues(RESOLVED).name == "values:ResolvedValues" and not ContinuationValues().is_estimate
+    )
+
+
+@pytest.mark.parametrize("guard", [-0.1, float("nan"), float("inf"), "yes", None])
+def test_wrong_guards_are_refused(guard: Any) -> None:
+    with pytest.raises(
+        ValueError, match=re.escape(f"guard={guard!r}: expected an error >= 0 in payoff units")
+    ):
+        ContinuationValues(RESOLVED, guard=guard)
+    with pytest.raises(ValueError, match="iterations=0"):
+        ContinuationValues(RESOLVED, iterations=0)
+    with pytest.raises(ValueError, match=r"expected 'exact', a number of iterations >= 1, or range values"):
+        ContinuationValues(jg.ExactValues(jg.Policy.uniform(game("kuhn_poker"))))
+    with pytest.raises(ValueError, match="or range values"):
+        ContinuationValues(ResolvedValues)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_with_good_range_values_safe_gadgets_are_nearly_the_optimal_continuation(player: int) -> None:
+    """Guarded by the error that 200 iterations leave, or not at all; nothing is certified."""
+    tree = game("kuhn_poker")
+    error = tree.payoff_range / 1000
+    values = [ContinuationValues(ResolvedValues(200), guard=g, iterations=200) for g in (False, error)]
+    asked = [make(jg.NoPrior(), alternative=v) for v in values for make in SAFE]
+    optimal, plain = jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())
+    found = refined("kuhn_poker", "depth:2", player, [optimal, plain, *asked], algorithm="lp")
+    best, without, *numbers = found.refined_exploitability.reshape(-1, 2)
+    assert (np.array(numbers) <= best + 2 * error + 1e-9).all()
+    assert (np.array(numbers) >= best - 1e-9).all()
+    bounds = found.exploitability_bound.reshape(-1, 2)
+    assert np.isnan(bounds[2:]).all() and np.isfinite(bounds[:2]).all(), "estimates have no certificate"
+    assert set(found.table["alternative"].dropna()) == {"best-response", "values:ResolvedValues"}
+    if player == 0:
+        assert (without - best).max() > 2 * error
+
+
+@pytest.mark.parametrize("guard", [False, 0.01])
+def test_one_subgame_gets_the_numbers_of_the_whole(guard: Any) -> None:
+    tree, values = game(GOOFSPIEL), ContinuationValues(RESOLVED, guard=guard)
+    where, infostate = jg.cut(tree, "depth:1"), tree.infoset_names[0][-1]
+    part = jg.build_forest(tree, where.only(infostate))
+    whole = jg.build_forest(tree, where)
+    rows = np.isin(whole.roots[1].infostate, part.roots[1].infostate)
+    assert 0 < rows.sum() < len(rows)
+    everywhere = promised(GOOFSPIEL, "depth:1", 0, values)
+    np.testing.assert_array_equal(promised(GOOFSPIEL, "depth:1", 0, values, infostate), everywhere[rows])
+    prior = ContinuationPrior(values)
+    gadget = jg.Resolving(prior, 0.1, values)
+    how: dict[str, Any] = {"iterations": 50, "dtype": "float64"}
+    alone, all_of_it = (
+        refined(GOOFSPIEL, "depth:1", 0, [gadget], **more, **how) for more in ({"infostate": infostate}, {})
+    )
+    number = int(whole.roots[1].subgame[np.argmax(rows)])
+    np.testing.assert_allclose(alone.gadget_value[0], all_of_it.gadget_value[number], rtol=0, atol=1e-9)
+
+
+def test_the_prior_is_the_opponents_reach_in_the_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an array of the same numbers; a gadget that asks twice solves it once."""
+    tree = game("kuhn_poker")
+    values = ContinuationValues(RESOLVED, guard=False, iterations=30)
+    how: dict[str, Any] = {"iterations": 60, "dtype": "float64"}
+    trunk = jg.solve_trunk(
+        tree, "depth:2", RESOLVED, blueprint=blueprints(tree), fixed=0, iterations=30, progress=False
+    )
+    reach = trunk.policy.reach(1)[trunk.limit.roots[1].sequence]
+    share = np.maximum(reach / reach.sum(axis=0), 0.02)
+    array = jg.ArrayValues(-trunk.values[1])
+    calls: list[None] = []
+
+    def counted(*arguments: Any, **options: Any) -> Any:
+        calls.append(None)
+        return jg.solve_trunk(*arguments, **options)
+
+    monkeypatch.setattr(continuation, "solve_trunk", counted)
+    for make in (jg.Resolving, jg.MaxMargin):
+        asked = make(ContinuationPrior(values, clip=0.02), 0.3, values)
+        expected = make(jg.ArrayPrior(share), 0.3, array)
+        found, by_hand = (refined("kuhn_poker", "depth:2", 0, [g], **how) for g in (asked, expected))
+        np.testing.assert_allclose(
+            found.policy.probabilities[0], by_hand.policy.probabilities[0], rtol=0, atol=1e-9
+        )
+        assert found.table["prior"].iloc[0].startswith("continuation")
+    assert len(calls) == 2
+    uniform = refined("kuhn_poker", "depth:2", 0, [jg.Resolving(jg.UniformPrior(), 0.3, array)], **how)
+    resolving = refined(
+        "kuhn_poker", "depth:2", 0, [jg.Resolving(ContinuationPrior(values), 0.3, array)], **how
+    )
+    assert np.abs(uniform.policy.probabilities[0] - resolving.policy.probabilities[0]).max() > 1e-3
+
+
+@pytest.mark.parametrize("given", [ContinuationValues(), ContinuationValues(3), "network", None], ids=str)
+def test_wrong_continuations_of_a_prior_are_refused(given: Any) -> None:
+    with pytest.raises(ValueError, match="expected ContinuationValues of range values"):
+        ContinuationPrior(given)
+
+
+def test_a_prior_of_a_continuation_has_no_numbers_of_its_own() -> None:
+    values = ContinuationValues(RESOLVED)
+    with pytest.raises(ValueError, match="clip=0"):
+        ContinuationPrior(values, clip=0)
+    tree = game("kuhn_poker")
+    with pytest.raises(ValueError, match="only refine and sweep solve the continuation first"):
+        jg.nested_search(
+            tree,
+            jg.Policy.uniform(tree),
+            jg.Resolving(ContinuationPrior(values)),
+            values=jg.ExactValues(jg.Policy.uniform(tree)),
+            iterations=2,
+        )

@@ -20,7 +20,9 @@ import pytest
 from pandas.testing import assert_frame_equal
 
 import jaxgadget
+from jaxgadget.learn import range_training
 from jaxgadget.learn.checkpoints import TrainingFolder
+from jaxgadget.learn.range_training import train_ranges
 from jaxgadget.learn.training import train_value
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import enumerate_game
@@ -38,13 +40,22 @@ KILLS: list[dict[str, Any]] = [
 ]
 
 
-def train(folder: pathlib.Path) -> pd.DataFrame:
+def train(folder: pathlib.Path, ranges: bool = False) -> pd.DataFrame:
     """The log, and in every row a digest of the weights in the end."""
     tree = enumerate_game(jaxgadget.load("kuhn_poker"))
-    portfolio = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(2)])
-    found = train_value(
-        tree, portfolio, folder=folder, steps=STEPS, every=EVERY, batch_size=8, width=8, depth=0
-    )
+    how: dict[str, Any] = {
+        "folder": folder,
+        "steps": STEPS,
+        "every": EVERY,
+        "batch_size": 8,
+        "width": 8,
+        "depth": 0,
+    }
+    if ranges:
+        found = train_ranges(tree, "depth:2", samples=16, rounds=1, iterations=20, **how)
+    else:
+        portfolio = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(2)])
+        found = train_value(tree, portfolio, **how)
     return found.log.assign(weights=digest(*map(np.asarray, jax.tree.leaves(found.values.weights))))
 
 
@@ -91,10 +102,10 @@ def server(tmp_path: pathlib.Path) -> Iterator[subprocess.Popen[str]]:
 
 
 def order(
-    server: subprocess.Popen[str], folder: pathlib.Path, kill: dict[str, Any] | None = None
+    server: subprocess.Popen[str], folder: pathlib.Path, ranges: bool, kill: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     assert server.stdin is not None and server.stdout is not None
-    asked = {"folder": str(folder), "settings": {}, "copies": 1, "kill": kill}
+    asked = {"folder": str(folder), "settings": {"ranges": ranges}, "copies": 1, "kill": kill}
     print(json.dumps(asked), file=server.stdin, flush=True)
     (answer,) = json.loads(server.stdout.readline())
     return answer
@@ -105,21 +116,22 @@ def returned(folder: pathlib.Path) -> pd.DataFrame:
     return log.drop(columns=["seconds", "examples_per_second"])
 
 
+@pytest.mark.parametrize("ranges", [False, True], ids=["histories", "ranges"])
 def test_killed_it_ends_with_the_weights_of_an_undisturbed_one(
-    server: subprocess.Popen[str], tmp_path: pathlib.Path
+    server: subprocess.Popen[str], tmp_path: pathlib.Path, ranges: bool
 ):
     pytest.importorskip("orbax.checkpoint")
     whole, folder = tmp_path / "whole", tmp_path / "killed"
     every = list(range(EVERY, STEPS + 1, EVERY))
-    undisturbed = order(server, whole)
+    undisturbed = order(server, whole, ranges)
     assert not undisturbed["failed"] and undisturbed["written"] == every
     written: list[int] = []
     for number, kill in enumerate(KILLS):
-        found = order(server, folder, kill)
+        found = order(server, folder, ranges, kill)
         assert found["killed"], f"{number}: {kill} came too late"
         written += found["written"]
     assert len(KILLS) <= len(written) < len(every) - 1, "some progress, and something left"
-    last = order(server, folder)
+    last = order(server, folder, ranges)
     assert not last["failed"] and not last["killed"]
     written += last["written"]
     assert len(set(written)) == len(written), "what was finished was done again"
@@ -130,5 +142,6 @@ def test_killed_it_ends_with_the_weights_of_an_undisturbed_one(
 
 if __name__ == "__main__":
     importlib.import_module("orbax.checkpoint")
+    range_training.SEARCHES, range_training.VISITED_BLUEPRINTS = ((6, 15.0),), 4
     jaxgadget.sweep, zygote.instrument = train, instrument
     zygote.serve()

@@ -1,0 +1,194 @@
+"""`jaxgadget train-ranges`, and what it trained at `refine --alternative` and `nested --leaf`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import jaxgadget as jg
+from jaxgadget.cli import app
+from jaxgadget.learn import checkpoints, range_training
+
+TRAIN: tuple[object, ...] = (
+    *("train-ranges", "kuhn_poker", "--cut", "depth:2", "--samples", 16, "--rounds", 1, "--steps", 6),
+    *("--width", 8, "--batch-size", 4, "--iterations", 20, "--heldout", 0.25),
+)
+RECORD = [
+    *("game", "cut", "subgames_per_second", "samples", "steps", "seconds"),
+    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse"),
+    *("gap_max", "payoff_range"),
+]
+REFINE = ("refine", "kuhn_poker", "--cut", "depth:2", "--blueprint", "cfr:3", "--prior", "none")
+NESTED = ("nested", "kuhn_poker", "--blueprint", "cfr:3", "--iterations", 20, "--gadget", "resolving")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
+
+
+def record(result: Result) -> dict[str, Any]:
+    """What was written, nothing else, as strict JSON."""
+    assert (result.exit_code, result.stderr) == (0, "")
+    return json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
+
+
+def changed(arguments: tuple[object, ...], option: str, value: object) -> tuple[object, ...]:
+    place = arguments.index(option) + 1
+    return (*arguments[:place], value, *arguments[place + 1 :])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def few_searches() -> Iterator[None]:
+    pytest.importorskip("orbax.checkpoint")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(range_training, "SEARCHES", ((6, 15.0),))
+        patch.setattr(range_training, "BLUEPRINT_ITERATIONS", (3,))
+        patch.setattr(range_training, "VISITED_BLUEPRINTS", 4)
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> tuple[pathlib.Path, dict[str, Any], pathlib.Path]:
+    """A folder with a network, what the command said, and the curves."""
+    folder = tmp_path_factory.mktemp("trained")
+    out, picture = folder / "ranges", folder / "curves.png"
+    return out, record(run(*TRAIN, "--out", out, "--plot", picture, "--json", "-")), picture
+
+
+Trained = tuple[pathlib.Path, dict[str, Any], pathlib.Path]
+
+
+def test_train_ranges(trained: Trained) -> None:
+    out, found, picture = trained
+    assert list(found) == RECORD
+    assert (found["game"], found["cut"], found["steps"], found["payoff_range"]) == (
+        "kuhn_poker",
+        "depth:2",
+        6,
+        4,
+    )
+    assert found["samples"] == 16 + 8 and found["subgames_per_second"] > 0 and found["seconds"] > 0
+    assert all(0 < found[name] < 4 for name in RECORD if name.endswith("_rmse"))
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    loaded = jg.load_ranges(out, jg.enumerate_game(jg.load("kuhn_poker")))
+    assert loaded.error == found["value_rmse"] and loaded.shape.width == 8
+
+
+def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> None:
+    out, before, _ = trained
+    again = record(run(*TRAIN, "--out", out, "--json", "-"))
+    assert again["subgames_per_second"] is None, "all were read"
+    for name in ("seconds", "subgames_per_second"):
+        del again[name]
+    assert again == {name: value for name, value in before.items() if name in again}
+    for option, value, message in (
+        ("--width", 16, "architecture width is 8, not 16"),
+        ("--steps", 7, "of 6 steps, not 7"),
+        ("--samples", 17, "samples is 16, not 17"),
+        ("--cut", "depth:1", "cut is 'depth:2', not 'depth:1'"),
+    ):
+        result = run(*changed(TRAIN, option, value), "--out", out)
+        assert result.exit_code == 2 and message in result.stderr, option
+        assert "Traceback" not in result.stderr
+    shown = re.sub(r"\s+", " ", run(*TRAIN, "--out", out).stdout)
+    assert f"{before['visited_rmse']:.5f}" in shown and "24 subgames solved, largest gap" in shown
+    assert "jaxgadget refine kuhn_poker --cut depth:2 --alternative values:" in shown
+
+
+def test_an_interrupt_says_what_is_kept(
+    trained: Trained, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, save = tmp_path / "ranges", checkpoints.TrainingFolder.save
+
+    def interrupted(self: Any, progress: Any, log: Any) -> None:
+        if int(progress.step) == 5:
+            raise KeyboardInterrupt
+        save(self, progress, log)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints.TrainingFolder, "save", interrupted)
+        cut_off = run(*TRAIN, "--out", out)
+    assert (cut_off.exit_code, cut_off.stdout) == (130, "")
+    kept = f"Interrupted. {str(out)!r} keeps the checkpoint of step 4 of 6; the same command goes on.\n"
+    assert cut_off.stderr == kept
+    again = run(*TRAIN, "--out", out, "--json", "-")
+    assert again.exit_code == 0 and "Going on in" in again.stderr
+    assert json.loads(again.stdout)["train_rmse"] == trained[1]["train_rmse"]
+
+
+def test_refine_with_its_values(trained: Trained) -> None:
+    out = trained[0]
+    how = ("--gadget", "resolving", "--iterations", 200, "--json", "-")
+    alternatives = ("--alternative", "best-response", "--alternative", f"values:{out}")
+    rows = record(run(*REFINE, *how, *alternatives))["rows"]
+    safe, estimated = rows
+    assert [row["alternative"] for row in rows] == ["best-response", f"values:{out}"]
+    assert estimated["exploitability_bound"] is None, "nothing bounds it"
+    assert safe["exploitability_bound"] >= safe["refined_exploitability"] - 1e-6
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    values = jg.ContinuationValues(jg.FolderRanges(str(out)))
+    expected = jg.refine(
+        tree,
+        "depth:2",
+        jg.cfr_checkpoints(tree, [3], progress=False),
+        jg.Resolving(jg.NoPrior(), alternative=values),
+        iterations=200,
+        progress=False,
+    )
+    np.testing.assert_allclose(
+        estimated["refined_exploitability"] - estimated["blueprint_exploitability"],
+        (expected.refined_exploitability - expected.blueprint_exploitability)[0],
+        rtol=0,
+        atol=1e-6,
+    )
+
+
+def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> None:
+    out = trained[0]
+    files = ("--player", "both", "--save", tmp_path / "nested.npz", "--plot", tmp_path / "nested.svg")
+    found = record(run(*NESTED, "--prior", "none", "--leaf", f"ranges:{out}", *files, "--json", "-"))
+    assert [(row["player"], row["depth"], row["k"]) for row in found["rows"]] == [(0, None, 1), (1, None, 1)]
+    assert {row["leaf"] for row in found["rows"]} == {f"{out} at depth:2"}
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    policy = jg.Policy.load(tmp_path / "nested.npz", tree)
+    for player in (0, 1):
+        (row,) = (row for row in found["rows"] if row["player"] == player)
+        after = jg.exploitability(policy, player, value=tuple(found["game_value"]))
+        assert row["nested_exploitability"] == pytest.approx(float(after[0]), abs=1e-6)
+    assert "nested search, " in (tmp_path / "nested.svg").read_text()
+    text = re.sub(r"\s+", " ", run(*NESTED, "--leaf", f"ranges:{out}").stdout)
+    assert "from the root to the limit and again in every public state there, 20 iterations each" in text
+    assert "went into values" not in text and "nan" not in text.lower().replace("cnan", "")
+
+
+def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
+    out = trained[0]
+    other = "leduc_poker(num_ranks=2)"
+    for arguments, message in (
+        ((*NESTED, "--leaf", f"ranges:{tmp_path / 'nothing'}"), "does not exist"),
+        ((*NESTED, "--leaf", f"ranges:{tmp_path}"), "has no network.json"),
+        ((*NESTED, "--leaf", f"ranges:{out}", "--depth", 2), "--depth means nothing with values of ranges"),
+        ((*NESTED, "--leaf", f"ranges:{out}", "--k", 2), "--k means nothing with values of ranges"),
+        (("nested", other, "--leaf", f"ranges:{out}", "--blueprint", "uniform"), "for 'kuhn_poker'"),
+        (("nested", "kuhn_poker", "--leaf", "ranges:"), "does not exist"),
+        ((*REFINE, "--alternative", f"values:{tmp_path / 'nothing'}"), "does not exist"),
+        ((*REFINE, "--alternative", "values:"), "or values:DIR"),
+        ((*REFINE, "--alternative", "values"), "or values:DIR"),
+        ((*changed(REFINE, "--cut", "depth:1"), "--alternative", f"values:{out}"), "the cut 'depth:2'"),
+        ((*changed(TRAIN, "--cut", "flop"), "--out", tmp_path / "a"), "cut='flop' is unknown"),
+        ((*changed(TRAIN, "--samples", 3), "--out", tmp_path / "a"), "--samples"),
+        ((*changed(TRAIN, "--heldout", 1), "--out", tmp_path / "a"), "heldout=1.0: expected a share"),
+        ((*TRAIN, "--network", "deep", "--out", tmp_path / "a"), "--network"),
+        (TRAIN, "--out"),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2 and message in re.sub(r"\s+", " ", result.stderr), arguments
+        assert "Traceback" not in result.stderr
+    assert not (tmp_path / "a").exists() or not list((tmp_path / "a").iterdir()), "nothing was begun"

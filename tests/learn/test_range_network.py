@@ -1,0 +1,302 @@
+"""A network of ranges, whatever its weights: zero-sum, homogeneous, masked, for its game and cut alone."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.tree_util import Partial
+
+from jaxgadget import (
+    HistoryTree,
+    Policy,
+    RangeNetwork,
+    build_forest,
+    cut,
+    draw_ranges,
+    enumerate_game,
+    load,
+    solve_trunk,
+)
+from jaxgadget.learn.perceptron import initial_weights
+from jaxgadget.learn.range_network import PublicStates, make_network, predict
+from jaxgadget.tree.cut import Cut
+from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.precision import precision
+from jaxgadget.values.draws import RangePair
+from jaxgadget.values.ranges import Limit
+
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
+GAMES = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1"), ("leduc_poker(num_ranks=2)", "flop")]
+NETWORKS = ["padded", "infostates"]
+FLOAT32 = 1e-5
+"""Of payoffs: the network computes in float32, whatever it is asked in."""
+
+
+@functools.cache
+def game(name: str) -> HistoryTree:
+    return enumerate_game(load(name))
+
+
+def limit_of(where: Cut, dtype: str = "float64") -> Limit:
+    return Limit.of(where, np.dtype(dtype))
+
+
+def shaken(weights: Any, seed: int) -> Any:
+    """With noise on all numbers, since an untrained network says 0."""
+    rng = np.random.default_rng(seed)
+    return jax.tree.map(lambda x: x + jnp.asarray(rng.normal(scale=0.3, size=x.shape), x.dtype), weights)
+
+
+@functools.cache
+def network(name: str, where: str, kind: str, seed: int = 0) -> RangeNetwork:
+    tree = game(name)
+    with precision(np.float32):
+        made = make_network(tree, limit_of(cut(tree, where), "float32"), kind, 8, 1)
+        return dataclasses.replace(made, weights=shaken(initial_weights(made.shape, seed), seed))
+
+
+def ask(values: RangeNetwork, limit: Limit, ranges: RangePair) -> tuple[FloatArray, FloatArray]:
+    with precision(limit.dtype):
+        given = tuple(jnp.asarray(rows, limit.dtype) for rows in ranges)
+        first, second = values(limit)(given)
+        assert first.dtype == second.dtype == limit.dtype
+        return np.asarray(first, np.float64), np.asarray(second, np.float64)
+
+
+def some_ranges(name: str, where: str, seed: int, lanes: int = 6) -> RangePair:
+    """Lane 1 has infostates, and if there are several lane 2 has a subgame, that nobody comes to."""
+    below = build_forest(game(name), where)
+    first, second = (rows.copy() for rows in draw_ranges(below, lanes, seed=seed))
+    first[0, 1] = second[-1, 1] = 0.0
+    if below.num_subgames > 1:
+        first[below.roots[0].subgame == 0, 2] = 0.0
+        second[below.roots[1].subgame == 1, 2] = 0.0
+    return first, second
+
+
+# --- whatever the weights -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32"])
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(("name", "where"), GAMES)
+def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, dtype: str) -> None:
+    limit = limit_of(cut(game(name), where), dtype)
+    for seed in (0, 1):
+        ranges = some_ranges(name, where, seed)
+        values = ask(network(name, where, kind, seed), limit, ranges)
+        total = np.zeros((limit.cut.num_subgames, 6))
+        size = np.zeros_like(total)
+        for player in (0, 1):
+            assert np.isfinite(values[player]).all()
+            state = limit.roots[player].subgame
+            np.add.at(total, state, ranges[player] * values[player])
+            np.add.at(size, state, np.abs(ranges[player] * values[player]))
+        assert size.max() > 0.01, "something is at stake"
+        assert (np.abs(total) <= FLOAT32 * np.maximum(size, 1e-3)).all()
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.parametrize(("name", "where"), GAMES)
+def test_it_is_homogeneous_in_each_range(name: str, where: str, kind: str, player: int) -> None:
+    """A factor of a player's range, of its own in every public state, is one of the other's values there."""
+    limit, ranges = limit_of(cut(game(name), where)), some_ranges(name, where, 3)
+    factor = np.exp(np.random.default_rng(0).uniform(-8, 3, (limit.cut.num_subgames, 1)))
+    first, second = (
+        rows * factor[limit.roots[p].subgame] if p == player else rows for p, rows in enumerate(ranges)
+    )
+    values = network(name, where, kind)
+    before, after = ask(values, limit, ranges), ask(values, limit, (first, second))
+    other = 1 - player
+    np.testing.assert_allclose(after[player], before[player], rtol=1e-4, atol=FLOAT32)
+    scale = factor[limit.roots[other].subgame]
+    np.testing.assert_allclose(after[other] / scale, before[other], rtol=1e-4, atol=FLOAT32)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_values_are_payoffs_times_what_opposes(kind: str) -> None:
+    """0 where the other player cannot be; and lanes share nothing."""
+    limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 5)
+    values = network(GOOFSPIEL, "depth:1", kind)
+    whole = ask(values, limit, ranges)
+    absent = limit.roots[1].subgame == 0
+    assert (whole[1][absent, 2] == 0).all() and np.abs(whole[1][absent, 3]).max() > 0
+    order = np.array([4, 2, 0])
+    part = ask(values, limit, (ranges[0][:, order], ranges[1][:, order]))
+    for player in (0, 1):
+        np.testing.assert_allclose(part[player], whole[player][:, order], rtol=0, atol=FLOAT32)
+
+
+def test_lanes_precision_is_that_of_the_limit() -> None:
+    """The same numbers to float32's rounding; ranges below what float32 can hold are still ranges."""
+    where = cut(game("kuhn_poker"), "depth:2")
+    ranges = some_ranges("kuhn_poker", "depth:2", 0)
+    for kind in NETWORKS:
+        values = network("kuhn_poker", "depth:2", kind)
+        rough, exact = (ask(values, limit_of(where, dtype), ranges) for dtype in ("float32", "float64"))
+        tiny = ask(values, limit_of(where), (ranges[0] * 1e-60, ranges[1]))
+        for player in (0, 1):
+            np.testing.assert_allclose(rough[player], exact[player], rtol=1e-4, atol=FLOAT32)
+        np.testing.assert_allclose(tiny[0], exact[0], rtol=1e-4, atol=FLOAT32)
+        np.testing.assert_allclose(tiny[1] * 1e60, exact[1], rtol=1e-4, atol=FLOAT32)
+
+
+# --- public states of several sizes -------------------------------------------------------
+
+
+def test_public_states_by_their_definition() -> None:
+    tree = game(GOOFSPIEL)
+    limit = limit_of(cut(tree, "depth:1"), "float32")
+    with precision(np.float32):
+        states = PublicStates.of(limit, "infostates")
+    count = limit.cut.num_subgames
+    sizes = [np.bincount(limit.roots[p].subgame, minlength=count) for p in (0, 1)]
+    assert states.sizes == (sizes[0].max(), sizes[1].max()) and np.ptp(sizes[0]) > 0
+    chance, weight = np.asarray(states.chance), np.asarray(states.weight)
+    for player in (0, 1):
+        mask, row = np.asarray(states.mask[player]), np.asarray(states.row[player])
+        np.testing.assert_array_equal(mask.sum(axis=1), sizes[player])
+        rows = len(limit.roots[player])
+        assert sorted(row[mask > 0].tolist()) == list(range(rows)) and (row[mask == 0] == rows).all()
+        assert (limit.roots[player].subgame[row[mask > 0]] == np.nonzero(mask)[0]).all()
+    for number, history in enumerate(limit.cut.roots.tolist()):
+        state = int(limit.cut.subgame[number])
+        slots = [int(np.argmax(np.asarray(states.row[p])[state] == limit.row[p][number])) for p in (0, 1)]
+        together = [h for n, h in enumerate(limit.cut.roots.tolist()) if limit.cut.subgame[n] == state]
+        total = tree.chance[together].sum()
+        np.testing.assert_allclose(weight[state], total, rtol=1e-6)
+        assert chance[state, slots[0], slots[1]] == pytest.approx(tree.chance[history] / total)
+    np.testing.assert_allclose(chance.sum(axis=(1, 2)), 1, rtol=1e-6)
+    rows = np.random.default_rng(0).random((len(limit.roots[0]), 2)).astype(np.float32)
+    slots = states.spread(0, jnp.asarray(rows))
+    assert slots.shape == (count, 2, states.sizes[0])
+    assert (
+        np.asarray(slots)[np.broadcast_to(np.asarray(states.mask[0])[:, None] == 0, slots.shape)] == 0
+    ).all()
+    np.testing.assert_array_equal(states.gathered(0, slots), rows)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_slots_without_infostates_say_nothing(kind: str) -> None:
+    limit = limit_of(cut(game(GOOFSPIEL), "depth:1"), "float32")
+    values = network(GOOFSPIEL, "depth:1", kind)
+    with precision(np.float32):
+        states = PublicStates.of(limit, kind)
+        first, second = some_ranges(GOOFSPIEL, "depth:1", 1)
+        given = [states.spread(p, jnp.asarray(r, jnp.float32)) for p, r in enumerate((first, second))]
+        ranges, _ = states.scaled((given[0], given[1]))
+        payoffs, opposing = predict(values.shape, values.weights, states, ranges)
+    for player in (0, 1):
+        padding = np.broadcast_to(np.asarray(states.mask[player])[:, None] == 0, payoffs[player].shape)
+        assert padding.any()
+        for slots in (ranges, payoffs, opposing):
+            assert (np.asarray(slots[player])[padding] == 0).all()
+        np.testing.assert_allclose(np.asarray(ranges[player]).sum(axis=-1), 1, rtol=1e-6)
+
+
+def test_a_network_of_infostates_sees_one_public_state_alone() -> None:
+    """Neither other public states nor how large the largest of them is change what one is worth."""
+    tree = game(GOOFSPIEL)
+    where, ranges = cut(tree, "depth:1"), some_ranges(GOOFSPIEL, "depth:1", 2)
+    values = network(GOOFSPIEL, "depth:1", "infostates")
+    limit = limit_of(where)
+    whole = ask(values, limit, ranges)
+    sizes = [np.bincount(limit.roots[p].subgame) for p in (0, 1)]
+    smaller = 0
+    for state in range(where.num_subgames):
+        histories = where.roots[where.subgame == state]
+        alone = limit_of(cut(tree, lambda _, h=histories: h))
+        inside = [np.isin(limit.roots[p].infostate, alone.roots[p].infostate) for p in (0, 1)]
+        part = ask(values, alone, (ranges[0][inside[0]], ranges[1][inside[1]]))
+        for player in (0, 1):
+            expected = whole[player][inside[player]]
+            np.testing.assert_allclose(part[player], expected, rtol=1e-4, atol=FLOAT32)
+        smaller += any(sizes[p][state] < sizes[p].max() for p in (0, 1))
+    assert smaller > 0, "padding differs"
+
+
+def permuted(states: PublicStates, orders: tuple[Any, Any]) -> PublicStates:
+    """The infostates of every public state in other slots."""
+    places = tuple(np.argsort(order) for order in orders)
+    slots = tuple(
+        jnp.asarray(slot // size * size + places[p][np.asarray(slot) % size], jnp.int32)
+        for p, (slot, size) in enumerate(zip(states.slot, states.sizes, strict=True))
+    )
+    fields = {
+        name: tuple(part[:, order] for part, order in zip(getattr(states, name), orders, strict=True))
+        for name in ("row", "mask", "features")
+    }
+    chance = states.chance[:, orders[0]][:, :, orders[1]]
+    return dataclasses.replace(states, slot=slots, chance=chance, **fields)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_network_of_infostates_has_no_order(kind: str) -> None:
+    tree = game(GOOFSPIEL)
+    limit = limit_of(cut(tree, "depth:1"), "float32")
+    values, ranges = network(GOOFSPIEL, "depth:1", kind), some_ranges(GOOFSPIEL, "depth:1", 4)
+    with precision(np.float32):
+        given = jnp.asarray(ranges[0], jnp.float32), jnp.asarray(ranges[1], jnp.float32)
+        function = values(limit)
+        assert isinstance(function, Partial)
+        shape, weights, states, scale = function.args
+        orders = np.roll(np.arange(states.sizes[0]), 1), np.arange(states.sizes[1])[::-1].copy()
+        moved = Partial(function.func, shape, weights, permuted(states, orders), scale)
+        before, after = function(given), moved(given)
+    difference = max(float(jnp.abs(a - b).max()) for a, b in zip(before, after, strict=True))
+    if kind == "infostates":
+        assert difference < FLOAT32
+    else:
+        assert difference > 1e-3, "a padded network has a weight for every slot"
+
+
+# --- in a trunk, and what is refused ------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_trunk_is_solved_with_it(kind: str) -> None:
+    """Values of the first iteration are what it says of uniform play, for any number of lanes."""
+    tree = game("kuhn_poker")
+    values = network("kuhn_poker", "depth:2", kind)
+    found = solve_trunk(tree, "depth:2", values, iterations=1)
+    assert found.values[0].shape[1] == 1
+    reach = Policy.uniform(tree).reach(0)[found.limit.roots[0].sequence]
+    other = Policy.uniform(tree).reach(1)[found.limit.roots[1].sequence]
+    expected = ask(values, found.limit, (reach, other))
+    np.testing.assert_allclose(found.values[0], expected[0], rtol=0, atol=FLOAT32)
+    lanes = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(3)])
+    assert solve_trunk(tree, "depth:2", values, blueprint=lanes, iterations=3).values[1].shape[1] == 3
+
+
+def test_a_padded_network_is_for_its_cut() -> None:
+    tree = game("kuhn_poker")
+    other = limit_of(cut(tree, "depth:1"))
+    with pytest.raises(ValueError, match="padded network for the cut 'depth:2' of kuhn_poker, not for"):
+        network("kuhn_poker", "depth:2", "padded")(other)
+    same = limit_of(cut(tree, lambda t: cut(t, "depth:2").roots))
+    assert callable(network("kuhn_poker", "depth:2", "padded")(same)), "whatever the cut is called"
+    below = build_forest(tree, "depth:1")
+    for values in ask(network("kuhn_poker", "depth:2", "infostates"), other, draw_ranges(below, 2)):
+        assert np.isfinite(values).all() and np.abs(values).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_network_is_for_its_game(kind: str) -> None:
+    values = network("kuhn_poker", "depth:2", kind)
+    other = limit_of(cut(game(GOOFSPIEL), "depth:1"))
+    with pytest.raises(ValueError, match="network of ranges for 'kuhn_poker', not for 'goofspiel"):
+        values(other)
+    assert "kuhn_poker below depth:2" in repr(values) and kind in repr(values)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_as_many_weights_as_it_says(kind: str) -> None:
+    values = network(GOOFSPIEL, "depth:1", kind)
+    assert sum(leaf.size for leaf in jax.tree.leaves(values.weights)) == values.shape.num_weights

@@ -1,0 +1,436 @@
+"""Training a network of ranges: it learns, goes on bit for bit, and its errors are what they say."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import pathlib
+import re
+import shutil
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget import Forest, HistoryTree, Policy, RangeTraining, ResolvedValues, train_ranges
+from jaxgadget.learn import range_training
+from jaxgadget.learn.checkpoints import TrainingFolder, last_step
+from jaxgadget.learn.range_network import ERRORS
+from jaxgadget.learn.range_training import (
+    RangeLesson,
+    find_blueprints,
+    normalised,
+    searched_ranges,
+    value_rmse,
+)
+from jaxgadget.util.precision import precision
+from jaxgadget.util.sealed import read_archive
+from jaxgadget.values import solved as solving
+from jaxgadget.values.draws import RangePair, reach_of
+
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
+CUT = "depth:2"
+SMALL: dict[str, Any] = {
+    "samples": 16,
+    "rounds": 1,
+    "steps": 12,
+    "every": 4,
+    "batch_size": 4,
+    "width": 8,
+    "iterations": 20,
+    "heldout": 0.25,
+    "show_progress": False,
+}
+MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
+
+
+@functools.cache
+def game(name: str = "kuhn_poker") -> HistoryTree:
+    return jg.enumerate_game(jg.load(name))
+
+
+@functools.cache
+def forest(where: str = CUT) -> Forest:
+    return jg.build_forest(game(), where)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_searches() -> Iterator[None]:
+    """Four blueprints a round, each searched once by either player."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(range_training, "SEARCHES", ((6, 15.0),))
+        patch.setattr(range_training, "BLUEPRINT_ITERATIONS", (3,))
+        patch.setattr(range_training, "VISITED_BLUEPRINTS", 4)
+        yield
+
+
+def train(folder: pathlib.Path | None = None, **changes: Any) -> RangeTraining:
+    return train_ranges(game(), CUT, folder=folder, **(SMALL | changes))
+
+
+@pytest.fixture(scope="module")
+def undisturbed() -> RangeTraining:
+    return train()
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> pathlib.Path:
+    pytest.importorskip("orbax.checkpoint")
+    folder = tmp_path_factory.mktemp("ranges") / "network"
+    train(folder)
+    return folder
+
+
+def same_weights(first: Any, second: Any) -> bool:
+    return jax.tree.all(jax.tree.map(np.array_equal, first.weights, second.weights))
+
+
+def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
+    assert same_weights(found.values, expected.values)
+    for name in (*MEASURED, "samples", "gap_max"):
+        np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
+    timed = ["seconds", "examples_per_second"]
+    assert found.log.drop(columns=timed).equals(expected.log.drop(columns=timed))
+
+
+# --- it learns ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("network", ["padded", "infostates"])
+def test_it_learns(network: str) -> None:
+    tree = game()
+    how: dict[str, Any] = {"samples": 64, "steps": 300, "every": 150, "learning_rate": 1e-2, "batch_size": 16}
+    found = train(network=network, width=16, **{name: how[name] for name in how})
+    assert list(found.log.columns) == ["step", "loss", "heldout_rmse", "seconds", "examples_per_second"]
+    assert found.log["step"].tolist() == [150, 300]
+    assert found.log["loss"].iloc[-1] < found.log["loss"].iloc[0] / 3
+    assert (found.log["examples_per_second"] > 0).all() and found.log["seconds"].is_monotonic_increasing
+    assert found.log["heldout_rmse"].iloc[-1] == found.heldout_rmse
+    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.value_rmse
+    # Saying 0 is wrong by the root mean square of what a half of the payoff range may be.
+    nothing = dataclasses.replace(
+        found.values, weights=jax.tree.map(lambda x: np.zeros_like(x), found.values.weights)
+    )
+    ranges = normalised(forest(), jg.draw_ranges(forest(), 32, seed=9))
+    fresh = jg.solve_ranges(forest(), ranges, iterations=300, progress=False)
+    assert jg.range_rmse(found.values, fresh) < 0.35 * jg.range_rmse(nothing, fresh)
+    assert found.train_rmse < 0.1 * found.payoff_range
+    assert f"error {found.heldout_rmse:.3g} held out" in repr(found)
+
+
+def test_a_seed_decides_everything(undisturbed: RangeTraining) -> None:
+    assert_same(train(), undisturbed)
+    assert not same_weights(train(seed=1).values, undisturbed.values)
+
+
+# --- what is measured ---------------------------------------------------------------------
+
+
+def test_samples_and_gaps_are_those_of_what_was_solved(kept: pathlib.Path) -> None:
+    found = train(kept)
+    # 16 pairs were drawn; a round has 4 blueprints, each of which either player searches after.
+    assert found.samples == (16 + 8) * forest().num_subgames
+    assert 0 < found.gap_max < found.payoff_range and np.isnan(found.subgames_per_second)
+    drawn = normalised(forest(), jg.draw_ranges(forest(), 16))
+    again = jg.solve_ranges(forest(), drawn, iterations=20, folder=kept / "solved" / "drawn", progress=False)
+    assert again.num_read == again.num_solved, "the folder has just these"
+
+
+def test_held_out_errors_are_over_what_was_held_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The training's own error, in float32 and slots, is `range_rmse` of the same ranges."""
+    found = train(rounds=0)
+    order = np.random.Generator(np.random.PCG64(0)).permutation(16)
+    ranges = jg.draw_ranges(forest(), 16)
+    for is_heldout, reported in ((True, found.heldout_rmse), (False, found.train_rmse)):
+        lanes = (order < 4) == is_heldout
+        part = normalised(forest(), (ranges[0][:, lanes], ranges[1][:, lanes]))
+        solved = jg.solve_ranges(forest(), part, iterations=20, progress=False)
+        assert jg.range_rmse(found.values, solved) == pytest.approx(reported, rel=1e-3)
+    assert np.isnan(found.blueprint_rmse), "there was no round"
+
+
+def test_nothing_may_be_held_out() -> None:
+    found = train(heldout=0.0)
+    assert np.isnan(found.heldout_rmse) and np.isnan(found.blueprint_rmse)
+    assert found.train_rmse > 0 and found.log["heldout_rmse"].isna().all()
+
+
+def test_blueprints_held_out_are_never_trained_on(
+    kept: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Wherever they were searched: no range of such a blueprint's player is among those trained on."""
+    lessons: list[tuple[RangeLesson, Any]] = []
+    original = range_training._Data.lesson
+
+    def told(self: Any, limit: Any) -> RangeLesson:
+        lessons.append((original(self, limit), self))
+        return lessons[-1][0]
+
+    monkeypatch.setattr(range_training._Data, "lesson", told)
+    train(kept)
+    lesson, data = lessons[-1]
+    arrays = read_archive(kept / "round-1.npz")[1]
+    collected = normalised(forest(), (arrays["first"], arrays["second"]))
+    count, total = int(lesson.num_train), 16 + 8
+    assert [len(part) for part in lesson.ranges] == [total, total]
+    assert count == total - 4 - 2, "4 of 16 samples, and 1 of 4 blueprints as either player's"
+    rows = [np.asarray(part, np.float64)[:, 0] for part in lesson.ranges]
+    for player in (0, 1):
+        blueprint = collected[player][:, 4 * player]  # lanes: player 0's four searches, then player 1's
+        distance = np.abs(rows[player] - blueprint).max(axis=1)
+        assert distance[:count].min() > 1e-3
+        assert (distance[count:] < 1e-6).sum() == 1
+    first, last = data.of_blueprints
+    assert (first, last) == (total - 2, total)
+    searched = np.concatenate([rows[0][first:], rows[1][first:]], axis=1)
+    expected = np.concatenate([collected[0][:, [0, 4]].T, collected[1][:, [0, 4]].T], axis=1)
+    np.testing.assert_allclose(searched, expected, rtol=0, atol=1e-6)
+
+
+def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
+    """Ranges need not add up to 1 to be judged; errors are of payoffs."""
+    values, ranges = undisturbed.values, normalised(forest(), jg.draw_ranges(forest(), 5, seed=3))
+    solved = jg.solve_ranges(forest(), ranges, iterations=30, progress=False)
+    limit = jg.Limit.of(forest().cut, np.dtype(np.float32))
+    with precision(np.float32):
+        first, second = (jnp.asarray(rows, jnp.float32) for rows in ranges)
+        predicted = [np.asarray(part, np.float64) for part in values(limit)((first, second))]
+    squares: list[float] = []
+    for lane in range(5):
+        for player in (0, 1):
+            mass = solved.opposing[player][:, lane]
+            error = (predicted[player][:, lane] - solved.values[player][:, lane]) / mass
+            squares.append(float((mass * error**2).sum() / mass.sum()))
+    assert jg.range_rmse(values, solved) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
+
+
+def test_values_of_resolved_subgames_have_no_error() -> None:
+    """What is held against linear programs elsewhere; wrong values have a large one."""
+    blueprint = Policy.stack([Policy.dirichlet(game(), seed) for seed in (0, 1)])
+    right = value_rmse(forest(), ResolvedValues(100), blueprint, 200)
+    wrong = value_rmse(forest(), lambda limit: lambda ranges: (0 * ranges[0], 0 * ranges[1]), blueprint, 200)
+    assert right < 0.002 * game().payoff_range < 0.02 * game().payoff_range < wrong
+
+
+def test_searches_ask_at_the_blueprints_and_at_answers_to_them() -> None:
+    generator = np.random.Generator(np.random.PCG64(0))
+    blueprint = find_blueprints(forest(), ResolvedValues(20), 5, generator)
+    assert blueprint.num_lanes == 5
+    assert all(np.ptp(rows, axis=1).max() > 0.1 for rows in blueprint.probabilities)
+    first, second = searched_ranges(forest(), ResolvedValues(20), blueprint)
+    own = reach_of(forest(), blueprint)
+    assert first.shape[1] == second.shape[1] == 10
+    np.testing.assert_array_equal(first[:, :5], own[0])
+    np.testing.assert_array_equal(second[:, 5:], own[1])
+    rule = dataclasses.replace(range_training.CFR_PLUS, averaging=15.0)
+    found = jg.solve_trunk(
+        game(),
+        CUT,
+        ResolvedValues(20),
+        blueprint=blueprint,
+        fixed=0,
+        algorithm=rule,
+        iterations=6,
+        dtype="float32",
+        progress=False,
+    )
+    np.testing.assert_allclose(second[:, :5], reach_of(forest(), found.policy)[1], rtol=0, atol=1e-6)
+
+
+def test_normalised_ranges_add_up_to_1() -> None:
+    below = jg.build_forest(game(GOOFSPIEL), "depth:1")
+    ranges: RangePair = tuple(0.1 * rows for rows in jg.draw_ranges(below, 3))
+    ranges[0][below.roots[0].subgame == 2, 1] = 0.0
+    for player, rows in enumerate(normalised(below, ranges)):
+        total = np.zeros((below.num_subgames, 3))
+        np.add.at(total, below.roots[player].subgame, rows)
+        np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
+    inside = below.roots[0].subgame == 2
+    np.testing.assert_allclose(normalised(below, ranges)[0][inside, 1], 1 / inside.sum())
+
+
+# --- folders ------------------------------------------------------------------------------
+
+
+class Killed(BaseException):
+    """Like a signal: nothing of ours catches it."""
+
+
+@pytest.mark.parametrize(
+    ("owner", "name", "call", "is_after"),
+    [
+        (solving.RangeSolver, "solve", 1, True),  # what was drawn is solved, but not written
+        (TrainingFolder, "save", 1, True),  # in the first part
+        (range_training, "searched_ranges", 1, True),  # inside a round: its ranges are not written
+        (range_training, "write_archive", 1, True),  # they are, but not solved
+        (TrainingFolder, "save", 3, False),  # after the round, before its first checkpoint
+        (TrainingFolder, "save", 3, True),
+        (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
+    ],
+    ids=["drawing", "first part", "collecting", "collected", "after a round", "later", "measuring"],
+)
+def test_cut_off_it_goes_on_to_the_same_weights(
+    undisturbed: RangeTraining,
+    tmp_path: pathlib.Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    call: int,
+    is_after: bool,
+) -> None:
+    pytest.importorskip("orbax.checkpoint")
+    original, calls = getattr(owner, name), list[None]()
+
+    def kill(*args: Any, **keywords: Any) -> Any:
+        calls.append(None)
+        if len(calls) == call and not is_after:
+            raise Killed
+        result = original(*args, **keywords)
+        if len(calls) == call:
+            raise Killed
+        return result
+
+    with monkeypatch.context() as patch:
+        patch.setattr(owner, name, kill)
+        with pytest.raises(Killed):
+            train(tmp_path)
+    assert not (tmp_path / ERRORS).exists()
+    if last_step(tmp_path) is not None:
+        assert jg.load_ranges(tmp_path, game()).error is None, "it is not finished"
+        assert jg.FolderRanges(str(tmp_path)).error is None
+    resumed = train(tmp_path)
+    assert_same(resumed, undisturbed)
+    assert jg.load_ranges(tmp_path, game()).error == undisturbed.value_rmse
+
+
+def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:
+    again = train(kept)
+    assert_same(again, undisturbed)
+    loaded, lazy = jg.load_ranges(kept, game(), CUT), jg.FolderRanges(str(kept))
+    assert same_weights(loaded, undisturbed.values)
+    assert loaded.error == lazy.error == undisturbed.value_rmse
+    assert (loaded.name, loaded.cut, lazy.name, lazy.cut) == (str(kept), CUT, str(kept), CUT)
+    measured = json.loads((kept / ERRORS).read_text())
+    assert {name: measured[name] for name in MEASURED} == {n: getattr(undisturbed, n) for n in MEASURED}
+    trunks = [
+        jg.solve_trunk(game(), CUT, values, iterations=5, progress=False)
+        for values in (undisturbed.values, loaded, lazy)
+    ]
+    for trunk in trunks[1:]:
+        for player in (0, 1):
+            np.testing.assert_array_equal(trunk.values[player], trunks[0].values[player])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"width": 16}, "architecture width is 8, not 16"),
+        ({"network": "infostates"}, "architecture"),
+        ({"seed": 3}, "seed is 0, not 3"),
+        ({"samples": 32}, "samples is 16, not 32"),
+        ({"rounds": 2}, "rounds is 1, not 2"),
+        ({"iterations": 21}, "iterations is 20, not 21"),
+        ({"heldout": 0.5}, "heldout is 0.25, not 0.5"),
+        ({"steps": 13}, "of 12 steps, not 13"),
+    ],
+    ids=str,
+)
+def test_a_folder_of_another_training_is_refused(
+    kept: pathlib.Path, change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train(kept, **change)
+
+
+def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    other = game(GOOFSPIEL)
+    with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'goofspiel"):
+        jg.load_ranges(kept, other)
+    with pytest.raises(ValueError, match="is for the cut 'depth:2', not for 'depth:1'"):
+        jg.load_ranges(kept, game(), "depth:1")
+    with pytest.raises(ValueError, match="for 'kuhn_poker', not for 'goofspiel"):
+        jg.solve_trunk(other, "depth:1", jg.FolderRanges(str(kept)), iterations=1, progress=False)
+    with pytest.raises(ValueError, match="padded network for the cut 'depth:2'"):
+        jg.solve_trunk(game(), "depth:1", jg.FolderRanges(str(kept)), iterations=1, progress=False)
+    with pytest.raises(ValueError, match=r"does not exist; expected a folder that train_ranges"):
+        jg.load_ranges(tmp_path / "nothing", game())
+    with pytest.raises(ValueError, match=r"has no network\.json"):
+        jg.load_ranges(tmp_path, game())
+    with pytest.raises(ValueError, match="does not exist"):
+        _ = jg.FolderRanges(str(tmp_path / "nothing")).cut
+
+
+def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:
+    """Its name is the folder's; rows of the network that lay there before are not given for its own."""
+    pytest.importorskip("orbax.checkpoint")
+    folder, rows = tmp_path / "network", tmp_path / "rows"
+    how: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, "iterations": 20}
+    how |= {"blueprints": "dirichlet:0", "alternatives": f"values:{folder}"}
+    train(folder, rounds=0)
+    before = jg.sweep(rows, "kuhn_poker", CUT, **how)
+    assert before["alternative"].tolist() == [f"values:{folder}"]
+    assert before["exploitability_bound"].isna().all()
+    again = jg.sweep(rows, "kuhn_poker", CUT, **how)
+    assert again.equals(before), "it is read"
+    shutil.rmtree(folder)
+    with pytest.raises(ValueError, match="does not exist"):
+        jg.sweep(rows, "kuhn_poker", CUT, **how)
+    train(folder, rounds=0, seed=1)
+    with pytest.raises(ValueError, match=re.escape(str(rows))):
+        jg.sweep(rows, "kuhn_poker", CUT, **how)
+
+
+@pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])
+def test_a_damaged_file_is_noticed(
+    kept: pathlib.Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+) -> None:
+    path = kept / name
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[: len(whole) // 2] + b"!" + whole[len(whole) // 2 + 1 :])
+        with pytest.raises(ValueError, match=re.escape(name)) as raised:
+            if name == ERRORS:
+                jg.load_ranges(kept, game())
+            else:
+                train(kept)
+        assert "delete" in str(raised.value) or "expected" in str(raised.value)
+    finally:
+        path.write_bytes(whole)
+    assert jg.load_ranges(kept, game()).error is not None
+
+
+# --- what is refused ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": 15}, "samples=15"),
+        ({"rounds": -1}, "rounds=-1"),
+        ({"rounds": 101}, "rounds=101"),
+        ({"network": "transformer"}, "network='transformer' is unknown; expected one of padded, infostates"),
+        ({"iterations": 0}, "iterations=0"),
+        ({"heldout": 1.0}, "heldout=1.0"),
+        ({"steps": 0}, "steps=0"),
+        ({"width": 0}, "width=0"),
+        ({"learning_rate": 0.0}, "learning_rate=0.0"),
+        ({"every": 0}, "every=0"),
+        ({"seed": -1}, "seed=-1"),
+    ],
+    ids=str,
+)
+def test_numbers_out_of_range_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        train(**change)
+
+
+def test_a_learning_rate_that_is_too_large_says_so(tmp_path: pathlib.Path) -> None:
+    with pytest.raises(ValueError, match=r"choose a smaller learning_rate than 1e[+]30"):
+        train(learning_rate=1e30, steps=40)
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        train_ranges(jg.enumerate_game(jg.load("kuhn_poker"), depth=2), CUT, **SMALL)

@@ -1,0 +1,55 @@
+"""A network that was trained once brings safe gadgets near the optimal continuation, after any blueprint."""
+
+from __future__ import annotations
+
+import pytest
+
+import jaxgadget as jg
+
+
+@pytest.mark.parametrize(
+    ("cut", "network"), [("depth:2", "padded"), ("depth:2", "infostates"), ("depth:1", "padded")]
+)
+def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
+    """None of these blueprints was trained on; linear programs say where the way ends."""
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    found = jg.train_ranges(
+        tree,
+        cut,
+        samples=256,
+        rounds=1,
+        steps=1500,
+        batch_size=32,
+        width=32,
+        network=network,
+        learning_rate=4e-3,
+        iterations=200,
+        show_progress=False,
+    )
+    assert found.value_rmse < 0.01 * tree.payoff_range
+    draws = [jg.Policy.dirichlet(tree, seed) for seed in range(20, 26)]
+    blueprints = jg.Policy.stack([*draws, jg.cfr_checkpoints(tree, [3, 10, 30], progress=False)])
+    alternatives = (
+        jg.BestResponseValues(),
+        jg.ContinuationValues(found.values, guard=False),
+        jg.ContinuationValues(found.values),
+    )
+    refined = jg.refine(
+        tree,
+        cut,
+        blueprints,
+        [
+            jg.OptimalContinuation(jg.NoPrior()),
+            *(jg.Resolving(jg.NoPrior(), alternative=promise) for promise in alternatives),
+        ],
+        algorithm="lp",
+        value=(-1 / 18, -1 / 18),
+        progress=False,
+    )
+    best, safe, estimated, guarded = refined.refined_exploitability.reshape(4, -1)
+    before = refined.blueprint_exploitability[: blueprints.num_lanes]
+    assert (before > best).all(), "there is a way to go"
+    way = [float(((before - after) / (before - best)).mean()) for after in (safe, estimated, guarded)]
+    assert way[0] < 0.8 and way[1] > 0.95 and way[2] > 0.85
+    assert (guarded <= safe + 2 * found.value_rmse).all()
+    assert (guarded <= before + 2 * found.value_rmse).all()
