@@ -73,8 +73,8 @@ def nested_notes(nested: Nested) -> list[str]:
     seconds = max(float(nested.seconds.sum()), 1e-9)
     return [
         _how_nested(nested),
-        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second, compiling "
-        f"counted{_in_values(nested, seconds)}.",
+        f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second"
+        f"{_in_values(nested, seconds)}. Compiling is counted.",
         "Before: the blueprint's; largest gap: NashConv of a search's own depth-limited game; seconds: an "
         "equal share of what all lanes took together.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "

@@ -91,7 +91,10 @@ def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, 
     for seed in (0, 1):
         ranges = some_ranges(name, where, seed)
         values = ask(network(name, where, kind, seed), limit, ranges)
-        total = np.zeros((limit.cut.num_subgames, 6))
+        chance = limit.matrix()
+        deals = chance.value[:, None] * ranges[0][chance.row] * ranges[1][chance.column]
+        total, stake = np.zeros((2, limit.cut.num_subgames, 6))
+        np.add.at(stake, limit.roots[0].subgame[chance.row], deals * limit.tree.payoff_range)
         size = np.zeros_like(total)
         for player in (0, 1):
             assert np.isfinite(values[player]).all()
@@ -99,7 +102,7 @@ def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, 
             np.add.at(total, state, ranges[player] * values[player])
             np.add.at(size, state, np.abs(ranges[player] * values[player]))
         assert size.max() > 0.01, "something is at stake"
-        assert (np.abs(total) <= FLOAT32 * np.maximum(size, 1e-3)).all()
+        assert (np.abs(total) <= 10 * np.finfo(np.float32).eps * np.maximum(stake, size)).all()
 
 
 @pytest.mark.parametrize("player", [0, 1])
