@@ -34,22 +34,23 @@ def compute(settings: Settings) -> pd.DataFrame:
                 ranges = normalised(forest, draw_ranges(forest, lanes, seed=turn))
                 began = time.perf_counter()
                 solved = solve_ranges(
-                    forest, ranges, iterations=5000, target_gap=GAP * tree.payoff_range, progress=False
+                    forest, ranges, iterations=1000, target_gap=GAP * tree.payoff_range, progress=False
                 )
                 seconds.append(time.perf_counter() - began)
-                if solved.gap.max() > GAP * tree.payoff_range:
-                    raise ValueError(f"{key}: gap {solved.gap.max()} was not closed")
             rate = solved.num_solved / float(np.median(seconds[1:]))
-            rows.append(key | {"lanes": lanes, "subgames": forest.num_subgames, "per_second": rate})
+            sizes = {"lanes": lanes, "subgames": forest.num_subgames}
+            gap = float(solved.gap.max()) / tree.payoff_range
+            rows.append(key | sizes | {"per_second": rate, "largest_gap": gap})
         return pd.DataFrame(rows)
 
     return settings.gather(NAME, [{"game": game, "cut": cut} for game, cut in cases(settings)], measure)
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """Subgames a second, with gaps of at most a thousandth of the payoff range, certified in float64.
+    """Subgames a second, until gaps are at most a thousandth of the payoff range or after 1,000 iterations.
 
-    Ranges are drawn anew in every turn. Times: how often as many a second as with one pair of ranges.
+    Certified in float64; `largest_gap` is that of the last turn, of the payoff range. Ranges are drawn anew
+    in every turn. Times: how often as many a second as with one pair of ranges.
     """
     one = frame[frame["lanes"] == 1].set_index(["game", "cut"])["per_second"]
     keys = pd.MultiIndex.from_frame(frame[["game", "cut"]])

@@ -528,6 +528,10 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
+    if leaf.partition(":")[0] == RANGES:
+        raise ValueError(
+            f"--leaf {leaf!r}: values of ranges are for `nested` alone, with a folder: ranges:DIR"
+        )
     from jaxgadget.learn.network import load_values
     from jaxgadget.values.histories import blueprint_digest
 

@@ -129,16 +129,19 @@ class ContinuationValues:
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
         (`RangeValues`), such as `FolderRanges(folder)` for a network.
-      guard: the error of range values, in payoff units, that a guard counts with: of all values between the
+      guard: an error of range values, in payoff units, that a guard counts with: of all values between the
         blueprint's (0) and the estimates (1), it promises those, on a line, for which the best response above
-        the cut plus the error is least; this bounds exploitability if estimates are no further off (2 Δ in
-        Theorem 2 there). True: the error that the range values state (`error`), if they do. False: no guard.
+        the cut plus twice the error is least. If no estimate is further off than the error times N(s) from
+        what a continuation attains, that bounds the exploitability of max-margin; for other gadgets, and with
+        an error that is only typical, it is a rule of thumb. True: the error that the range values state
+        (`error`): a network states how far off the values of games were that it predicted. False: no guard.
       iterations: of the opponent's trunk, for range values.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT
     guard: float | bool = True
     iterations: int = 500
+    _stated: bool = dataclasses.field(default=False, init=False, repr=False)  # as True == 1.0
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
 
@@ -152,6 +155,12 @@ class ContinuationValues:
                 "or range values, such as FolderRanges(folder)"
             )
         check_whole_number("iterations", self.iterations, 1)
+        object.__setattr__(self, "_stated", isinstance(self.guard, bool))
+        if self.guard is True and self.is_estimate and getattr(source, "error", 0.0) is None:
+            raise ValueError(
+                f"guard=True: {source!r} states no error, as its training is not finished; go on with it, or "
+                "give an error in payoff units, or guard=False"
+            )
         if not isinstance(self.guard, bool) and not (is_finite_number(self.guard) and self.guard >= 0):
             raise ValueError(
                 f"guard={self.guard!r}: expected an error >= 0 in payoff units, True for the one that range "

@@ -430,6 +430,11 @@ class FolderRanges:
 
     folder: str
 
+    def __post_init__(self) -> None:
+        given: Any = self.folder
+        if not isinstance(given, str) or not given:
+            raise ValueError(f"FolderRanges({given!r}): expected the folder of a train_ranges")
+
     @property
     def name(self) -> str:
         """What tables call it."""
@@ -443,6 +448,7 @@ class FolderRanges:
     @property
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
+        read_description(self.folder, KIND)
         return read_errors(self.folder).get("value_rmse")
 
     @property

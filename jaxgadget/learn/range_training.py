@@ -51,7 +51,7 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.sealed import damaged, read_archive, write_archive, write_record
-from jaxgadget.values.draws import RangePair, draw_ranges, random_policies, reach_of
+from jaxgadget.values.draws import CONCENTRATIONS, RangePair, draw_ranges, random_policies, reach_of
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues
 from jaxgadget.values.solved import SolvedRanges, solve_ranges
 from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
@@ -68,6 +68,17 @@ BLUEPRINT_ITERATIONS = (8, 30, 150)
 
 NOISE = (1e-3, 0.2)
 """Of the values that these blueprints are found with, in payoff ranges: from nearly none to much."""
+
+RECIPE: dict[str, str] = {
+    "searches": repr(SEARCHES),
+    "blueprint iterations": repr(BLUEPRINT_ITERATIONS),
+    "noise": repr(NOISE),
+    "concentrations": repr(CONCENTRATIONS),
+}
+"""What ranges depend on besides a training's settings; a training does not go on with others."""
+
+JUDGES = 10**6
+"""Beside the seed, of the blueprints that a network is judged by; rounds have smaller numbers."""
 
 VISITED_BLUEPRINTS = 64
 """With so many `visited_rmse` is measured, which nothing was trained on."""
@@ -185,7 +196,9 @@ def train_ranges(
         values.weights = initial_weights(values.shape, options.seed)
         keeper = None
         if folder is not None:
-            told = options.describe() | {"samples": samples, "rounds": rounds, "iterations": iterations}
+            told = (
+                options.describe() | RECIPE | {"samples": samples, "rounds": rounds, "iterations": iterations}
+            )
             keeper, values.name = TrainingFolder(folder, values.describe(told), KIND), os.fspath(folder)
         data = _Data(forest, values, options, samples, iterations, None if keeper is None else keeper.path)
         trainer = Trainer(
@@ -232,7 +245,7 @@ def train_ranges(
 
 def _judged(forest: Forest, values: RangeNetwork, seed: int, iterations: int) -> dict[str, float]:
     """Errors after blueprints that are drawn for this alone."""
-    generator = np.random.Generator(np.random.PCG64([seed, 0]))
+    generator = np.random.Generator(np.random.PCG64([seed, JUDGES]))
     judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator)
     asked = normalised(forest, searched_ranges(forest, values, judges))
     visited = solve_ranges(forest, asked, iterations=iterations, progress=False)
@@ -351,7 +364,9 @@ class _Data:
             if self._folder is not None:
                 write_archive(self._folder / f"{name}.npz", {}, {"first": found[0], "second": found[1]})
         self.parts.append(self._solve(found, name))
-        self._blueprint.append(np.arange(found[0].shape[1]) % count)
+        # Kinds of blueprints lie side by side, too.
+        order = np.random.Generator(np.random.PCG64([self._options.seed, number + 1, 1])).permutation(count)
+        self._blueprint.append(order[np.arange(found[0].shape[1]) % count])
         self._count()
 
     def _solve(self, ranges: RangePair, name: str) -> SolvedRanges:

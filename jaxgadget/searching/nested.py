@@ -59,7 +59,7 @@ class Nested:
       policy: the assembled policies, a lane each.
       blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
       nested_exploitability: `[lanes]` the same for the assembled policy.
-      gap_max: `[lanes]` the largest NashConv of a search's game.
+      gap_max: `[lanes]` the largest NashConv of a search's game; with range values, below the limit alone.
       searches: `[lanes]` subgames that were searched.
       game_value: bracket of player 0's value of the game.
       iterations: of each search.
@@ -231,6 +231,7 @@ def _resolved(
     labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in profiles.labels)
     rows = (searched, kept) if player == 0 else (kept, searched)
     lanes = count * profiles.num_lanes
+    undefined = np.isin(np.arange(lanes), list(refined.failures))
     return Nested(
         player=player,
         blueprint=profiles,
@@ -241,7 +242,7 @@ def _resolved(
         policy=Policy(profiles.tree, rows, labels),
         blueprint_exploitability=np.tile(exploitability(profiles, player, value=refined.game_value), count),
         nested_exploitability=refined.refined_exploitability,
-        gap_max=np.nanmax(refined.gap, axis=0),
+        gap_max=np.where(undefined, np.nan, np.nanmax(refined.gap, axis=0, initial=0.0)),
         searches=count_searches(refined),
         game_value=refined.game_value,
         iterations=int(how["iterations"]),

@@ -177,7 +177,7 @@ def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
         ((*NESTED, "--leaf", f"ranges:{out}", "--depth", 2), "--depth means nothing with values of ranges"),
         ((*NESTED, "--leaf", f"ranges:{out}", "--k", 2), "--k means nothing with values of ranges"),
         (("nested", other, "--leaf", f"ranges:{out}", "--blueprint", "uniform"), "for 'kuhn_poker'"),
-        (("nested", "kuhn_poker", "--leaf", "ranges:"), "does not exist"),
+        (("nested", "kuhn_poker", "--leaf", "ranges:"), "with a folder: ranges:DIR"),
         ((*REFINE, "--alternative", f"values:{tmp_path / 'nothing'}"), "does not exist"),
         ((*REFINE, "--alternative", "values:"), "or values:DIR"),
         ((*REFINE, "--alternative", "values"), "or values:DIR"),

@@ -259,28 +259,49 @@ def test_estimates_that_promise_too_much_are_not_taken(player: int) -> None:
 
 
 class Rated(ResolvedValues):
-    """Range values that state an error, or none yet."""
+    """Range values that state an error."""
 
     error: float | None = 1e6
 
 
 class Unrated(ResolvedValues):
+    """Range values that state none yet."""
+
     error: float | None = None
 
 
 def test_what_the_guard_counts_with() -> None:
     alike: dict[Any, ContinuationValues] = {
         "stated": ContinuationValues(Rated(100)),
-        "not stated": ContinuationValues(Unrated(100)),
         "no guard": ContinuationValues(Rated(100), guard=False),
         "told": ContinuationValues(Rated(100), guard=0),
         "nothing known": ContinuationValues(RESOLVED),
     }
     errors = {name: values.error for name, values in alike.items()}
-    assert errors == {"stated": 1e6, "not stated": None, "no guard": None, "told": 0, "nothing known": None}
+    assert errors == {"stated": 1e6, "no guard": None, "told": 0, "nothing known": None}
     found = {name: promised("kuhn_poker", "depth:2", 0, values) for name, values in alike.items()}
-    for name in ("not stated", "nothing known"):
-        np.testing.assert_array_equal(found[name], found["no guard"])
+    np.testing.assert_array_equal(found["nothing known"], found["no guard"])
+    with pytest.raises(ValueError, match="states no error, as its training is not finished"):
+        ContinuationValues(Unrated(100))
+    assert ContinuationValues(Unrated(100), guard=0.5).error == 0.5
+
+
+def test_true_is_no_number_and_false_is_not_0() -> None:
+    """Continuations are found again by what was asked for, and True == 1.0 in Python."""
+    by_number = {ContinuationValues(Rated(100), guard=guard): guard for guard in (True, 1.0, False, 0.0)}
+    assert len(by_number) == 4
+    found = [
+        promised("kuhn_poker", "depth:2", 0, ContinuationValues(Rated(100), guard=g)) for g in (True, 1.0)
+    ]
+    assert np.abs(found[0] - found[1]).max() > 1e-3
+
+
+def test_the_guard_moves_the_promise() -> None:
+    stated, bare = (
+        promised("kuhn_poker", "depth:2", 0, ContinuationValues(Rated(100), guard=guard))
+        for guard in (True, False)
+    )
+    found = {"stated": stated, "no guard": bare}
     assert np.abs(found["stated"] - found["no guard"]).max() > 1e-3
     assert (
         ContinuationValues(RESOLVED).name == "values:ResolvedValues" and not ContinuationValues().is_estimate
