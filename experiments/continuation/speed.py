@@ -18,7 +18,7 @@ NAME = "speed"
 GAP = 1e-3
 """Of the payoff range."""
 
-LANES, SMOKE_LANES = (1, 16, 256, 2048), (1, 4)
+LANES, SMOKE_LANES = (1, 16, 256), (1, 4)
 TURNS = 3
 
 
