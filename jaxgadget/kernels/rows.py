@@ -53,28 +53,28 @@ class RowSums:
     Attributes:
       index: for every bucket `[width, rows]`.
       weight: for every bucket `[width, rows]` or `[width, rows, lanes]`, 0 for unused cells.
-      place: `[num_rows]` where each row is in the buckets laid end to end, followed by a row
+      slot_of_row: `[num_rows]` where each row is in the buckets laid end to end, followed by a row
         of zeros; None if there is one bucket and it is in order.
     """
 
     index: tuple[jax.Array, ...]
     weight: tuple[jax.Array, ...]
-    place: jax.Array | None
+    slot_of_row: jax.Array | None
 
     @property
     def num_rows(self) -> int:
         """Rows of the result."""
-        return self.weight[0].shape[1] if self.place is None else self.place.shape[0]
+        return self.weight[0].shape[1] if self.slot_of_row is None else self.slot_of_row.shape[0]
 
     def cells(self) -> Cells:
         """The cells that are not 0."""
-        place = np.arange(self.num_rows) if self.place is None else np.asarray(self.place)
+        slot_of_row = np.arange(self.num_rows) if self.slot_of_row is None else np.asarray(self.slot_of_row)
         begin = np.cumsum([0, *(weight.shape[1] for weight in self.weight)]).tolist()
         buckets = [
             (first + np.arange(weight.shape[1]), np.asarray(index), np.asarray(weight))
             for first, index, weight in zip(begin[:-1], self.index, self.weight, strict=True)
         ]
-        return list_cells(place, buckets)
+        return list_cells(slot_of_row, buckets)
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[num_columns, lanes]` → `[num_rows, lanes]`, 0 for rows without entries."""
@@ -92,10 +92,10 @@ class RowSums:
         return self._in_order(parts, x)
 
     def _in_order(self, parts: list[jax.Array], x: jax.Array) -> jax.Array:
-        if self.place is None:
+        if self.slot_of_row is None:
             return parts[0]
         parts.append(jnp.zeros((1, x.shape[1]), x.dtype))
-        return take_rows(jnp.concatenate(parts), self.place)
+        return take_rows(jnp.concatenate(parts), self.slot_of_row)
 
 
 @jax.tree_util.register_dataclass
@@ -154,17 +154,17 @@ Cells = tuple[IntArray, IntArray, FloatArray]
 """Of a sparse matrix, on the host: row `[m]`, column `[m]`, value `[m]` or `[m, lanes]`."""
 
 
-def list_cells(place: IntArray, buckets: Sequence[tuple[IntArray, IntArray, FloatArray]]) -> Cells:
+def list_cells(slot_of_row: IntArray, buckets: Sequence[tuple[IntArray, IntArray, FloatArray]]) -> Cells:
     """The cells of a sparse matrix that are not 0.
 
     Args:
-      place: `[num_rows]` where each row is in the buckets laid end to end; past their end if it is empty.
+      slot_of_row: `[num_rows]` where each row is in the buckets laid end to end; past them if it is empty.
       buckets: of every bucket, arrays that broadcast to one shape: where each cell's row is in the buckets
         laid end to end, and its column; and its value, perhaps with an axis of lanes.
     """
     row_at = np.zeros(1 + max((int(position.max()) for position, _, _ in buckets), default=0), np.int64)
-    full = place < len(row_at)
-    row_at[place[full]] = np.nonzero(full)[0]
+    full = slot_of_row < len(row_at)
+    row_at[slot_of_row[full]] = np.nonzero(full)[0]
     parts: list[Cells] = []
     for position, column, value in buckets:
         shape = np.broadcast_shapes(position.shape, column.shape)
@@ -212,14 +212,14 @@ def build_row_sums(
     slot = np.arange(len(row)) - np.concatenate([[0], np.cumsum(count)])[row]
     width = int(count.max(initial=0))
     if width == 0:
-        return RowSums(index=(), weight=(), place=jnp.zeros(num_rows, jnp.int32))
+        return RowSums(index=(), weight=(), slot_of_row=jnp.zeros(num_rows, jnp.int32))
     if len(row) >= MIN_FILL * width * num_rows and width <= UNROLLED_WIDTH:
         index, weight = _fill(width, num_rows, slot, row, column, value, dtype)
-        return RowSums(index=(index,), weight=(weight,), place=None)
+        return RowSums(index=(index,), weight=(weight,), slot_of_row=None)
     bucket_width = _bucket_width(count)
     indices: list[jax.Array] = []
     weights: list[jax.Array] = []
-    place = np.zeros(num_rows, np.int32)
+    slot_of_row = np.zeros(num_rows, np.int32)
     total = 0
     for wide in np.unique(bucket_width[bucket_width > 0]).tolist():
         rows = np.nonzero(bucket_width == wide)[0]
@@ -230,10 +230,10 @@ def build_row_sums(
         index, weight = _fill(wide, size, slot[mine], local[row[mine]], column[mine], value[mine], dtype)
         indices.append(index)
         weights.append(weight)
-        place[rows] = total + np.arange(len(rows))
+        slot_of_row[rows] = total + np.arange(len(rows))
         total += size
-    place[bucket_width == 0] = total
-    return RowSums(index=tuple(indices), weight=tuple(weights), place=jax.device_put(place))
+    slot_of_row[bucket_width == 0] = total
+    return RowSums(index=tuple(indices), weight=tuple(weights), slot_of_row=jax.device_put(slot_of_row))
 
 
 def _bucket_width(count: IntArray) -> IntArray:

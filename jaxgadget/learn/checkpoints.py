@@ -46,7 +46,7 @@ Row = dict[str, float]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Kind:
+class NetworkKind:
     """A kind of network, with folders of its own.
 
     Attributes:
@@ -127,7 +127,7 @@ class TrainingFolder:
         of cores.
     """
 
-    def __init__(self, folder: str | os.PathLike[str], described: dict[str, Any], kind: Kind):
+    def __init__(self, folder: str | os.PathLike[str], described: dict[str, Any], kind: NetworkKind):
         _orbax()
         self.path = pathlib.Path(folder)
         make_folder(self.path)
@@ -214,7 +214,7 @@ def _steps(folder: pathlib.Path) -> list[int]:
     )
 
 
-def read_description(folder: str | os.PathLike[str], kind: Kind) -> dict[str, Any]:
+def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[str, Any]:
     """What a `TrainingFolder` was given about its network, with `format`, `version` and the machine.
 
     Raises:
@@ -232,7 +232,7 @@ def read_description(folder: str | os.PathLike[str], kind: Kind) -> dict[str, An
 
 
 @contextlib.contextmanager
-def parsing(folder: str | os.PathLike[str], kind: Kind) -> Generator[None]:
+def parsing(folder: str | os.PathLike[str], kind: NetworkKind) -> Generator[None]:
     """Whatever is raised inside is a ValueError that calls the folder's description damaged."""
     try:
         yield
@@ -240,7 +240,7 @@ def parsing(folder: str | os.PathLike[str], kind: Kind) -> Generator[None]:
         raise damaged(pathlib.Path(folder) / DESCRIPTION, error, kind.expected) from error
 
 
-def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: Kind) -> Weights:
+def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: NetworkKind) -> Weights:
     """The newest checkpoint's weights.
 
     Args:
@@ -261,7 +261,7 @@ def restore_weights(folder: str | os.PathLike[str], like: Weights, kind: Kind) -
         return _restore(manager, step, {"weights": like}, where)["weights"]
 
 
-def _find_description(folder: pathlib.Path, kind: Kind) -> dict[str, Any] | None:
+def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any] | None:
     """As `read_description`; None if there is none."""
     path = folder / DESCRIPTION
     description = read_record(path, kind.expected)

@@ -18,7 +18,7 @@ import jax
 import numpy as np
 from flax import nnx
 
-from jaxgadget.learn.checkpoints import Kind, parsing, read_description, restore_weights
+from jaxgadget.learn.checkpoints import NetworkKind, parsing, read_description, restore_weights
 from jaxgadget.learn.encoding import Encoding, decision_histories
 from jaxgadget.learn.perceptron import Perceptron, Weights, abstract_weights, evaluate
 from jaxgadget.tree.history import HistoryTree, check_tree
@@ -28,7 +28,7 @@ from jaxgadget.util.precision import precision
 SMALLEST_BATCH, LARGEST_BATCH = 64, 4096
 """Batches are padded to powers of two in between."""
 
-KIND = Kind(name="value network", version=1, writer="train_value")
+KIND = NetworkKind(name="value network", version=1, writer="train_value")
 """What a folder with one says it holds."""
 
 

@@ -23,7 +23,7 @@ from jax.tree_util import Partial
 from jaxgadget.learn.checkpoints import (
     CHECKSUMS,
     DESCRIPTION,
-    Kind,
+    NetworkKind,
     parsing,
     read_description,
     restore_weights,
@@ -38,7 +38,7 @@ from jaxgadget.util.digest import digest
 from jaxgadget.util.sealed import damaged, file_checksum, read_record
 from jaxgadget.values.ranges import Limit, Pair, RangeFunction
 
-KIND = Kind(name="range network", version=1, writer="train_ranges")
+KIND = NetworkKind(name="range network", version=1, writer="train_ranges")
 
 NETWORKS = ("padded", "infostates")
 

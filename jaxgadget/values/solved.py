@@ -277,12 +277,12 @@ class RangeSolver:
             terms=terms,
         )
 
-        def finish(ended: Finished) -> _Outcome:
+        def finish(ended: Finished) -> _SolvedChunk:
             return _conclude(ended.in_float64(), ended.release())
 
         with watch.phase("run"):
             solved = solve(batch, self.options, finish, report=report)
-        outcome: _Outcome = solved.outcome
+        outcome: _SolvedChunk = solved.outcome
         # What a player's roots earn has the other's factor, 0 where that never comes.
         earned = [outcome.values[p][: len(roots[p])] * inverse(factor[1 - p])[roots[p]] for p in (0, 1)]
         mass = shared * inverse(scale[0] * scale[1])
@@ -298,7 +298,7 @@ class RangeSolver:
         )
 
 
-class _Outcome(NamedTuple):
+class _SolvedChunk(NamedTuple):
     """Of a chunk of lanes: values of both players' roots `[R_p, lanes]`, and gaps `[S, lanes]`."""
 
     values: Any
@@ -306,10 +306,10 @@ class _Outcome(NamedTuple):
 
 
 @compile_quickly
-def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _Outcome:
+def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _SolvedChunk:
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     certificate = certify_average(problem, exact, (None, None))
-    return _Outcome((-certificate.below[1], -certificate.below[0]), certificate.gap)
+    return _SolvedChunk((-certificate.below[1], -certificate.below[0]), certificate.gap)
 
 
 def check_ranges(

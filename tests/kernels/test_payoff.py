@@ -92,7 +92,7 @@ def test_row_sums_are_a_matrix_product(name: str, rounding: Rounding) -> None:
 def test_both_kinds_of_buckets_are_tested() -> None:
     with precision(np.float64):
         widths = {name: [i.shape[0] for i in row_sums(matrix(name), exact_size).index] for name in MATRICES}
-        single = {name: row_sums(matrix(name), exact_size).place is None for name in MATRICES}
+        single = {name: row_sums(matrix(name), exact_size).slot_of_row is None for name in MATRICES}
     assert single["one bucket"] and len(widths["one bucket"]) == 1
     assert len(widths["wide and narrow"]) > 2 and max(widths["wide and narrow"]) > UNROLLED_WIDTH
     assert widths["nothing"] == []

@@ -15,7 +15,7 @@ from flax import nnx
 from jaxgadget.learn import trainer
 from jaxgadget.learn.checkpoints import (
     LOG,
-    Kind,
+    NetworkKind,
     TrainingFolder,
     last_step,
     parsing,
@@ -34,7 +34,7 @@ from jaxgadget.learn.perceptron import (
 from jaxgadget.learn.trainer import Schedule, Trainer, learning_rate
 from jaxgadget.util.precision import precision
 
-POINTS = Kind(name="point network", version=3, writer="train_points")
+POINTS = NetworkKind(name="point network", version=3, writer="train_points")
 SCHEDULE = Schedule(learning_rate=1e-2, steps=60)
 BATCH_SIZE = 8
 
