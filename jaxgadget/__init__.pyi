@@ -28,6 +28,7 @@ from .learn.range_training import train_ranges as train_ranges
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
+from .opponents.opponent import Opponent as Opponent
 from .opponents.responses import Response as Response
 from .opponents.responses import best_equilibrium as best_equilibrium
 from .opponents.responses import restricted_nash_response as restricted_nash_response
