@@ -1,4 +1,4 @@
-"""The gadget games of a forest: gadgets that share an entry, for every blueprint, side by side as lanes."""
+"""The gadget games of a forest: gadgets that share an entry, for every opponent and blueprint, as lanes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxgadget.gadgets.entry import Entry
 from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure
 from jaxgadget.kernels.batch import Batch
@@ -32,8 +33,10 @@ class GadgetGames:
       gadgets: the gadgets.
       gadget: `[L]` which of them each lane solves.
       blueprint: `[L]` which of the ranges' lanes it has.
+      opponent: `[L]` which of the mixtures; 0 if there are none.
       entry: the opponent's way in.
       batch: the games.
+      mixtures: opponents who follow models; None if all only adapt.
     """
 
     structure: Structure
@@ -41,8 +44,10 @@ class GadgetGames:
     gadgets: tuple[Gadget, ...]
     gadget: IntArray
     blueprint: IntArray
+    opponent: IntArray
     entry: Entry
     batch: Batch
+    mixtures: Mixtures | None = None
 
     @property
     def player(self) -> int:
@@ -76,9 +81,12 @@ class GadgetGames:
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
         """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
-        return self._by_gadget(
+        alone = self._by_gadget(
             lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints]
         )
+        if self.mixtures is None:
+            return alone
+        return self.mixtures.has_decision(self.opponent[lanes], alone, self.ranges, self.blueprint[lanes])
 
     def kept(self, rows: FloatArray, lanes: IntArray) -> Kept:
         """The blueprint's rows, and where a solution takes their place: in subgames that have a decision.
@@ -94,13 +102,22 @@ class GadgetGames:
         solved = self.has_decision(lanes)[of_action]
         return Kept(on_host(rows[:, self.blueprint[lanes]]), on_host(solved))
 
-    def losses(self, gap: FloatArray, values: FloatArray) -> FloatArray:
+    def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
+
+        Against a mixture the free opponent may gain what the player gains from the model: the gap counts as
+        `(gap + p·Δu) / (1 − p)`, which bounds what the free opponent's game alone has lost.
 
         Args:
           gap: `[games, L]` NashConv of the games, padding not included.
           values: `[R, L]` `V(s)` of the refined strategies, in the resolving player's utility.
+          gained: `[games, L]` p × what the refined strategies earn more than the blueprints against the
+            models; for mixtures.
         """
+        if self.mixtures is not None:
+            assert gained is not None
+            p = self.mixtures.p[self.opponent]
+            gap = np.where(p < 1, (gap + gained) / np.where(p < 1, 1 - p, 1), np.nan)
         losses = np.full_like(gap, np.nan)
         for number in range(len(self.gadgets)):
             lanes = np.nonzero(self.gadget == number)[0]
@@ -149,25 +166,28 @@ def build_games(
     gadgets: Sequence[Gadget],
     trunk: Trunk | None = None,
     *,
-    pairs: tuple[IntArray, IntArray] | None = None,
+    mixtures: Mixtures | None = None,
+    lanes: tuple[IntArray, IntArray, IntArray] | None = None,
 ) -> GadgetGames:
-    """The gadget games of every gadget and blueprint.
+    """The gadget games of every gadget, opponent and blueprint.
 
     Args:
       structure: the forest on the device.
       ranges: what the blueprints bring.
       gadgets: of one `entry_name`, with numbers for ε.
       trunk: what lies above the cut, for gadgets that need it.
-      pairs: `[L]` the gadget, and `[L]` the blueprint of every lane; by default all gadgets with all
-        blueprints, `lane = gadget * num_blueprints + blueprint`.
+      mixtures: opponents who follow models; by default there is one, who adapts.
+      lanes: `[L]` the gadget, `[L]` the opponent and `[L]` the blueprint of every lane; by default all with
+        all, `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
 
     Raises:
       ValueError: if a gadget's numbers make no sense for these ranges.
     """
-    if pairs is None:
-        numbers = np.arange(len(gadgets) * ranges.num_lanes)
-        pairs = numbers // ranges.num_lanes, numbers % ranges.num_lanes
-    forest, player, (gadget, blueprint) = structure.forest, structure.player, pairs
+    if lanes is None:
+        opponents = 1 if mixtures is None else len(mixtures)
+        grid = np.indices((len(gadgets), opponents, ranges.num_lanes)).reshape(3, -1)
+        lanes = grid[0], grid[1], grid[2]
+    forest, player, (gadget, opponent, blueprint) = structure.forest, structure.player, lanes
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
         tables = [asked.tables(ranges) for asked in gadgets]
@@ -176,10 +196,12 @@ def build_games(
     resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        opponent = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
+        theirs = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
         nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
-        resolver = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
-        return (resolver, opponent) if player == 0 else (opponent, resolver)
+        ours = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
+        if mixtures is not None:
+            ours, theirs = mixtures.mix(opponent[lanes], ours, theirs, len(ranges.subgame))
+        return (ours, theirs) if player == 0 else (theirs, ours)
 
     names = {asked.name for asked in gadgets}
     batch = Batch(
@@ -197,8 +219,10 @@ def build_games(
         gadgets=tuple(gadgets),
         gadget=gadget,
         blueprint=blueprint,
+        opponent=opponent,
         entry=entry,
         batch=batch,
+        mixtures=mixtures,
     )
 
 
@@ -206,7 +230,10 @@ def _sides(structure: Structure, entry: Entry) -> tuple[Side, Side]:
     """Both players' sides, the resolving player's with a root a game."""
     forest, player, other = structure.forest, structure.player, 1 - structure.player
     rounding, bodies = forest.rounding, structure.sides
-    link = pad_rows(entry.link, bodies[other].body.num_roots, -1)
+    link = entry.link
+    if forest.extra is not None:  # they hang from a game's root, whatever the free opponent chooses
+        link = np.concatenate([link, entry.game[forest.extra.roots.subgame]])
+    link = pad_rows(link, bodies[other].body.num_roots, -1)
     how = np.float64, rounding, structure.platform
     with precision(np.float64):
         theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, *how)

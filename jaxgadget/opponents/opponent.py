@@ -137,4 +137,5 @@ def list_opponents(
 def _numbers(p: float | Sequence[float]) -> list[float]:
     """One number, or several, as a list; nothing of it is checked."""
     given: Any = p
-    return list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given]
+    several = isinstance(p, Sequence | np.ndarray) and not isinstance(p, str)
+    return [*given] if several else [given]
