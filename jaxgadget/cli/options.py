@@ -198,6 +198,26 @@ Blueprint = Annotated[
         "*May be repeated.*",
     ),
 ]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        show_default="none: the opponent adapts",
+        help="What the opponent is believed to play in the whole game, as for `--blueprint`. "
+        "*May be repeated.*",
+    ),
+]
+Follows = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--p",
+        metavar="P",
+        show_default=False,
+        help="How likely it follows the model, from 0 to 1; else it adapts. Each `--model` is taken with "
+        "each. *May be repeated.*",
+    ),
+]
 Gadget = Annotated[
     list[GadgetName] | None,
     typer.Option(
