@@ -13,6 +13,7 @@ PROMISED = {
     *("search", "nested_search", "solve_trunk", "cfr_d", "sweep", "train_value", "play_matches"),
     *("solve_ranges", "draw_ranges", "train_ranges", "load_ranges", "range_rmse"),
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
+    *("Opponent", "RangePrior"),
 }
 
 
