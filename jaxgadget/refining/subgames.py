@@ -23,7 +23,6 @@ from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets, sel
 from jaxgadget.gadgets.models import Mixtures, find_mixtures
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.problem import Parts, Problem, earned_alone, follow
-from jaxgadget.kernels.rows import on_host
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
@@ -434,12 +433,10 @@ def _base(games: GadgetGames, promised: list[FloatArray] | None, lanes: IntArray
     """`[Q, lanes]` what `_promised_rows` are lane by lane."""
     if promised is None:
         return None
-    return on_host(
-        select_lanes(
-            games.gadget[lanes],
-            games.blueprint[lanes],
-            lambda number, blueprints: promised[number][:, blueprints],
-        )
+    return select_lanes(
+        games.gadget[lanes],
+        games.blueprint[lanes],
+        lambda number, blueprints: promised[number][:, blueprints],
     )
 
 

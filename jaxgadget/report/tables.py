@@ -91,7 +91,7 @@ def refinement_record(
     if follows_models(table):
         table = table.assign(exploitability=table["refined_exploitability"])
     else:
-        table = table.drop(columns=["model", "p", "gain"])
+        table = table.drop(columns=["model", "p", "gain"], errors="ignore")
     return {
         "game": forest.tree.game.name,
         "cut": forest.cut.name,
@@ -341,7 +341,7 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
         f"that bracket, in player {player}'s payoff. OpenSpiel's exploitability is another number: half of "
         "NashConv.",
     ]
-    if any(model is not None for model in refinement.model):
+    if follows_models(refinement.table):
         notes.append("Gain is what the refined strategy gets against the model, less that value.")
     constant = constant_note(tree)
     if constant:

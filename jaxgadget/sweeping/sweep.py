@@ -333,7 +333,12 @@ class Workshop:
         value = find_value(tree, request.exact, self.progress)
         Policy.stack(list(lanes.values())).save(rows)
         seeds = [seed for _, seed in lanes]
-        made = {"game": name, "fingerprint": fingerprint(tree), "value": list(value), "seeds": seeds}
+        made: dict[str, Any] = {
+            "game": name,
+            "fingerprint": fingerprint(tree),
+            "value": list(value),
+            "seeds": seeds,
+        }
         if (against := settle_opponents(request, tree)) is not None:
             against.models.save(models)
             made["opponents"] = {

@@ -572,3 +572,55 @@ def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(ValueError, match="not for 'kuhn_poker'"):
         prior = jg.RangePrior(jg.Policy.uniform(other))
         jg.refine(tree, "depth:1", uniform, jg.MaxMargin(prior), iterations=1)
+
+
+# What only the model, or only its range, brings
+
+
+def test_where_only_the_model_comes_there_is_something_to_solve() -> None:
+    """The blueprint's opponent never bets, so that unsafe solving has something to do for the model alone."""
+    tree = loaded("kuhn_poker")
+    never, model = always(tree, 0, "Pass", "passes"), jg.Policy.uniform(tree)
+    result = jg.refine(
+        tree, "depth:1", never, jg.Unsafe(), opponent=jg.Opponent(model, (0, 0.5)), player=1, algorithm="lp"
+    )
+    assert result.has_decision.tolist() == [[True, True], [False, True]]
+    assert result.gain[1] > result.gain[0] + 0.1
+
+
+@pytest.mark.parametrize("kind", [jg.Resolving, jg.MaxMargin, jg.Full])
+def test_the_range_of_a_model_is_that_of_a_blueprint_who_plays_it(kind: Any) -> None:
+    tree = loaded("kuhn_poker")
+    ours, theirs = jg.Policy.dirichlet(tree, 1), jg.Policy.dirichlet(tree, 2)
+    joined = jg.Policy(tree, (ours.probabilities[0], theirs.probabilities[1]), ("joined",))
+
+    def refined(blueprint: jg.Policy, prior: jg.RangePrior) -> Refinement:
+        return jg.refine(tree, "depth:2", blueprint, kind(prior, 0.3), algorithm="lp")
+
+    given, own = refined(ours, jg.RangePrior(theirs)), refined(joined, jg.RangePrior())
+    np.testing.assert_allclose(given.gadget_value, own.gadget_value, atol=1e-9)
+    np.testing.assert_allclose(given.policy.probabilities[0], own.policy.probabilities[0], atol=1e-9)
+    assert np.abs(given.gadget_value - refined(ours, jg.RangePrior()).gadget_value).max() > 1e-3
+    assert given.table["prior"].tolist() == ["range of dirichlet:2"]
+    assert own.table["prior"].tolist() == ["range"]
+
+
+def test_a_models_range_has_to_be_looked_up_first() -> None:
+    prior, ranges = jg.RangePrior(jg.Policy.uniform(loaded("kuhn_poker"))), grove.prepared(SEED, 0).ranges
+    for ask in (prior.follow, prior.weight, prior.choose, prior.reach):
+        with pytest.raises(ValueError, match="only refine and sweep look up the model's range"):
+            ask(ranges)
+
+
+@players
+def test_safe_exploitation_search_is_max_margin_towards_unclipped_shares(player: int) -> None:
+    """Weights are the reach times N, in every subgame by itself; nothing where nobody comes."""
+    ranges = grove.prepared(SEED, player).ranges
+    weight = jg.RangePrior().weight(ranges)
+    share = ranges.share(weight)
+    for blueprint in range(grove.NUM_BLUEPRINTS):
+        for number, subgame in enumerate(grove.explicit(SEED, player, blueprint)):
+            expected = gadgets.range_shares(subgame)
+            rows = ranges.subgame == number
+            np.testing.assert_allclose(share[rows, blueprint], list(expected.values()), atol=1e-12)
+    assert ((share > 0) & (share < 1e-3)).any() and (ranges.per_subgame(share) == 0).any()
