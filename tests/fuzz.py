@@ -332,7 +332,8 @@ class Outcome:
 
     def lane_name(self, lane: int) -> str:
         gadget, blueprint = divmod(lane, self.blueprint.num_lanes)
-        return f"{self.blueprint.labels[blueprint]} | {describe(self.gadgets[gadget])}"
+        label = f"{self.blueprint.labels[blueprint]}{_against(self.opponent)}"
+        return f"{label} | {describe(self.gadgets[gadget])}"
 
 
 def solve_by_cfr(

@@ -77,7 +77,10 @@ def sweep_grid(
     )
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
-    return frame.drop(columns=["piece", "piece_rows", "failure"])  # these only matter in a sweep's folder
+    unused = ["model", "p", "gain"]  # all opponents adapt
+    return frame.drop(
+        columns=["piece", "piece_rows", "failure", *unused]
+    )  # the others are for a sweep's folder
 
 
 def figure2_gadgets() -> list[Gadget]:
