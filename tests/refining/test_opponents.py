@@ -91,8 +91,8 @@ def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs(algorithm
 
 
 COSTS = ((0.0, 0.0), (15.0, 7.0), (29.0, 19.0), (43.0, 35.0), (56.0, 56.0))
-"""What each of five actions costs against heads, on a red coin and on a green one;
-on average 0, 11, 24, 39, 56."""
+"""What each of five actions costs against heads, on a red coin and on a green one: 0, 11, 24, 39 and 56
+on average."""
 
 
 def five_ways() -> HistoryTree:
@@ -426,6 +426,17 @@ def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
     estimates = jg.Resolving(jg.NoPrior(), alternative=jg.ContinuationValues(3))
     rough = jg.refine(tree, where, blueprint, estimates, opponent=against, **how)
     assert (rough.refined_exploitability <= rough.exploitability_bound + 1e-6).all()
+
+
+def test_what_is_gained_counts_from_the_continuation_whose_values_are_promised() -> None:
+    """A blueprint that plays gains nothing more, but the continuation quits: 4/5·3/2 are gained over it."""
+    tree, policy = coin_game()
+    plays = jg.Policy(tree, (always(tree, 0, "P", "P").probabilities[0], policy.probabilities[1]), ("plays",))
+    asked = jg.Resolving(jg.NoPrior(), alternative=jg.ContinuationValues())
+    result = jg.refine(tree, "subgame", plays, asked, opponent=jg.Opponent(policy, 0.8), algorithm="lp")
+    assert result.gain[0] == pytest.approx(1.5)
+    assert result.refined_exploitability[0] == pytest.approx(3.0)
+    assert result.exploitability_bound[0] == pytest.approx(0.8 * 1.5 / 0.2)
 
 
 # Ends of the line, and of numbers
