@@ -28,9 +28,6 @@ from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.values.trunk import solve_trunk
 
-GUARD_STEPS = 20
-"""The guard looks at so many points on the line from best responses to estimates."""
-
 Promising = TypeVar("Promising", bound=Gadget)
 
 
@@ -66,7 +63,7 @@ class Continuation(NamedTuple):
       policy: the blueprints with that continuation, a lane each; of range values the blueprints.
       values: `[R, lanes]` what its roots are worth, in the resolver's utility.
       reach: `[R, lanes]` how likely the opponent gets to its roots in it; None if nobody asked.
-      guard_share: `[lanes]` how far a guard went from best responses (0) to estimates (1); None without.
+      guard_share: `[lanes]` 1 where a guard took the estimates, 0 where best responses; None without one.
       failures: lanes that came to nothing, and why.
     """
 
@@ -144,7 +141,7 @@ def _estimate(
         if asked.error is not None:
             ranges = whole_ranges(task)
             share = guard_share(ranges, estimated, asked.error)
-            estimated = ranges.cbv + share * (estimated - ranges.cbv)
+            estimated = np.where(share > 0, estimated, ranges.cbv)
     row = np.searchsorted(roots.infostate, task.forest.roots[other].infostate)
     reach = found.policy.reach(other)[roots.sequence]
     return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], share, {})
@@ -157,18 +154,16 @@ def whole_ranges(task: GadgetTask) -> Ranges:
 
 
 def guard_share(ranges: Ranges, estimated: FloatArray, error: float) -> FloatArray:
-    """`[lanes]` how far the guard goes from best responses to estimates; see `ContinuationValues.guard`.
+    """`[lanes]` 1 where the guard takes the estimates, else 0; see `ContinuationValues.guard`.
 
     Args:
       ranges: of all subgames below the cut, with the trunk.
       estimated: `[R, lanes]` in the resolver's utility.
       error: in payoff units.
     """
-    shares = np.linspace(0, 1, GUARD_STEPS + 1)
-    # With the error at every root; where play ends above the cut, it costs nothing.
-    change = estimated - ranges.cbv - error * ranges.mass
-    bounds = [ranges.above.best_values(ranges.cbv + share * change)[2][0] for share in shares]
-    return shares[np.argmin(bounds, axis=0)]
+    promises = estimated - error * ranges.mass, ranges.cbv
+    wary, safe = (ranges.above.best_values(values)[2][0] for values in promises)
+    return (wary < safe).astype(np.float64)
 
 
 def _solve(

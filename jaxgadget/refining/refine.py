@@ -70,7 +70,7 @@ class Refinement:
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
-      guard_share: `[lanes]` how far a guard went from best responses (0) to estimates (1), NaN without one.
+      guard_share: `[lanes]` 1 where a guard took estimates, 0 where best responses, NaN without one.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.

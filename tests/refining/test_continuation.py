@@ -14,7 +14,7 @@ import jaxgadget as jg
 from jaxgadget import ContinuationPrior, ContinuationValues, ResolvedValues
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.refining import continuation
-from jaxgadget.refining.continuation import GUARD_STEPS, guard_share, solve_continuations
+from jaxgadget.refining.continuation import guard_share, solve_continuations
 from jaxgadget.refining.promises import find_promises
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.options import make_options
@@ -227,33 +227,24 @@ CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(("name", "cut"), CUTS)
-def test_the_guard_takes_the_least_bound(name: str, cut: str, player: int) -> None:
-    """On the line from best responses to estimates, the bound with the error, from an explicit tree."""
+def test_the_guard_takes_the_smaller_bound(name: str, cut: str, player: int) -> None:
+    """Of estimates, with the error at every root, and of best responses, from an explicit tree."""
     estimated = promised(name, cut, player, ContinuationValues(RESOLVED, guard=False))
-    shares = np.linspace(0, 1, GUARD_STEPS + 1)
     taken: set[int] = set()
-    for error in (0.0, 0.004, 0.05, 1e6):
+    for error in (0.0, 0.004, 0.05, 0.1, 1e6):
         guarded = promised(name, cut, player, ContinuationValues(RESOLVED, guard=error))
         for lane in range(2):
             above, states = explicitly(name, cut, player, lane)
             safe = best_responses(above, states)
-            line = [safe + share * (estimated[:, lane] - safe) for share in shares]
-            bounds = np.array([bound(above, states, values) for values in line])
-            assert (np.diff(bounds, 2) >= -1e-9).all(), "convex"
-            mass = masses(above, states)
-            less = [values - error * share * mass for share, values in zip(shares, line, strict=True)]
-            totals = np.array([bound(above, states, values) for values in less])
-            assert (totals <= bounds + error * shares + 1e-9).all(), "at most once"
-            distance = [np.abs(guarded[:, lane] - values).max() for values in line]
-            place = int(np.argmin(distance))
-            assert distance[place] < 1e-9 and totals[place] <= totals.min() + 1e-9
-            taken.add(place)
-            if error == 0 and bounds[-1] < bounds[:-1].min() - 1e-9:
-                np.testing.assert_allclose(guarded[:, lane], estimated[:, lane], rtol=0, atol=1e-12)
-            if error == 1e6:
-                np.testing.assert_allclose(guarded[:, lane], safe, rtol=0, atol=1e-9)
+            promises = safe, estimated[:, lane]
+            wary = bound(above, states, promises[1] - error * masses(above, states))
+            assert wary <= bound(above, states, promises[1]) + error + 1e-9, "at most once"
+            share = int(wary < bound(above, states, safe))
+            np.testing.assert_allclose(guarded[:, lane], promises[share], rtol=0, atol=1e-9)
+            taken.add(share)
+            assert error < 1e6 or share == 0
     if (name, player) == ("kuhn_poker", 0):
-        assert {0, GUARD_STEPS} <= taken, "both ends"
+        assert taken == {0, 1}
 
 
 DRAWN = [(shape, seed) for shape in SHAPES for seed in (0, 1, 2)]
@@ -280,11 +271,9 @@ def test_max_margin_keeps_the_guards_bound(shape: str, seed: int, player: int) -
     rng, size = np.random.default_rng(seed), 0.1 * tree.payoff_range
     off = rng.choice([-1.0, 1.0, 0.5, 1.0], size=exact.shape)
     estimated = exact + size * off * ranges.mass
-    shares: list[FloatArray] = [guard_share(ranges, estimated, size), np.full(2, 0.5), np.full(2, 1.0)]
-    asked = [
-        jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(ranges.cbv + s * (estimated - ranges.cbv)))
-        for s in shares
-    ]
+    shares = [guard_share(ranges, estimated, size), np.ones(2)]
+    promised = [np.where(share > 0, estimated, ranges.cbv) for share in shares]
+    asked = [jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values)) for values in promised]
     how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
     found = jg.refine(tree, where, blueprint, [jg.OptimalContinuation(jg.NoPrior()), *asked], **how)
     value = (1 - 2 * player) * sum(found.game_value) / 2
@@ -294,9 +283,8 @@ def test_max_margin_keeps_the_guards_bound(shape: str, seed: int, player: int) -
         above, states = explicit(tree, where, blueprint, player, lane)
         mass = masses(above, states)
         bounds: list[float] = []
-        for share, exploitability in zip(shares, refined, strict=True):
-            values = ranges.cbv[:, lane] + share[lane] * (estimated - ranges.cbv)[:, lane]
-            bounds.append(value + bound(above, states, values - share[lane] * size * mass))
+        for share, values, exploitability in zip(shares, promised, refined, strict=True):
+            bounds.append(value + bound(above, states, values[:, lane] - share[lane] * size * mass))
             assert exploitability[lane] <= bounds[-1] + tolerance
         assert bounds[0] <= min(found.blueprint_exploitability[lane], *bounds) + tolerance
         assert bounds[-1] <= optimal[lane] + 2 * size + tolerance, "Theorem 2"
@@ -366,12 +354,12 @@ def test_what_the_guard_counts_with() -> None:
 
 
 def test_the_share_of_the_guard_is_told() -> None:
-    """In the order of lanes, NaN where there is none; as promises are on the line from V̄ to the estimates."""
-    values = [ContinuationValues(RESOLVED, guard=guard) for guard in (0.01, False)]
+    """In the order of lanes, NaN where there is none; 1 where the estimates are promised, 0 where V̄ is."""
+    values = [ContinuationValues(RESOLVED, guard=guard) for guard in (0.1, False)]
     asked = [jg.Resolving(jg.NoPrior()), *(jg.Resolving(jg.NoPrior(), alternative=v) for v in values)]
     found = refined("kuhn_poker", "depth:2", 0, asked, iterations=10)
     shares = found.guard_share.reshape(3, 2)
-    assert np.isnan(shares[[0, 2]]).all() and ((shares[1] > 0) & (shares[1] <= 1)).all()
+    assert np.isnan(shares[[0, 2]]).all() and sorted(shares[1]) == [0, 1]
     np.testing.assert_array_equal(found.table["guard_share"], found.guard_share)
     guarded, estimated = (promised("kuhn_poker", "depth:2", 0, v) for v in values)
     for lane in range(2):
