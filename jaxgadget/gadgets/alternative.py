@@ -121,8 +121,8 @@ class ContinuationValues:
 
     Of a continuation that is solved, by linear programs or some iterations, the opponent's best responses are
     promised: no gadget's solution is then more exploitable than it, but for gaps and mistakes (Brown and
-    Sandholm 2017, §6). It takes all subgames at once: where a forest fits memory only in parts, that is
-    refused.
+    Sandholm 2017, §6). It is of all subgames below the cut at once, also if only one of them is re-solved
+    (`infostate`): play may get to any. Where a forest fits memory only in parts, that is refused.
     Range values, such as a network's, only solve the opponent's trunk, with the resolver's fixed: what they
     say at its end is an estimate, so no bound is known.
 
@@ -139,7 +139,7 @@ class ContinuationValues:
     estimates but for error × N(s), no margin of max-margin's solution is below -error, and the opponent gets
     no more above the cut than if all margins were that. The error counts once, by the probability that play
     gets below the cut. Theorem 2 (Brown and Sandholm 2017, §6) counts it twice, as it does not look at what
-    is promised but bounds it by V*. For resolving, which adds up what the roots of a subgame fall short instead
+    is promised but bounds it by V*. For resolving, which adds up what a subgame's roots fall short instead
     of looking at the worst, it is a rule of thumb, and so it is for any gadget with an error that is only
     typical.
     """
