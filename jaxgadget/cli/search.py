@@ -17,6 +17,7 @@ from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, first_cut,
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
+    Blocks,
     Blueprint,
     Blueprints,
     Depth,
@@ -114,6 +115,7 @@ def train_value(
     steps: Steps = 10_000,
     targets: Targets = TargetsName.EXACT,
     width: Width = 512,
+    blocks: Blocks = 1,
     batch_size: BatchSize = 256,
     learning_rate: LearningRate = 3e-3,
     heldout: HeldOut = 0.02,
@@ -148,6 +150,7 @@ def train_value(
             targets=targets.value,
             seed=seed,
             width=width,
+            depth=blocks,
             batch_size=batch_size,
             learning_rate=learning_rate,
             heldout=heldout,
@@ -196,6 +199,7 @@ def train_ranges(
     steps: RangeSteps = 10_000,
     network: RangeNetworkOption = NetworkName.PADDED,
     width: Width = 64,
+    blocks: Blocks = 1,
     batch_size: RangeBatch = 64,
     learning_rate: LearningRate = 2e-3,
     iterations: LabelIterations = 300,
@@ -212,10 +216,11 @@ def train_ranges(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, _ = enumerate_named(game, max_histories)
+    from jaxgadget.learn.range_training import describe_kept
     from jaxgadget.learn.range_training import train_ranges as train
     from jaxgadget.report import search as report
 
-    with _keeping_steps(out, steps):
+    with keeping(lambda: describe_kept(out, steps)):
         training = train(
             tree,
             first_cut(tree.game) if cut is None else cut,
@@ -226,6 +231,7 @@ def train_ranges(
             batch_size=batch_size,
             network=network.value,
             width=width,
+            depth=blocks,
             learning_rate=learning_rate,
             seed=seed,
             iterations=iterations,

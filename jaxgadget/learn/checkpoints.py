@@ -22,6 +22,8 @@ import jax
 from jaxgadget.learn.perceptron import Weights
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.folders import KINDS, find_kind, kind_of, wrong_folder
+from jaxgadget.util.folders import NETWORK as DESCRIPTION
 from jaxgadget.util.machine import describe_device, find_versions
 from jaxgadget.util.sealed import checksum, damaged, file_checksum, read_record, write_record
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     from jaxgadget.learn.trainer import Progress
 
-DESCRIPTION = "network.json"
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
 CHECKSUMS = "checksums.json"
@@ -67,7 +68,12 @@ class NetworkKind:
     @property
     def expected(self) -> str:
         """For the error about another file."""
-        return f"expected what {self.writer} wrote"
+        return f"expected what {self.writer} wrote; {REMEDY}"
+
+    @property
+    def content(self) -> str:
+        """What errors say that a folder should hold."""
+        return str(KINDS.get(self.format, f"a {self.name}, from {self.writer}"))
 
     def label(self, folder: str | os.PathLike[str]) -> str:
         """What errors call the network in a folder."""
@@ -129,12 +135,14 @@ class TrainingFolder:
 
     def __init__(self, folder: str | os.PathLike[str], described: dict[str, Any], kind: NetworkKind):
         _orbax()
+        make_folder(folder)
         self.path = pathlib.Path(folder)
-        make_folder(self.path)
         asked = {"format": kind.format, "version": kind.version, **described}
         machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
         description = _find_description(self.path, kind)
         if description is None:
+            if (other := find_kind(self.path)) is not None:
+                raise wrong_folder(self.path, other, f"an empty folder, or one with {kind.content}")
             write_record(self.path / DESCRIPTION, asked | {MACHINE: machine})
             return
         begun = description.pop(MACHINE, machine)
@@ -223,6 +231,8 @@ def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[
     path = pathlib.Path(folder)
     description = _find_description(path, kind)
     if description is None:
+        if (other := find_kind(path)) is not None:
+            raise wrong_folder(folder, other, kind.content)
         wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
         raise ValueError(
             f"{kind.label(folder)} {wrong}; expected a folder that {kind.writer} "
@@ -269,6 +279,9 @@ def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any]
         return None
     with parsing(folder, kind):
         found = (description["format"], description["version"])
+    other = kind_of(description)
+    if found[0] != kind.format and other is not None:
+        raise wrong_folder(folder, other, kind.content)
     if found != (kind.format, kind.version):
         raise ValueError(
             f"{str(path)!r} is {found[0]!r} version {found[1]!r}; expected {kind.format!r} "

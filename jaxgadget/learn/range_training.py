@@ -24,7 +24,7 @@ from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import inverse, sum_rows
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import CFR_PLUS, Rule
-from jaxgadget.learn.checkpoints import REMEDY, TrainingFolder
+from jaxgadget.learn.checkpoints import REMEDY, TrainingFolder, last_step
 from jaxgadget.learn.options import TrainingOptions
 from jaxgadget.learn.perceptron import Weights, initial_weights
 from jaxgadget.learn.range_network import (
@@ -48,11 +48,13 @@ from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.sealed import damaged, read_archive, write_archive, write_record
 from jaxgadget.values.draws import CONCENTRATIONS, RangePair, draw_ranges, random_policies, reach_of
-from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues
+from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues, function_at
+from jaxgadget.values.shards import count_lanes
 from jaxgadget.values.solved import SolvedRanges, solve_ranges
 from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
 
@@ -76,6 +78,9 @@ RECIPE: dict[str, str] = {
     "concentrations": repr(CONCENTRATIONS),
 }
 """What ranges depend on besides a training's settings; a training does not go on with others."""
+
+SOLVED = "solved"
+"""The folder of what was solved to learn from, in the training's own; `solve_ranges` keeps it."""
 
 JUDGES = 10**6
 """Beside the seed, of the blueprints that a network is judged by; rounds have smaller numbers."""
@@ -189,7 +194,8 @@ def train_ranges(
         raise ValueError(f"network={network!r} is unknown; expected one of {', '.join(NETWORKS)}")
     check_whole(tree)
     forest = build_forest(tree, where)
-    with precision(np.float32):
+    kept = telling_what_is_kept(lambda: "" if folder is None else describe_kept(folder, options.steps))
+    with precision(np.float32), kept:
         limit = Limit.of(forest.cut, np.dtype(np.float32))
         values = make_network(tree, limit, network, options.width, options.depth)
         options.check_room(*values.shape.layers)
@@ -200,7 +206,8 @@ def train_ranges(
                 options.describe() | RECIPE | {"samples": samples, "rounds": rounds, "iterations": iterations}
             )
             keeper, values.name = TrainingFolder(folder, values.describe(told), KIND), os.fspath(folder)
-        data = _Data(forest, values, options, samples, iterations, None if keeper is None else keeper.path)
+        place = None if keeper is None else keeper.path
+        data = _Data(forest, values, options, samples, iterations, place, show_progress)
         trainer = Trainer(
             options.schedule,
             data.lesson(limit),
@@ -210,13 +217,13 @@ def train_ranges(
             began,
             batch_size=options.batch_size,
         )
-        ends = [steps * (number + 1) // (2 * rounds) for number in range(rounds)] + [steps]
-        with progress_bar("training", options.steps, show_progress) as report:
-            for number, end in enumerate(ends):
+        ends = [options.steps * (number + 1) // (2 * rounds) for number in range(rounds)] + [options.steps]
+        for number, end in enumerate(ends):
+            with progress_bar("training", options.steps, show_progress) as report:
                 trainer.train(every, report, end)
-                if number < rounds:
-                    data.collect(dataclasses.replace(values, weights=trainer.progress.weights), number)
-                    trainer.lesson, trainer.counts = data.lesson(limit), data.counts
+            if number < rounds:
+                data.collect(dataclasses.replace(values, weights=trainer.progress.weights), number)
+                trainer.lesson, trainer.counts = data.lesson(limit), data.counts
         values.weights = trainer.progress.weights
         measured = {} if keeper is None else read_errors(keeper.path)
         if not measured:  # else the training was finished before
@@ -225,7 +232,7 @@ def train_ranges(
                 "train_rmse": train_rmse,
                 "heldout_rmse": heldout_rmse,
                 "blueprint_rmse": trainer.rmse(*data.of_blueprints, 1),
-                **_judged(forest, values, options.seed, iterations),
+                **_judged(forest, values, options.seed, iterations, show_progress),
             }
             if keeper is not None:
                 known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
@@ -243,15 +250,26 @@ def train_ranges(
     )
 
 
-def _judged(forest: Forest, values: RangeNetwork, seed: int, iterations: int) -> dict[str, float]:
+def describe_kept(folder: str | os.PathLike[str], steps: int) -> str:
+    """What an interrupted training of so many steps finds in its folder, in words."""
+    path = pathlib.Path(folder)
+    count, step = sum(map(count_lanes, path.glob(f"{SOLVED}/*"))), last_step(path)
+    parts = [f"{count} solved pairs of ranges"] * (count > 0)
+    parts += [f"the checkpoint of step {step} of {steps}"] * (step is not None)
+    return f"{os.fspath(folder)!r} keeps {' and '.join(parts) or 'nothing yet'}"
+
+
+def _judged(
+    forest: Forest, values: RangeNetwork, seed: int, iterations: int, progress: bool | None
+) -> dict[str, float]:
     """Errors after blueprints that are drawn for this alone."""
     generator = np.random.Generator(np.random.PCG64([seed, JUDGES]))
-    judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator)
-    asked = normalised(forest, searched_ranges(forest, values, judges))
-    visited = solve_ranges(forest, asked, iterations=iterations, progress=False)
+    judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator, progress=progress)
+    asked = normalised(forest, searched_ranges(forest, values, judges, progress=progress))
+    visited = solve_ranges(forest, asked, iterations=iterations, progress=progress)
     return {
         "visited_rmse": range_rmse(values, visited),
-        "value_rmse": value_rmse(forest, values, judges),
+        "value_rmse": value_rmse(forest, values, judges, progress=progress),
     }
 
 
@@ -343,8 +361,9 @@ class _Data:
         samples: int,
         iterations: int,
         folder: pathlib.Path | None,
+        progress: bool | None,
     ):
-        self._forest, self._values, self._options = forest, values, options
+        self._forest, self._values, self._options, self._progress = forest, values, options, progress
         self._samples, self._iterations, self._folder = samples, iterations, folder
         drawn = draw_ranges(forest, samples, seed=options.seed)
         self.parts = [self._solve(drawn, "drawn")]
@@ -359,8 +378,9 @@ class _Data:
         found = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
         if found is None:  # else the network may be further by now
             generator = np.random.Generator(np.random.PCG64([self._options.seed, number + 1]))
-            blueprint = find_blueprints(self._forest, values, count, generator)
-            found = searched_ranges(self._forest, values, blueprint)
+            how = {"progress": self._progress}
+            blueprint = find_blueprints(self._forest, values, count, generator, **how)
+            found = searched_ranges(self._forest, values, blueprint, **how)
             if self._folder is not None:
                 write_archive(self._folder / f"{name}.npz", {}, {"first": found[0], "second": found[1]})
         self.parts.append(self._solve(found, name))
@@ -370,13 +390,13 @@ class _Data:
         self._count()
 
     def _solve(self, ranges: RangePair, name: str) -> SolvedRanges:
-        folder = None if self._folder is None else self._folder / "solved" / name
+        folder = None if self._folder is None else self._folder / SOLVED / name
         return solve_ranges(
             self._forest,
             normalised(self._forest, ranges),
             iterations=self._iterations,
             folder=folder,
-            progress=False,
+            progress=self._progress,
         )
 
     def _count(self) -> None:
@@ -477,7 +497,12 @@ def _with_noise(
 
 
 def find_blueprints(
-    forest: Forest, values: RangeValues, count: int, generator: np.random.Generator
+    forest: Forest,
+    values: RangeValues,
+    count: int,
+    generator: np.random.Generator,
+    *,
+    progress: bool | None = False,
 ) -> Policy:
     """What a resolving player may follow: from a few iterations of CFR+ on the trunk, or drawn at random.
 
@@ -486,6 +511,7 @@ def find_blueprints(
       values: range values, for any number of lanes; CFR+ sees them with noise of its own in every lane.
       count: blueprints.
       generator: of all that is random.
+      progress: see `solve_trunk`.
     """
     tree, blueprints = forest.tree, list[Policy]()
     part = count // (len(BLUEPRINT_ITERATIONS) + 1)
@@ -496,12 +522,14 @@ def find_blueprints(
             size = np.exp(generator.uniform(low, high, part)) * tree.payoff_range
             first, second = (generator.normal(size=(len(roots), part)) * size for roots in forest.roots)
             noisy = _Noisy(values, (first, second))
-            blueprints.append(_search(forest, noisy, uniform, None, iterations, CFR_PLUS).policy)
+            blueprints.append(_search(forest, noisy, uniform, None, iterations, CFR_PLUS, progress).policy)
     rest = count - part * len(BLUEPRINT_ITERATIONS)
     return Policy.stack([*blueprints, random_policies(tree, rest, generator)])
 
 
-def searched_ranges(forest: Forest, values: RangeValues, blueprint: Policy) -> RangePair:
+def searched_ranges(
+    forest: Forest, values: RangeValues, blueprint: Policy, *, progress: bool | None = False
+) -> RangePair:
     """Ranges where searches with these values ask: the opponent's trunk is solved against blueprints.
 
     Returns:
@@ -511,14 +539,21 @@ def searched_ranges(forest: Forest, values: RangeValues, blueprint: Policy) -> R
     for player in (0, 1):
         for iterations, averaging in SEARCHES:
             rule = dataclasses.replace(CFR_PLUS, averaging=averaging)
-            found = _search(forest, values, blueprint, player, iterations, rule)
+            found = _search(forest, values, blueprint, player, iterations, rule, progress)
             reached = reach_of(forest, found.policy)
             pairs.append((own[0], reached[1]) if player == 0 else (reached[0], own[1]))
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
     return first, second
 
 
-def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iterations: int = 3000) -> float:
+def value_rmse(
+    forest: Forest,
+    values: RangeValues,
+    blueprint: Policy,
+    iterations: int = 3000,
+    *,
+    progress: bool | None = False,
+) -> float:
     """How far off the predicted value of the optimal continuation is, a root mean square in payoff units.
 
     The value is unique, where counterfactual values at the roots need not be.
@@ -528,12 +563,12 @@ def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iteration
       values: what is judged.
       blueprint: what the resolving player follows above the cut, a lane each; both players in turn.
       iterations: of the predictions' trunk, and of the continuations that they are held against.
+      progress: see `solve_trunk`.
     """
     errors: list[FloatArray] = []
     for player in (0, 1):
-        predicted = _search(forest, values, blueprint, player, iterations, CFR_PLUS).best_response_values[
-            player
-        ]
+        found = _search(forest, values, blueprint, player, iterations, CFR_PLUS, progress)
+        predicted = found.best_response_values[player]
         best = refine(
             forest.tree,
             forest.cut,
@@ -542,14 +577,20 @@ def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iteration
             player=player,
             iterations=iterations,
             value=forest.tree.payoff_bounds,  # exploitabilities are not asked for
-            progress=False,
+            progress=progress,
         )
         errors.append(predicted + best.gadget_value[0])
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
 def _search(
-    forest: Forest, values: RangeValues, blueprint: Policy, fixed: int | None, iterations: int, rule: Rule
+    forest: Forest,
+    values: RangeValues,
+    blueprint: Policy,
+    fixed: int | None,
+    iterations: int,
+    rule: Rule,
+    progress: bool | None,
 ) -> LimitedTrunk:
     return solve_trunk(
         forest.tree,
@@ -560,7 +601,7 @@ def _search(
         algorithm=rule,
         iterations=iterations,
         dtype="float32",
-        progress=False,
+        progress=progress,
     )
 
 
@@ -575,7 +616,7 @@ def range_rmse(values: RangeNetwork, solved: SolvedRanges) -> float:
     asked = solved.ranges
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
-        function = jax.jit(values(limit))
+        function = jax.jit(function_at(values, limit, lanes))
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
             given = jnp.asarray(asked[0][:, part]), jnp.asarray(asked[1][:, part])

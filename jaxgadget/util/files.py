@@ -18,7 +18,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Generator
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -119,6 +119,9 @@ def check_regular(path: str | os.PathLike[str], what: str) -> None:
 
 def make_folder(path: str | os.PathLike[str]) -> None:
     """Makes a folder, or what a link leads to, if it is not there; ValueError if that is impossible."""
+    given: Any = path
+    if not isinstance(given, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"folder={path!r}: expected the path of a folder, such as 'results'")
     try:
         pathlib.Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
     except OSError as error:

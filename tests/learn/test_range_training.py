@@ -381,8 +381,11 @@ def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path
     with pytest.raises(ValueError, match="does not exist"):
         jg.sweep(rows, "kuhn_poker", CUT, **how)
     train(folder, rounds=0, seed=1)
-    with pytest.raises(ValueError, match=re.escape(str(rows))):
+    with pytest.raises(ValueError, match=re.escape(str(rows))) as raised:
         jg.sweep(rows, "kuhn_poker", CUT, **how)
+    said = "\n".join([str(raised.value), *raised.value.__notes__])
+    assert "its folder holds another network now" in said and "choose another folder" in said
+    assert not re.search("[0-9a-f]{32}", said), "digests tell nobody anything"
 
 
 @pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])
