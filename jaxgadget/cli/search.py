@@ -51,6 +51,7 @@ from jaxgadget.cli.search_options import (
     TargetsName,
     Width,
 )
+from jaxgadget.gadgets.registry import RANGE_VALUES
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json, written
 
@@ -534,7 +535,7 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
-    if leaf.partition(":")[0] == RANGES:
+    if leaf.partition(":")[0] in (RANGES, *RANGE_VALUES):
         raise ValueError(
             f"--leaf {leaf!r}: values of ranges are for `nested` alone, with a folder: ranges:DIR"
         )

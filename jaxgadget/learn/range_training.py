@@ -42,6 +42,7 @@ from jaxgadget.learn.range_network import (
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
+from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
@@ -264,8 +265,8 @@ def _judged(
 ) -> dict[str, float]:
     """Errors after blueprints that are drawn for this alone."""
     generator = np.random.Generator(np.random.PCG64([seed, JUDGES]))
-    judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator, progress=progress)
-    asked = normalised(forest, searched_ranges(forest, values, judges, progress=progress))
+    judges, found = _blueprints_and_ranges(forest, values, VISITED_BLUEPRINTS, generator, progress)
+    asked = normalised(forest, found)
     visited = solve_ranges(forest, asked, iterations=iterations, progress=progress)
     return {
         "visited_rmse": range_rmse(values, visited),
@@ -378,9 +379,7 @@ class _Data:
         found = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
         if found is None:  # else the network may be further by now
             generator = np.random.Generator(np.random.PCG64([self._options.seed, number + 1]))
-            how = {"progress": self._progress}
-            blueprint = find_blueprints(self._forest, values, count, generator, **how)
-            found = searched_ranges(self._forest, values, blueprint, **how)
+            _, found = _blueprints_and_ranges(self._forest, values, count, generator, self._progress)
             if self._folder is not None:
                 write_archive(self._folder / f"{name}.npz", {}, {"first": found[0], "second": found[1]})
         self.parts.append(self._solve(found, name))
@@ -496,13 +495,23 @@ def _with_noise(
     return values[0] + (chance @ ranges[1]) * first, values[1] + (chance.T @ ranges[0]) * second
 
 
+def _blueprints_and_ranges(
+    forest: Forest, values: RangeValues, count: int, generator: np.random.Generator, progress: bool | None
+) -> tuple[Policy, RangePair]:
+    """So many blueprints, and where searches after them ask."""
+    drawn = len(BLUEPRINT_ITERATIONS)
+    with progress_bar("searching", drawn + 2 * len(SEARCHES), progress, coarse=True) as report:
+        report(0)
+        blueprint = find_blueprints(forest, values, count, generator, report)
+        return blueprint, searched_ranges(forest, values, blueprint, lambda done: report(drawn + done))
+
+
 def find_blueprints(
     forest: Forest,
     values: RangeValues,
     count: int,
     generator: np.random.Generator,
-    *,
-    progress: bool | None = False,
+    report: Report = lambda done: None,
 ) -> Policy:
     """What a resolving player may follow: from a few iterations of CFR+ on the trunk, or drawn at random.
 
@@ -511,7 +520,7 @@ def find_blueprints(
       values: range values, for any number of lanes; CFR+ sees them with noise of its own in every lane.
       count: blueprints.
       generator: of all that is random.
-      progress: see `solve_trunk`.
+      report: is told the number of searches done, of as many as `BLUEPRINT_ITERATIONS`.
     """
     tree, blueprints = forest.tree, list[Policy]()
     part = count // (len(BLUEPRINT_ITERATIONS) + 1)
@@ -522,15 +531,22 @@ def find_blueprints(
             size = np.exp(generator.uniform(low, high, part)) * tree.payoff_range
             first, second = (generator.normal(size=(len(roots), part)) * size for roots in forest.roots)
             noisy = _Noisy(values, (first, second))
-            blueprints.append(_search(forest, noisy, uniform, None, iterations, CFR_PLUS, progress).policy)
+            blueprints.append(_search(forest, noisy, uniform, None, iterations, CFR_PLUS).policy)
+            report(len(blueprints))
     rest = count - part * len(BLUEPRINT_ITERATIONS)
     return Policy.stack([*blueprints, random_policies(tree, rest, generator)])
 
 
 def searched_ranges(
-    forest: Forest, values: RangeValues, blueprint: Policy, *, progress: bool | None = False
+    forest: Forest, values: RangeValues, blueprint: Policy, report: Report = lambda done: None
 ) -> RangePair:
     """Ranges where searches with these values ask: the opponent's trunk is solved against blueprints.
+
+    Args:
+      forest: the subgames.
+      values: range values, for any number of lanes.
+      blueprint: what the resolving player follows, a lane each.
+      report: is told the number of searches done, of twice as many as `SEARCHES`.
 
     Returns:
       For each of `SEARCHES`, first with player 0 as the resolver, then with player 1: a lane a blueprint.
@@ -539,9 +555,10 @@ def searched_ranges(
     for player in (0, 1):
         for iterations, averaging in SEARCHES:
             rule = dataclasses.replace(CFR_PLUS, averaging=averaging)
-            found = _search(forest, values, blueprint, player, iterations, rule, progress)
+            found = _search(forest, values, blueprint, player, iterations, rule)
             reached = reach_of(forest, found.policy)
             pairs.append((own[0], reached[1]) if player == 0 else (reached[0], own[1]))
+            report(len(pairs))
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
     return first, second
 
@@ -590,7 +607,7 @@ def _search(
     fixed: int | None,
     iterations: int,
     rule: Rule,
-    progress: bool | None,
+    progress: bool | None = False,
 ) -> LimitedTrunk:
     return solve_trunk(
         forest.tree,
