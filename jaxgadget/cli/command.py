@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from jaxgadget.cli.options import LP
-from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS, RANGE_VALUES
+from jaxgadget.gadgets.registry import BEST_RESPONSE, CONTINUATION, DEFAULT_GADGETS, PRIORS, RANGE_VALUES
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
@@ -103,12 +103,14 @@ def _make_promise(text: str) -> Alternative:
     from jaxgadget.gadgets.specs import make_alternative
     from jaxgadget.util.registry import find
 
-    name, _, folder = text.partition(":")
-    if name in RANGE_VALUES and folder and find(RANGE_VALUES, name, "values")(folder).error is None:
+    name, _, told = text.partition(":")
+    if name in RANGE_VALUES and told and find(RANGE_VALUES, name, "values")(told).error is None:
         raise ValueError(
-            f"--alternative {text!r}: the training in {folder!r} is not finished, so nobody knows how far "
+            f"--alternative {text!r}: the training in {told!r} is not finished, so nobody knows how far "
             "off its network is; go on with it, with the same `jaxgadget train-ranges` command"
         )
+    if name == CONTINUATION and told and not told.strip("0"):
+        raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
     return make_alternative(text)
 
 

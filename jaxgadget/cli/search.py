@@ -321,7 +321,7 @@ def nested(
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
 
-    values = _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
+    values = _range_values(context, leaf, tree) or _find_values(tree, profiles, leaf, k, seed)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
     how: dict[str, Any] = {"iterations": iterations, "dtype": dtype.value, "progress": True}
     how |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth}
@@ -511,15 +511,15 @@ def _prepare(
     return tree, profiles
 
 
-def _range_values(context: typer.Context, leaf: str) -> RangeValues | None:
+def _range_values(context: typer.Context, leaf: str, tree: HistoryTree) -> RangeValues | None:
     """The values of ranges that `--leaf ranges:DIR` names; None for others."""
     name, _, folder = leaf.partition(":")
     if name != RANGES or not folder:
         return None
     refuse_unused(context, "with values of ranges at --leaf", "depth", "k")
-    from jaxgadget.learn.range_network import FolderRanges
+    from jaxgadget.learn.range_network import load_ranges
 
-    return FolderRanges(folder)
+    return load_ranges(folder, tree)
 
 
 def _find_values(
@@ -535,6 +535,8 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
+    if not leaf:
+        raise ValueError("--leaf '': expected exact, the folder of a network, or ranges:DIR")
     if leaf.partition(":")[0] in (RANGES, *RANGE_VALUES):
         raise ValueError(
             f"--leaf {leaf!r}: values of ranges are for `nested` alone, with a folder: ranges:DIR"

@@ -21,7 +21,7 @@ import jax
 
 from jaxgadget.learn.perceptron import Weights
 from jaxgadget.util.arguments import is_finite_number
-from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.files import atomic_writer, check_folder_name, make_folder
 from jaxgadget.util.folders import KINDS, find_kind, kind_of, wrong_folder
 from jaxgadget.util.folders import NETWORK as DESCRIPTION
 from jaxgadget.util.machine import describe_device, find_versions
@@ -143,6 +143,11 @@ class TrainingFolder:
         if description is None:
             if (other := find_kind(self.path)) is not None:
                 raise wrong_folder(self.path, other, f"an empty folder, or one with {kind.content}")
+            if (step := self.last_step()) is not None:
+                raise ValueError(
+                    f"folder={str(self.path)!r} holds the checkpoint of step {step} and no {DESCRIPTION} "
+                    f"that says what it is of; {REMEDY}, or choose another one"
+                )
             write_record(self.path / DESCRIPTION, asked | {MACHINE: machine})
             return
         begun = description.pop(MACHINE, machine)
@@ -228,6 +233,7 @@ def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[
     Raises:
       ValueError: if the folder has none, it cannot be read, or it is of another kind or version.
     """
+    check_folder_name(folder)
     path = pathlib.Path(folder)
     description = _find_description(path, kind)
     if description is None:

@@ -42,7 +42,9 @@ from jaxgadget.learn.range_network import (
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
+from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Report
+from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
@@ -196,6 +198,7 @@ def train_ranges(
     check_whole(tree)
     forest = build_forest(tree, where)
     kept = telling_what_is_kept(lambda: "" if folder is None else describe_kept(folder, options.steps))
+    _check_samples(forest, samples, rounds)
     with precision(np.float32), kept:
         limit = Limit.of(forest.cut, np.dtype(np.float32))
         values = make_network(tree, limit, network, options.width, options.depth)
@@ -249,6 +252,24 @@ def train_ranges(
         subgames_per_second=data.subgames_per_second(),
         seconds=trainer.seconds(),
     )
+
+
+def _check_samples(forest: Forest, samples: int, rounds: int) -> None:
+    """ValueError if what is solved to learn from does not fit into memory."""
+    lanes = samples + rounds * _num_blueprints(samples) * 2 * len(SEARCHES)
+    # Ranges, values and opposing masses; a gap and deals for every subgame.
+    lane_bytes = 8 * (3 * sum(map(len, forest.roots)) + 2 * forest.num_subgames)
+    available = find_memory(HOME)
+    if available is not None and lanes * lane_bytes > available:
+        raise ValueError(
+            f"samples={samples}: what is solved for them and in {rounds} rounds takes at least "
+            f"{megabytes(lanes * lane_bytes)}, {megabytes(available)} may be taken; choose fewer"
+        )
+
+
+def _num_blueprints(samples: int) -> int:
+    """Of a round: searches after them are half as many as the samples."""
+    return max(samples // (4 * len(SEARCHES)), 4)
 
 
 def describe_kept(folder: str | os.PathLike[str], steps: int) -> str:
@@ -375,7 +396,7 @@ class _Data:
 
     def collect(self, values: RangeNetwork, number: int) -> None:
         """A round: ranges where searches with these values ask."""
-        count, name = max(self._samples // (4 * len(SEARCHES)), 4), f"round-{number + 1}"
+        count, name = _num_blueprints(self._samples), f"round-{number + 1}"
         found = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
         if found is None:  # else the network may be further by now
             generator = np.random.Generator(np.random.PCG64([self._options.seed, number + 1]))

@@ -90,7 +90,7 @@ def read_record(path: pathlib.Path, remedy: str) -> dict[str, Any] | None:
     """
     try:
         text = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}; {remedy}") from error

@@ -23,6 +23,9 @@ RangePair: TypeAlias = tuple[FloatArray, FloatArray]
 Draw: TypeAlias = Callable[[Forest, int, np.random.Generator], RangePair]
 """Subgames, a number of lanes and a generator → so many pairs of ranges."""
 
+LARGEST = 2**31 - 1
+"""Of lanes."""
+
 CONCENTRATIONS = (0.05, 5.0)
 """Of the Dirichlet distributions that are drawn from: nearly deterministic to nearly uniform."""
 
@@ -43,7 +46,7 @@ def draw_ranges(
         both players' ranges, of as many lanes as it was asked for.
     """
     check_forest(forest)
-    count = check_whole_number("count", count, 1)
+    count = check_whole_number("count", count, 1, LARGEST)
     kinds = _check_draws((reached, reached, dirichlet, recursive) if draws is None else draws)
     generator = np.random.Generator(np.random.PCG64(check_whole_number("seed", seed, 0)))
     sizes = np.diff(np.linspace(0, count, len(kinds) + 1).astype(int)).tolist()

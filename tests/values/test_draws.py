@@ -140,6 +140,7 @@ def test_kinds_share_the_lanes_in_order() -> None:
     [
         ({"count": 0}, "count=0"),
         ({"count": 2.5}, "count=2.5"),
+        ({"count": 10**20}, "count=100000000000000000000: expected a whole number >= 1 and <= 2147483647"),
         ({"seed": -1}, "seed=-1"),
         ({"draws": []}, r"draws=\[\]: expected a list of at least one function"),
     ],
