@@ -244,7 +244,9 @@ def train_ranges(
         write_json(json, report.ranges_record(training, steps))
     if json != STANDARD_OUTPUT:
         use = ["jaxgadget", "refine", game, "--cut", training.values.cut, "--alternative", f"values:{out}"]
-        notes = [*report.ranges_notes(training), "Use it after any blueprint:", shlex.join(use)]
+        search = ["jaxgadget", "nested", game, "--leaf", f"{RANGES}:{out}"]
+        notes = [*report.ranges_notes(training), "Use it after any blueprint:"]
+        notes += [shlex.join(use), shlex.join(search)]
         show(report.ranges_table(training, steps), [*notes, *written(results=json, picture=plot)])
 
 

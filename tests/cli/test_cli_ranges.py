@@ -101,6 +101,7 @@ def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> No
     shown = re.sub(r"\s+", " ", run(*TRAIN, "--out", out).stdout)
     assert f"{before['visited_rmse']:.5f}" in shown and "24 subgames solved, largest gap" in shown
     assert "jaxgadget refine kuhn_poker --cut depth:2 --alternative values:" in shown
+    assert "jaxgadget nested kuhn_poker --leaf ranges:" in shown
 
 
 def test_an_interrupt_says_what_is_kept(
