@@ -431,15 +431,16 @@ class FolderRanges:
     """The network in a folder as `RangeValues`, loaded when it is first asked: it can be named beforehand.
 
     Attributes:
-      folder: where `train_ranges` left it.
+      folder: where `train_ranges` left it; a path becomes a string.
     """
 
     folder: str
 
     def __post_init__(self) -> None:
         given: Any = self.folder
-        if not isinstance(given, str) or not given:
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
             raise ValueError(f"FolderRanges({given!r}): expected the folder of a train_ranges")
+        object.__setattr__(self, "folder", os.fspath(given))
 
     @property
     def name(self) -> str:

@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 from jaxgadget.sweeping.locks import Locks
 from jaxgadget.sweeping.manifest import FORMAT, Piece
 from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.folders import MANIFEST, SWEEP, find_kind, wrong_folder
 from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
 
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
@@ -72,10 +73,13 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, *, create: bool = True, locks: bool | None = None):
         self.folder = folder
-        self.path = folder / "manifest.json"
+        self.path = folder / MANIFEST
         self.games, self.pieces = folder / "games", folder / "pieces"
         self.locks = Locks(folder, locks)
         if create:
+            kind = find_kind(folder)
+            if kind is not None and kind is not SWEEP and not self.path.exists():
+                raise wrong_folder(folder, kind, "an empty folder, or one with a sweep")
             self.locks.make()
             for subfolder in (self.games, self.pieces):
                 make_folder(subfolder)

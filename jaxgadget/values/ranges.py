@@ -174,8 +174,7 @@ def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunct
     check_unary(f"what values={values!r} gave", returned, "the pair of ranges")
     function = Partial(returned) if all_leaves([returned]) else returned
     first, second = (jax.ShapeDtypeStruct((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
-    answer: Any = jax.eval_shape(function, (first, second))
-    parts = list(answer) if isinstance(answer, tuple | list) else [answer]
+    parts = jax.eval_shape(lambda ranges: _as_arrays(values, function(ranges)), (first, second))
     if [part.shape for part in parts] != [first.shape, second.shape]:
         raise ValueError(
             f"values={values!r} gave shapes {[part.shape for part in parts]}: expected {first.shape} and "
@@ -185,6 +184,18 @@ def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunct
         if not jnp.issubdtype(part.dtype, jnp.floating):
             raise ValueError(f"values={values!r} gave {part.dtype}: expected floating-point numbers")
     return function
+
+
+def _as_arrays(values: RangeValues, answer: object) -> list[jax.Array]:
+    """What a function gave, one array or several; ValueError for anything else."""
+    parts: list[Any] = list(answer) if isinstance(answer, tuple | list) else [answer]
+    for part in parts:
+        if not isinstance(part, jax.Array | np.ndarray):
+            raise ValueError(
+                f"values={values!r} gave a function that returns {part!r}: expected the pair of both "
+                "players' values, two arrays; does it end with `return first, second`?"
+            )
+    return parts
 
 
 # --- the operator -------------------------------------------------------------------------

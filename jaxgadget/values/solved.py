@@ -8,9 +8,10 @@ it is worth depends on nothing but the ranges at its own roots.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -34,12 +35,13 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.digest import digest
+from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.values.shards import Shards
+from jaxgadget.values.draws import check_ranges
+from jaxgadget.values.shards import SHARD, Shards
 
-SHARD = 4096
-"""Lanes."""
+log = logging.getLogger(__name__)
 
 LEAST_MASS = 1e-6
 """Where two ranges meet with less, of 1, nothing is scaled up any further: their deals hardly exist."""
@@ -120,7 +122,7 @@ def solve_ranges(
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
     folder: str | os.PathLike[str] | None = None,
-    shard: int = SHARD,
+    shard: int | None = None,
     progress: bool | None = None,
 ) -> SolvedRanges:
     """Solves all subgames of a forest for pairs of ranges, a lane each.
@@ -136,16 +138,20 @@ def solve_ranges(
       dtype: of the solves; certificates are in float64.
       memory_limit: bytes that a solve may take on each device.
       devices: over which lanes are spread.
-      folder: keeps what is solved, a Parquet file a shard; shards that lie there are not solved again.
-      shard: lanes that are solved, certified and written together.
+      folder: keeps what is solved, a Parquet file a shard; shards that lie there are not solved again. The
+        numbers are the same to the last bit, however often a solve was cut off.
+      shard: lanes that are solved, certified and written together, and lost in an interrupt; by default as
+        many as in the folder's shards, else 256.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ValueError: for ranges of another cut, that are negative, not finite, or 0 everywhere in a lane; for
-        subgames that overlap, keep decisions or end before the game does, for numbers out of range, and for
-        a folder that holds shards of another request or damaged ones.
+      ValueError: for what is no forest; for ranges of another cut, that are negative, not finite, or 0
+        everywhere in a lane; for subgames that overlap, keep decisions or end before the game does, for
+        numbers out of range, and for a folder that holds anything else, shards of another request or damaged
+        ones.
     """
-    shard = check_iterations(shard, "shard")
+    if shard is not None:
+        shard = check_iterations(shard, "shard")
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -157,27 +163,41 @@ def solve_ranges(
         exact=False,
     )
     ranges = check_ranges(forest, ranges)
+    solver = RangeSolver(forest, options)
     store = None if folder is None else Shards(folder, forest, _request(forest, ranges, options, shard))
-    solver, parts = RangeSolver(forest, options), list[SolvedRanges]()
-    lanes = ranges[0].shape[1]
-    starts = range(0, lanes, shard)
-    with progress_bar("solving ranges", len(starts) * iterations, progress) as report:
-        for number, start in enumerate(starts):
-            part = ranges[0][:, start : start + shard], ranges[1][:, start : start + shard]
-            kept = None if store is None else store.read(number, part)
-            if kept is not None:
-                parts.append(SolvedRanges(forest=forest, seconds={}, num_read=kept["gap"].size, **kept))
-            else:
-                before = number * iterations
-                parts.append(solver.solve(part, lambda done, before=before: report(before + done)))
-                if store is not None:
-                    store.write(number, parts[-1].arrays())
-            report((number + 1) * iterations)
-    return _joined(parts)
+    size, lanes = (shard or SHARD) if store is None else store.shard, ranges[0].shape[1]
+    pairs = [(ranges[0][:, k : k + size], ranges[1][:, k : k + size]) for k in range(0, lanes, size)]
+    parts: dict[int, SolvedRanges] = {}
+    for number, pair in enumerate(pairs):
+        if store is not None and (kept := store.read(number, pair)) is not None:
+            parts[number] = SolvedRanges(forest=forest, seconds={}, num_read=kept["gap"].size, **kept)
+    if 0 < len(parts) < len(pairs):
+        log.info("Going on in %r after %d of %d shards.", os.fspath(folder or ""), len(parts), len(pairs))
+    bar = progress_bar("solving ranges", len(pairs) * options.iterations, progress)
+    with telling_what_is_kept(lambda: _describe_kept(folder, parts, lanes)), bar as report:
+        # The first solve tells what was read, too: from then on the bar reckons the time left.
+        for number in [number for number in range(len(pairs)) if number not in parts]:
+            before = len(parts) * options.iterations
+            solved = solver.solve(pairs[number], lambda done, before=before: report(before + done))
+            if store is not None:
+                store.write(number, solved.arrays())
+            parts[number] = solved
+            report(len(parts) * options.iterations)
+    return _joined([parts[number] for number in range(len(pairs))], solver.seconds)
+
+
+def _describe_kept(
+    folder: str | os.PathLike[str] | None, parts: Mapping[int, SolvedRanges], lanes: int
+) -> str:
+    """What an interrupted solve leaves behind."""
+    if folder is None:
+        return ""
+    count = sum(part.gap.shape[1] for part in parts.values())
+    return f"{os.fspath(folder)!r} keeps {count} of {lanes} pairs of ranges"
 
 
 def _request(
-    forest: Forest, ranges: tuple[FloatArray, FloatArray], options: SolveOptions, shard: int
+    forest: Forest, ranges: tuple[FloatArray, FloatArray], options: SolveOptions, shard: int | None
 ) -> dict[str, Any]:
     """All that solved shards depend on, for their manifest."""
     return {
@@ -194,10 +214,8 @@ def _request(
     }
 
 
-def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
-    """Lanes of one forest after each other."""
-    if len(parts) == 1:
-        return parts[0]
+def _joined(parts: Sequence[SolvedRanges], build: Mapping[str, float]) -> SolvedRanges:
+    """Lanes of one forest after each other; building it is counted once."""
 
     def joined(arrays: Sequence[Any]) -> Any:
         return np.concatenate(arrays, axis=-1)
@@ -206,7 +224,7 @@ def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
         pairs = [getattr(part, name) for part in parts]
         return joined([first for first, _ in pairs]), joined([second for _, second in pairs])
 
-    phases = dict.fromkeys(phase for part in parts for phase in part.seconds)
+    run = sum(part.seconds.get("run", 0.0) for part in parts)
     return SolvedRanges(
         forest=parts[0].forest,
         ranges=pair("ranges"),
@@ -215,7 +233,7 @@ def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
         gap=joined([part.gap for part in parts]),
         mass=joined([part.mass for part in parts]),
         iterations=joined([part.iterations for part in parts]),
-        seconds={phase: sum(part.seconds.get(phase, 0.0) for part in parts) for phase in phases},
+        seconds={**build, "run": run},
         num_read=sum(part.num_read for part in parts),
     )
 
@@ -226,6 +244,7 @@ class RangeSolver:
     Attributes:
       forest: the subgames.
       options: how they are solved.
+      seconds: `build`.
     """
 
     def __init__(self, forest: Forest, options: SolveOptions):
@@ -240,12 +259,13 @@ class RangeSolver:
                 f"forest={forest!r} ends before the game does, or keeps some decisions; expected whole "
                 "subgames, from build_forest(tree, cut)"
             )
-        self.forest, self.options, self._watch = forest, options, Stopwatch()
-        with self._watch.phase("build"), precision(np.float64):
+        self.forest, self.options = forest, options
+        with (watch := Stopwatch()).phase("build"), precision(np.float64):
             platform = options.placement.platform
             self._sides = build_bodies(forest, np.float64, platform)
             self._payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest.rounding)
             self._chance = as_matrix(forest.chance, 0)
+        self.seconds = watch.seconds
 
     def solve(self, ranges: tuple[FloatArray, FloatArray], report: Report | None = None) -> SolvedRanges:
         """See `solve_ranges`."""
@@ -299,7 +319,7 @@ class RangeSolver:
             gap=np.where(shared > 0, np.maximum(outcome.gap[:count], 0), 0.0),
             mass=mass,
             iterations=solved.iterations,
-            seconds={**self._watch.seconds, **watch.seconds},
+            seconds=watch.seconds,
         )
 
 
@@ -315,40 +335,3 @@ def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _SolvedChu
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     certificate = certify_average(problem, exact, (None, None))
     return _SolvedChunk((-certificate.below[1], -certificate.below[0]), certificate.gap)
-
-
-def check_ranges(
-    forest: Forest, ranges: tuple[npt.NDArray[Any], npt.NDArray[Any]]
-) -> tuple[FloatArray, FloatArray]:
-    """Both players' ranges `[R_p, L]` as float64.
-
-    Raises:
-      ValueError: if they are of another cut, negative, not finite, or 0 everywhere in a lane.
-    """
-    pair: Any = ranges
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ValueError(f"ranges={pair!r}: expected those of player 0 and of player 1")
-    checked: list[FloatArray] = []
-    for player, given in enumerate(ranges):
-        rows, name, count = np.asarray(given), f"ranges[{player}]", len(forest.roots[player])
-        if rows.dtype.kind not in "fiu" or rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
-            raise ValueError(
-                f"{name} of shape {np.shape(given)}: expected ({count}, lanes) numbers, one for each root "
-                f"infostate of player {player} below {forest.cut!r}, in the order of forest.roots"
-            )
-        if not np.isfinite(rows).all() or (rows < 0).any():
-            row, lane = np.argwhere(~np.isfinite(rows) | (rows < 0))[0].tolist()
-            raise ValueError(
-                f"{name} is {rows[row, lane]} at root {forest.root_names(player)[row]!r}, lane {lane}: "
-                "expected finite numbers >= 0"
-            )
-        empty = np.flatnonzero(~(rows > 0).any(axis=0))
-        if len(empty):
-            raise ValueError(
-                f"{name} is 0 everywhere in lane {int(empty[0])}: expected a player who may come somewhere"
-            )
-        checked.append(rows.astype(np.float64))
-    if checked[0].shape[1] != checked[1].shape[1]:
-        counts = [rows.shape[1] for rows in checked]
-        raise ValueError(f"ranges have {counts[0]} and {counts[1]} lanes: expected equally many")
-    return checked[0], checked[1]

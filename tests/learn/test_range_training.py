@@ -400,6 +400,52 @@ def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Pa
         jg.load_ranges(tmp_path, game())
     with pytest.raises(ValueError, match="does not exist"):
         _ = jg.FolderRanges(str(tmp_path / "nothing")).cut
+    for nothing in ("", 3, None):
+        with pytest.raises(ValueError, match=f"folder={nothing!r}: expected the path of a folder"):
+            jg.load_ranges(nothing, game())
+
+
+def test_checkpoints_without_a_description_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """They may be of any training."""
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    (folder / "network.json").unlink()
+    with pytest.raises(
+        ValueError, match=r"checkpoint of step 12 and no network\.json that says what it is of"
+    ):
+        train(folder, seed=1)
+    assert not (folder / "network.json").exists()
+
+
+@pytest.mark.parametrize("name", ["network.json", "solved/drawn/manifest.json"])
+def test_an_emptied_record_is_told(kept: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    (folder / name).write_text("")
+    with pytest.raises(ValueError, match=f"{name}' is damaged: it is empty; .*delete the folder"):
+        train(folder)
+
+
+def test_an_interrupt_is_told_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a note, wherever it came."""
+    pytest.importorskip("orbax.checkpoint")
+
+    def interrupted(*args: Any, **keywords: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for owner, name, kept in (
+        (solving.RangeSolver, "solve", "nothing yet"),
+        (range_training, "searched_ranges", "16 solved pairs of ranges and the checkpoint of step 6 of 12"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupted)
+            with pytest.raises(KeyboardInterrupt) as raised:
+                train(tmp_path)
+        assert raised.value.__notes__ == [f"{str(tmp_path)!r} keeps {kept}; the same call goes on."]
+
+
+def test_a_path_names_a_folder_as_its_text_does(kept: pathlib.Path) -> None:
+    assert jg.FolderRanges(kept) == jg.FolderRanges(str(kept))
 
 
 def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:
@@ -418,8 +464,11 @@ def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path
     with pytest.raises(ValueError, match="does not exist"):
         jg.sweep(rows, "kuhn_poker", CUT, **how)
     train(folder, rounds=0, seed=1)
-    with pytest.raises(ValueError, match=re.escape(str(rows))):
+    with pytest.raises(ValueError, match=re.escape(str(rows))) as raised:
         jg.sweep(rows, "kuhn_poker", CUT, **how)
+    said = "\n".join([str(raised.value), *raised.value.__notes__])
+    assert "its folder holds another network now" in said and "choose another folder" in said
+    assert not re.search("[0-9a-f]{32}", said), "digests tell nobody anything"
 
 
 @pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])
@@ -448,6 +497,7 @@ def test_a_damaged_file_is_noticed(
     ("change", "message"),
     [
         ({"samples": 15}, "samples=15"),
+        ({"samples": 10**20}, f"samples={10**20}: what is solved for them and in 1 rounds takes at least"),
         ({"rounds": -1}, "rounds=-1"),
         ({"rounds": 101}, "rounds=101"),
         ({"network": "transformer"}, "network='transformer' is unknown; expected one of padded, infostates"),

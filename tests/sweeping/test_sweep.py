@@ -546,7 +546,7 @@ def test_other_files_among_the_pieces_are_left_alone(finished: Finished, folder:
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("", "is damaged: Expecting value.*; delete it and sweep again, which keeps finished pieces"),
+        ("", "is damaged: it is empty; delete it and sweep again, which keeps finished pieces"),
         ("[]", "is damaged: it holds no JSON object"),
         ('{"format": 1}', "is no manifest of this version"),
         ('{"format": 2}', "is damaged: KeyError: 'pieces'"),
