@@ -706,11 +706,8 @@ def range_rmse(values: RangeValues, solved: SolvedRanges) -> float:
     asked, targets = normalised(forest, solved.ranges), solved.payoffs
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
-<<<<<<< HEAD
-        function, states = jax.jit(values(limit)), PublicStates.of(limit, "padded")
-=======
+        states = PublicStates.of(limit, "padded")
         function = jax.jit(function_at(values, limit, lanes))
->>>>>>> range-users
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
             ranges = asked[0][:, part], asked[1][:, part]
