@@ -44,12 +44,7 @@ class Opponent:
     beyond: Beyond = "rational"
 
     def __post_init__(self) -> None:
-        numbers = _numbers(self.p)
-        if not numbers or not all(is_finite_number(p) and 0 <= p <= 1 for p in numbers):
-            raise ValueError(
-                f"p={self.p!r}: expected a number in [0, 1], the probability that the model is followed, or "
-                "several"
-            )
+        numbers = check_probabilities(self.p, "the probability that the model is followed")
         if self.model is None and any(p > 0 for p in numbers):
             raise ValueError(f"Opponent(p={self.p!r}) without a model: expected model=…, or p=0")
         if self.beyond not in BEYOND:
@@ -104,7 +99,7 @@ def list_opponents(
       ValueError: if there are none, something is no opponent, or a model is of another game.
     """
     if isinstance(opponents, Opponents):
-        return opponents
+        return dataclasses.replace(opponents, models=opponents.models.on(tree))
     listed: list[Any] = list(opponents) if isinstance(opponents, Sequence) else [opponents]
     if not listed or not all(isinstance(one, Opponent) for one in listed):
         raise ValueError(
@@ -134,7 +129,17 @@ def list_opponents(
     )
 
 
+def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:
+    """One number or several as a list; ValueError unless there are some, all in [0, 1]."""
+    numbers = _numbers(p)
+    if not numbers or not all(is_finite_number(number) and 0 <= number <= 1 for number in numbers):
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or several")
+    return numbers
+
+
 def _numbers(p: float | Sequence[float]) -> list[float]:
     """One number, or several, as a list; nothing of it is checked."""
     given: Any = p
-    return list(given) if isinstance(given, Sequence | np.ndarray) and not isinstance(given, str) else [given]
+    is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
+    return numbers
