@@ -28,9 +28,15 @@ from .learn.range_training import train_ranges as train_ranges
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
+from .opponents.mixtures import mix as mix
+from .opponents.opponent import Opponent as Opponent
+from .opponents.respond import best_nash as best_nash
+from .opponents.respond import data_biased_response as data_biased_response
+from .opponents.respond import respond as respond
 from .opponents.responses import Response as Response
 from .opponents.responses import best_equilibrium as best_equilibrium
 from .opponents.responses import restricted_nash_response as restricted_nash_response
+from .opponents.result import Responses as Responses
 from .play.match import Matches as Matches
 from .play.match import expected_matches as expected_matches
 from .play.match import play_matches as play_matches
@@ -139,6 +145,7 @@ __all__ = [
     "ResolvedValues",
     "Resolving",
     "Response",
+    "Responses",
     "Search",
     "SearchPlayer",
     "Solution",
@@ -149,12 +156,14 @@ __all__ = [
     "ValueFunction",
     "as_policy",
     "best_equilibrium",
+    "best_nash",
     "best_response",
     "blueprint_digest",
     "build_forest",
     "cfr_checkpoints",
     "cfr_d",
     "cut",
+    "data_biased_response",
     "draw_ranges",
     "enable_compilation_cache",
     "enumerate_game",
@@ -170,6 +179,7 @@ __all__ = [
     "make_blueprints",
     "make_portfolio",
     "measure_promise",
+    "mix",
     "nash_conv",
     "nested_search",
     "play_matches",
@@ -180,6 +190,7 @@ __all__ = [
     "refine_both",
     "replay",
     "replay_players",
+    "respond",
     "restricted_nash_response",
     "search",
     "solve",

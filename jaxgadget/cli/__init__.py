@@ -36,6 +36,7 @@ from jaxgadget.cli.prepare import (
     keep_programs,
     save_defined,
 )
+from jaxgadget.cli.respond import RESPOND_EXAMPLES, respond
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
@@ -63,7 +64,8 @@ A **blueprint** is a strategy for the whole game, a **cut** says where subgames 
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
 was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
 `show` shows one subgame under a policy, `infostates` lists what may be asked for by name. `solve` finds an
-equilibrium of a whole game. `bench` tells how fast that goes here.
+equilibrium of a whole game, `respond` strategies against models of an opponent. `bench` tells how fast that
+goes here.
 """
 
 FIRST_STEPS = """\
@@ -305,6 +307,7 @@ def _finish_refine(
         show(tables.both_table(both_refined), last)
 
 
+_command("respond", RESPOND_EXAMPLES)(respond)
 _command("show", looking.SHOW_EXAMPLES)(looking.show_subgame)
 _command("infostates", looking.INFOSTATES_EXAMPLES)(looking.infostates)
 _command("sweep", SWEEP_EXAMPLES)(sweep)

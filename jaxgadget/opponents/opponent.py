@@ -1,0 +1,148 @@
+"""Models of an opponent: one who adapts, one who is locked to a model, or a mixture of both.
+
+The mixture is drawn once, at the root of the game: with probability p the opponent is the model to the end,
+else it is free, and the player cannot tell the two apart (Johanson, Zinkevich and Bowling 2007). So p is a
+number in the core and no other kind of game: the model's share of play is what the player's sequences earn
+by themselves, and the free opponent's share is a scale.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import is_finite_number
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+Beyond = Literal["rational", "model"]
+BEYOND: tuple[Beyond, ...] = ("rational", "model")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Opponent:
+    """An opponent who follows a model with probability p, and plays freely otherwise.
+
+    Attributes:
+      model: what it is believed to play, a lane each: a `Policy`, or what else `as_policy` takes. The
+        responding player's own rows do not matter. None for an opponent who only adapts.
+      p: the probability that the model is followed, in [0, 1], or several: then every model is crossed with
+        every p. 0: it adapts; 1: it is locked to the model.
+      beyond: of the model's share below the limit of a depth-limited search: `rational` plays on as well as
+        it can, `model` follows the model there too. Where nothing is depth-limited it says nothing.
+
+    Raises:
+      ValueError: if a number is not in [0, 1], there is none, or p > 0 without a model.
+    """
+
+    model: PolicyLike | Sequence[PolicyLike] | None = None
+    p: float | Sequence[float] = 0.0
+    beyond: Beyond = "rational"
+
+    def __post_init__(self) -> None:
+        numbers = check_probabilities(self.p, "the probability that the model is followed")
+        if self.model is None and any(p > 0 for p in numbers):
+            raise ValueError(f"Opponent(p={self.p!r}) without a model: expected model=…, or p=0")
+        if self.beyond not in BEYOND:
+            raise ValueError(f"beyond={self.beyond!r}: expected {' or '.join(map(repr, BEYOND))}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Opponents:
+    """Opponents side by side, a lane each: models crossed with p, one `Opponent` after the other. M lanes.
+
+    Attributes:
+      models: the models, each once; uniform where there is none.
+      model: `[M]` which of them every opponent has.
+      p: `[M]`.
+      labels: of every opponent's model; None where there is none.
+      beyond: of each.
+    """
+
+    models: Policy
+    model: IntArray
+    p: FloatArray
+    labels: tuple[str | None, ...]
+    beyond: tuple[Beyond, ...]
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    @property
+    def adapt(self) -> bool:
+        """Whether none of them ever follows a model."""
+        return not self.p.any()
+
+    @property
+    def policy(self) -> Policy:
+        """Every opponent's model, M lanes."""
+        first, second = (rows[:, self.model] for rows in self.models.probabilities)
+        labels = tuple(self.models.labels[number] for number in self.model.tolist())
+        return Policy(self.models.tree, (first, second), labels)
+
+
+def list_opponents(
+    opponents: Opponent | Opponents | Sequence[Opponent], tree: HistoryTree, *, name: str = "opponents"
+) -> Opponents:
+    """Opponents as lanes: for each of them models, and for each model every p.
+
+    Args:
+      opponents: one or several.
+      tree: for which tree.
+      name: the argument's, for messages.
+
+    Raises:
+      ValueError: if there are none, something is no opponent, or a model is of another game.
+    """
+    if isinstance(opponents, Opponents):
+        return dataclasses.replace(opponents, models=opponents.models.on(tree))
+    listed: list[Any] = list(opponents) if isinstance(opponents, Sequence) else [opponents]
+    if not listed or not all(isinstance(one, Opponent) for one in listed):
+        raise ValueError(
+            f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
+            "not say how likely it is followed"
+        )
+    known: dict[
+        int, tuple[Policy, int]
+    ] = {}  # by what was given: the model, and the number of its first lane
+    number: list[int] = []
+    numbers: list[float] = []
+    labels: list[str | None] = []
+    beyond: list[Beyond] = []
+    for one in listed:
+        if id(one.model) not in known:
+            model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
+            known[id(one.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
+        (model, first), every_p = known[id(one.model)], _numbers(one.p)
+        for lane in range(model.num_lanes):
+            number += [first + lane] * len(every_p)
+            numbers += every_p
+            labels += [None if one.model is None else model.labels[lane]] * len(every_p)
+            beyond += [one.beyond] * len(every_p)
+    return Opponents(
+        models=Policy.stack([policy for policy, _ in known.values()]),
+        model=np.array(number, np.int64),
+        p=np.array(numbers, np.float64),
+        labels=tuple(labels),
+        beyond=tuple(beyond),
+    )
+
+
+def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:
+    """One number or several as a list; ValueError unless there are some, all in [0, 1]."""
+    numbers = _numbers(p)
+    if not numbers or not all(is_finite_number(number) and 0 <= number <= 1 for number in numbers):
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or several")
+    return numbers
+
+
+def _numbers(p: float | Sequence[float]) -> list[float]:
+    """One number, or several, as a list; nothing of it is checked."""
+    given: Any = p
+    is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
+    return numbers

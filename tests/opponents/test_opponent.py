@@ -1,0 +1,61 @@
+"""Opponents as data: what they are made of, and their lanes."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget.opponents.opponent import Opponent, list_opponents
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({"p": 0.5}, "without a model"),
+        ({"p": 1.5}, r"p=1.5: expected a number in \[0, 1\]"),
+        ({"p": (0.5, -0.1)}, "expected a number in"),
+        ({"p": float("nan")}, "expected a number in"),
+        ({"p": ()}, "expected a number in"),
+        ({"p": "half"}, "expected a number in"),
+        ({"beyond": "the sea"}, "expected 'rational' or 'model'"),
+    ],
+)
+def test_opponents_that_make_no_sense_are_refused(arguments: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        Opponent(**arguments)
+
+
+def test_models_are_crossed_with_p_one_opponent_after_the_other() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    models = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.5)])
+    opponents = list_opponents([Opponent(models, (0.25, 1)), Opponent()], tree)
+    assert opponents.p.tolist() == [0.25, 1, 0.25, 1, 0]
+    assert opponents.labels == ("uniform", "uniform", "geometric:0.5", "geometric:0.5", None)
+    assert opponents.model.tolist() == [0, 0, 1, 1, 2]
+    assert opponents.policy.num_lanes == len(opponents) == 5
+    np.testing.assert_array_equal(opponents.policy.probabilities[1][:, 3], models.probabilities[1][:, 1])
+    assert not opponents.adapt
+    assert list_opponents(Opponent(), tree).adapt
+
+
+def test_a_model_that_is_given_again_is_the_same() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    models = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.5)])
+    other = jg.Policy.dirichlet(tree, 0)
+    opponents = list_opponents([Opponent(models, 0.5), Opponent(other, 0.5), Opponent(models, (0, 1))], tree)
+    assert opponents.models.labels == ("uniform", "geometric:0.5", "dirichlet:0")
+    assert opponents.model.tolist() == [0, 1, 2, 0, 0, 1, 1]
+    assert opponents.p.tolist() == [0.5, 0.5, 0.5, 0, 1, 0, 1]
+
+
+def test_a_model_of_another_game_a_policy_alone_and_nothing_are_refused() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    other = jg.enumerate_game(jg.load("matching_pennies_twist"))
+    for given, told in (
+        (Opponent(jg.Policy.uniform(other), 0.5), "not for 'kuhn_poker'"),
+        (jg.Policy.uniform(tree), "expected Opponent"),
+        ([], "expected Opponent"),
+    ):
+        with pytest.raises(ValueError, match=told):
+            list_opponents(given, tree)  # type: ignore[arg-type]
