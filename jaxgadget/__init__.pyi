@@ -28,6 +28,7 @@ from .learn.range_training import train_ranges as train_ranges
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
+from .opponents.estimate import estimate_policy as estimate_policy
 from .opponents.mixtures import mix as mix
 from .opponents.opponent import Opponent as Opponent
 from .opponents.respond import best_nash as best_nash
