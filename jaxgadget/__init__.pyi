@@ -168,6 +168,7 @@ __all__ = [
     "draw_ranges",
     "enable_compilation_cache",
     "enumerate_game",
+    "estimate_policy",
     "evaluate_policy",
     "expected_matches",
     "exploitability",
