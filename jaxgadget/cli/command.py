@@ -72,6 +72,19 @@ def check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
             refuse_unused(context, f"for {names}", option)
 
 
+def check_models(models: Sequence[str] | None, p: Sequence[float] | None) -> None:
+    """ValueError unless models come with how likely they are followed, in [0, 1]."""
+    if p and not models:
+        raise ValueError(f"--p {p[0]:g}: expected --model with it, what the opponent is believed to play")
+    if models and not p:
+        raise ValueError(
+            f"--model {models[0]}: expected --p with it, how likely the model is followed, from 0 to 1"
+        )
+    for number in p or ():
+        if not 0 <= number <= 1:
+            raise ValueError(f"--p {number:g}: expected a number from 0 to 1")
+
+
 def make_asked_gadgets(
     names: Sequence[str] | None,
     priors: Sequence[str] | None,

@@ -22,7 +22,7 @@ from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
 
-_FAILURE, _GUARD_SHARE = "failure", "guard_share"
+_FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "failure", "model", "p", "gain", "guard_share"
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -32,6 +32,8 @@ SCHEMA = pa.schema(
         ("seed", _WHOLE),
         *((name, _TEXT) for name in ("gadget", "prior")),
         ("epsilon", _FLOAT),
+        (_MODEL, _TEXT),
+        (_P, _FLOAT),
         *((name, _TEXT) for name in ("alternative", "gifts")),
         ("auto", pa.bool_()),
         (_GUARD_SHARE, _FLOAT),
@@ -41,6 +43,7 @@ SCHEMA = pa.schema(
         *((name, _WHOLE) for name in ("subgames", "subgames_kept")),
         *((f"{which}_exploitability", _FLOAT) for which in ("blueprint", "refined")),
         ("exploitability_bound", _FLOAT),
+        (_GAIN, _FLOAT),
         *((f"game_value_{which}", _FLOAT) for which in ("low", "high")),
         *((f"gadget_value_{which}", _FLOAT) for which in ("sum", "min", "max")),
         *((f"gap_{which}", _FLOAT) for which in ("sum", "max")),
@@ -172,10 +175,9 @@ class Store:
                 raise ValueError("its checksum is not that of its rows")
         except Exception as error:  # pyarrow has many kinds of its own
             raise damaged(path, error, REMEDY) from error
-        for name in (_GUARD_SHARE, _FAILURE):  # earlier versions had none
+        for name in (_MODEL, _P, _GUARD_SHARE, _GAIN, _FAILURE):  # earlier versions had none
             if name not in table.column_names:
-                column = pa.nulls(table.num_rows, SCHEMA.field(name).type)
-                table = table.add_column(SCHEMA.get_field_index(name), name, column)
+                table = table.add_column(SCHEMA.get_field_index(name), name, _unknown(name, table.num_rows))
         as_it_should = (
             table.schema.remove_metadata() == SCHEMA
             and table.num_rows == piece.num_rows
@@ -184,3 +186,8 @@ class Store:
         if not as_it_should:
             raise ValueError(f"{str(path)!r} holds other rows than it should; {REMEDY}")
         return table.replace_schema_metadata()
+
+
+def _unknown(name: str, count: int) -> Any:
+    """A column that a piece was written without."""
+    return pa.array([0.0] * count) if name == _P else pa.nulls(count, SCHEMA.field(name).type)

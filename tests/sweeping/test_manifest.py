@@ -15,6 +15,7 @@ from jaxgadget import (
     Full,
     MaxMargin,
     NoPrior,
+    Opponent,
     Policy,
     ReachResolving,
     Resolving,
@@ -26,6 +27,7 @@ from jaxgadget import (
     make_blueprints,
 )
 from jaxgadget.gadgets.gadget import describe
+from jaxgadget.opponents.opponent import list_opponents
 from jaxgadget.sweeping.manifest import (
     Piece,
     Request,
@@ -51,6 +53,7 @@ def request(**changes: Any) -> Request:
         "priors": ["none", "uniform"],
         "epsilons": 0.1,
         "alternatives": "best-response",
+        "opponent": None,
         "players": (0, 1),
         "algorithm": "cfr+",
         "iterations": [10, 20],
@@ -221,6 +224,9 @@ def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTre
     assert key == piece.key
     other = Policy.stack([Policy.geometric(kuhn, 2)] * 9)
     renamed = Policy(kuhn, setup.blueprints.probabilities, tuple("abcdefghi"))
+    model, same_name = other.lane(0), Policy(kuhn, Policy.uniform(kuhn).probabilities, other.labels[:1])
+    given = [Opponent(model, 0.5), Opponent(model, 0.25), Opponent(same_name, 0.5), Opponent()]
+    opponents = [list_opponents(opponent, kuhn) for opponent in given]
     changed = [
         (request(epsilons=0.2), {}),
         (request(algorithm="dcfr"), {}),
@@ -230,6 +236,7 @@ def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTre
         (asked, {"seeds": [None] * 9}),
         (asked, {"blueprints": other}),
         (asked, {"blueprints": renamed}),
+        *((asked, {"opponents": against}) for against in opponents),
     ]
     keys = [piece_key(how, setup._replace(**what), forest, piece) for how, what in changed]
     keys.append(piece_key(asked, setup, build_forest(kuhn, "depth:2"), piece))
