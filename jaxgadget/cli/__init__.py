@@ -26,6 +26,7 @@ from jaxgadget.cli.command import (
     check_models,
     clear_errors,
     keeping,
+    make_asked_gadgets,
     refuse_unused,
 )
 from jaxgadget.cli.export import EXPORT_EXAMPLES, export
@@ -36,6 +37,7 @@ from jaxgadget.cli.prepare import (
     keep_programs,
     save_defined,
 )
+from jaxgadget.cli.respond import RESPOND_EXAMPLES, respond
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
@@ -65,7 +67,8 @@ A **blueprint** is a strategy for the whole game, a **cut** says where subgames 
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
 was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
 `show` shows one subgame under a policy, `infostates` lists what may be asked for by name. `solve` finds an
-equilibrium of a whole game. `bench` tells how fast that goes here.
+equilibrium of a whole game, `respond` strategies against models of an opponent. `bench` tells how fast that
+goes here.
 """
 
 FIRST_STEPS = """\
@@ -237,16 +240,13 @@ def refine(
     if json == STANDARD_OUTPUT:
         refuse_unused(context, "with --json -, which has all rows", "rows")
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
-    from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 
     check_models(model, p)
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
     models = [parse_blueprint(text) for text in model or ()]
-    promises = [make_alternative(text) for text in dict.fromkeys(alternative or [BEST_RESPONSE])]
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or DEFAULT_PRIORS, epsilon, promises, ways)
+    gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative, ways)
     check_gadgets(context, gadgets)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut)
@@ -329,6 +329,7 @@ def _finish_refine(
         show(tables.both_table(both_refined), last)
 
 
+_command("respond", RESPOND_EXAMPLES)(respond)
 _command("show", looking.SHOW_EXAMPLES)(looking.show_subgame)
 _command("infostates", looking.INFOSTATES_EXAMPLES)(looking.infostates)
 _command("sweep", SWEEP_EXAMPLES)(sweep)

@@ -48,6 +48,13 @@ class PlayerName(enum.StrEnum):
     BOTH = "both"
 
 
+def folder(text: str) -> pathlib.Path:
+    """A folder that is named: an empty name would mean the working folder."""
+    if not text:
+        raise typer.BadParameter("'' names no folder; expected one, such as results")
+    return pathlib.Path(text)
+
+
 def _either(names: Iterable[str]) -> str:
     """`a`, `b` or `c`."""
     *most, last = (f"`{name}`" for name in names)
@@ -135,7 +142,10 @@ CheckpointFile = Annotated[
 CheckpointFolder = Annotated[
     pathlib.Path | None,
     typer.Option(
-        "--checkpoint", metavar="FOLDER", help="Save work to this folder now and then, and resume from it."
+        "--checkpoint",
+        metavar="FOLDER",
+        parser=folder,
+        help="Save work to this folder now and then, and resume from it.",
     ),
 ]
 Cut = Annotated[

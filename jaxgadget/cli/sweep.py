@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_algorithm, check_gadgets, check_models, keeping, refuse_unused
+from jaxgadget.cli.command import (
+    check_algorithm,
+    check_gadgets,
+    check_models,
+    keeping,
+    make_asked_gadgets,
+    refuse_unused,
+)
 from jaxgadget.cli.prepare import exit_if_undefined, first_cut, keep_programs
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
@@ -32,6 +39,7 @@ Folder = Annotated[
     typer.Argument(
         metavar="FOLDER",
         show_default=False,
+        parser=options.folder,
         help="Where finished pieces are kept. The same command goes on with what is missing there, or waits "
         "for others that are at it.",
     ),
@@ -198,8 +206,6 @@ def sweep(
     check_models(model, p)
     options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
-    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
-    from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.games.registry import load
     from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import DRAWS, parse_blueprint
@@ -208,8 +214,7 @@ def sweep(
     from jaxgadget.sweeping.sweep import sweep as run_sweep
     from jaxgadget.sweeping.workers import Processes, slurm_executor
 
-    promises = [make_alternative(text) for text in alternative or [BEST_RESPONSE]]
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or DEFAULT_PRIORS, epsilon, promises)
+    gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative)
     check_gadgets(context, gadgets)
     if not any(parse_blueprint(spec).kind == DRAWS for spec in blueprint or DEFAULT_BLUEPRINTS):
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")

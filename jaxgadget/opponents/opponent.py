@@ -45,12 +45,7 @@ class Opponent:
     beyond: Beyond = "rational"
 
     def __post_init__(self) -> None:
-        numbers = _numbers(self.p)
-        if not numbers or not all(is_finite_number(p) and 0 <= p <= 1 for p in numbers):
-            raise ValueError(
-                f"p={self.p!r}: expected a number in [0, 1], the probability that the model is followed, or "
-                "several"
-            )
+        numbers = check_probabilities(self.p, "the probability that the model is followed")
         if self.model is None and any(p > 0 for p in numbers):
             raise ValueError(f"Opponent(p={self.p!r}) without a model: expected model=…, or p=0")
         if self.beyond not in BEYOND:
@@ -110,30 +105,32 @@ def list_opponents(
       ValueError: if there are none, something is no opponent, or a model is of another game.
     """
     if isinstance(opponents, Opponents):
-        return opponents
+        return dataclasses.replace(opponents, models=opponents.models.on(tree))
     listed: list[Any] = list(opponents) if isinstance(opponents, Sequence) else [opponents]
     if not listed or not all(isinstance(one, Opponent) for one in listed):
         raise ValueError(
             f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
             "not say how likely it is followed"
         )
-    models: list[Policy] = []
+    known: dict[
+        int, tuple[Policy, int]
+    ] = {}  # by what was given: the model, and the number of its first lane
     number: list[int] = []
     numbers: list[float] = []
     labels: list[str | None] = []
     beyond: list[Beyond] = []
     for one in listed:
-        given: Any = one.model
-        model = Policy.uniform(tree) if given is None else as_policy(given, tree, name="model")
-        every_p, count = _numbers(one.p), sum(policy.num_lanes for policy in models)
-        models.append(model)
+        if id(one.model) not in known:
+            model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
+            known[id(one.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
+        (model, first), every_p = known[id(one.model)], _numbers(one.p)
         for lane in range(model.num_lanes):
-            number += [count + lane] * len(every_p)
+            number += [first + lane] * len(every_p)
             numbers += every_p
             labels += [None if one.model is None else model.labels[lane]] * len(every_p)
             beyond += [one.beyond] * len(every_p)
     return Opponents(
-        models=Policy.stack(models),
+        models=Policy.stack([policy for policy, _ in known.values()]),
         model=np.array(number, np.int64),
         p=np.array(numbers, np.float64),
         labels=tuple(labels),
@@ -141,8 +138,17 @@ def list_opponents(
     )
 
 
+def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:
+    """One number or several as a list; ValueError unless there are some, all in [0, 1]."""
+    numbers = _numbers(p)
+    if not numbers or not all(is_finite_number(number) and 0 <= number <= 1 for number in numbers):
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or several")
+    return numbers
+
+
 def _numbers(p: float | Sequence[float]) -> list[float]:
     """One number, or several, as a list; nothing of it is checked."""
     given: Any = p
-    several = isinstance(p, Sequence | np.ndarray) and not isinstance(p, str)
-    return [*given] if several else [given]
+    is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
+    return numbers

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
 
+GUARDED = {1.0: "estimates", 0.0: "V̄"}
+
 USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
 """Columns that are written and shown only where they say something else."""
 
@@ -73,8 +75,9 @@ def refinement_record(
 ) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior, epsilon, model and p.
 
-    Rows say what their alternative values and gifts are, whether ε was looked for, and why they have no
-    numbers, only if some differ from the default; and what is gained from a model if there is one.
+    Rows say what their alternative values and gifts are, whether ε was looked for, what a guard took, and
+    why they have no numbers, only if some differ from the default; and what is gained from a model if there
+    is one.
 
     Args:
       refinement: refined blueprints.
@@ -86,8 +89,9 @@ def refinement_record(
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
-    if "failure" in table and table["failure"].isna().all():
-        table = table.drop(columns="failure")
+    for name in ("guard_share", "failure"):
+        if name in table and table[name].isna().all():
+            table = table.drop(columns=name)
     if follows_models(table):
         table = table.assign(exploitability=table["refined_exploitability"])
     else:
@@ -182,7 +186,7 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
     for column, words in parts.items():
         if column in table:
             said = table[column].astype(object).where(table[column].notna(), USUAL[column])
-            extra = [f", {words.format(value)}" if value != USUAL[column] else "" for value in said]
+            extra = [f", {_worded(words, value)}" if value != USUAL[column] else "" for value in said]
             name = name + extra
     if follows_models(table):
         opponents = zip(table["model"], table["p"], table["model"].notna(), strict=True)
@@ -194,10 +198,17 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
     return table
 
 
+def _worded(words: str, value: Any) -> str:
+    """Range values are called values already."""
+    return value if str(value).startswith("values:") else words.format(value)
+
+
 def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
     has_models, table = follows_models(table), named(table, alike=False)
+    guarded = "guard_share" in table and table["guard_share"].notna().any()
     numbers = ("ε", "before", "refined", "bound", *(("gain",) if has_models else ()), "largest\ngap")
+    numbers += ("guard\ntook",) if guarded else ()
     shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
     previous = None
@@ -212,6 +223,7 @@ def rows_table(table: pd.DataFrame) -> Table:
             _number(row["exploitability_bound"]),
             *((_number(row["gain"]),) if has_models else ()),
             _number(row["gap_max"], 2),
+            *((GUARDED.get(row["guard_share"], "–"),) if guarded else ()),
         )
     return shown
 

@@ -40,6 +40,9 @@ FORMAT = 2
 
 LARGEST_SEED = 2**32 - 1
 
+FINGERPRINT = "fingerprint"
+"""What stands for the content of a folder that a gadget names: a property of whatever names it."""
+
 KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
 """What gadgets, priors and alternative values are called: `module:object` → name."""
 
@@ -312,7 +315,7 @@ def identity(thing: Any) -> Any:
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
-        names |= {"fingerprint": None} if hasattr(type(thing), "fingerprint") else {}
+        names |= {FINGERPRINT: None} if hasattr(type(thing), FINGERPRINT) else {}
         return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
     raise ValueError(
         f"{thing!r} in a gadget or prior: a sweep must tell it from others when it is resumed; expected a "
@@ -345,13 +348,23 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             said = differences(before, after)
         elif isinstance(before, list) and isinstance(after, list):
-            said = [f"{label(part)} only then" for part in before if part not in after]
-            said += [f"{label(part)} only now" for part in after if part not in before]
+            then = {label(part): part for part in before if part not in after}
+            now = {label(part): part for part in after if part not in before}
+            said = [f"{name} only then" for name in then if name not in now]
+            said += [f"{name} only now" for name in now if name not in then]
+            said += [f"{name} {_change(then[name])}" for name in then if name in now]
             said = said or ["in another order"]
         else:
             said = [f"{label(before)} then, {label(after)} now"]
         lines += [f"{name}: {line}" for line in said]
     return lines
+
+
+def _change(thing: Any) -> str:
+    """How something that is called alike may differ."""
+    if f'"{FINGERPRINT}"' in json.dumps(thing):
+        return "is not what it was: its folder holds another network now"
+    return "is not what it was"
 
 
 def label(thing: Any) -> str:
@@ -369,7 +382,7 @@ def label(thing: Any) -> str:
     for field, value in thing.items():
         if field == "prior" and label(value) != "none":
             parts.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
-        elif field not in ("class", "name", "prior", "epsilon") and value != usual.get(field):
+        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and value != usual.get(field):
             parts.append(f"{field} {label(value)}")
     return ", ".join(parts)
 

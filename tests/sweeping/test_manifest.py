@@ -324,6 +324,22 @@ def test_differences_in_words():
     assert differences(old, old) == []
 
 
+def test_a_folder_whose_network_was_trained_again_is_told_in_words():
+    """Digests would tell nobody anything."""
+
+    def gadget(fingerprint: str) -> dict[str, Any]:
+        source = {"class": "a.Folder", "folder": "network", "fingerprint": fingerprint}
+        return {"class": "jaxgadget.gadgets.two_level.Resolving", "name": "resolving", "source": source}
+
+    (line,) = differences({"gadgets": [gadget("0" * 64)]}, {"gadgets": [gadget("1" * 64)]})
+    assert line == (
+        "gadgets: resolving, source Folder, folder network is not what it was: its folder holds another "
+        "network now"
+    )
+    (line,) = differences({"b": [{"class": "a.B", "prior": None}]}, {"b": [{"class": "a.B"}]})
+    assert line == "b: B is not what it was"
+
+
 @pytest.mark.parametrize(
     ("gadget", "said"),
     [

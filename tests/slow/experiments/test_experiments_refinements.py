@@ -94,9 +94,9 @@ MORE = {"sensitivity": ["varied", "value"]}
 
 def check_columns(name: str, frame: pd.DataFrame) -> None:
     if name in SWEPT:
-        left_out = ("piece", "piece_rows", "failure", "model", "p", "gain")
+        left_out = ("piece", "piece_rows", "failure", "guard_share", "model", "p", "gain")
         names = [name for name in SCHEMA.names if name not in left_out]
-        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - 6
+        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - len(left_out)
     else:
         assert list(frame.columns) == COLUMNS[name]
 
