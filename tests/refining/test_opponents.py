@@ -13,7 +13,6 @@ import pytest
 import jaxgadget as jg
 from jaxgadget.gadgets.gadget import Gadget, prior_name
 from jaxgadget.gadgets.registry import GADGETS
-from jaxgadget.games.examples import Chance, Outcome, Tree, TreeRules, Turn
 from jaxgadget.refining.refine import Refinement
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.registry import find
@@ -90,37 +89,17 @@ def test_gadgets_overestimate_and_underestimate_what_a_deviation_costs(algorithm
         assert row["gadget_value_sum"] <= optimum + TINY
 
 
-COSTS = ((0.0, 0.0), (15.0, 7.0), (29.0, 19.0), (43.0, 35.0), (56.0, 56.0))
-"""What each of five actions costs against heads, on a red coin and on a green one: 0, 11, 24, 39 and 56
-on average."""
-
-
-def five_ways() -> HistoryTree:
-    """The coin game with a third placement, the model's, that pays 7 for every step from the first action."""
-    steps = tuple(str(k) for k in range(len(COSTS)))
-    outcomes: list[Outcome] = []
-    for color, name in enumerate(("red", "green")):
-        answers: dict[str, Tree] = {
-            "Heads": Turn(0, {k: -COSTS[int(k)][color] for k in steps}),
-            "Tails": Turn(0, dict.fromkeys(steps, 0.0)),
-            "Middle": Turn(0, {k: 7.0 * int(k) for k in steps}),
-        }
-        outcomes.append(Outcome(0.5, Turn(1, answers), (None, name)))
-    rules = TreeRules("five_ways", ("Heads", "Tails", "Middle", *steps), Chance(outcomes), "subgame", 1)
-    return jg.enumerate_game(jg.load(rules))
-
-
 def test_max_margin_sees_only_the_ends_of_what_the_full_gadget_uses_all_of() -> None:
-    """Costs that rise ever faster on average do not at the worst root: 15, 14, 14 and 13 more."""
-    tree = five_ways()
-    keeps, model = always(tree, 0, "0", "keeps"), always(tree, 1, "Middle", "middle")
-    policy = jg.Policy(tree, (keeps.probabilities[0], model.probabilities[1]), ("middle",))
+    """Every action costs more, on average 11, 13, 15 and 17; at the worst root it is 15, 14, 14 and 13."""
+    tree, costs = loaded("gadget_breaker"), [0, 11, 24, 39, 56]
+    keeps, model = always(tree, 0, "0", "keeps"), always(tree, 1, "M", "model")
+    policy = jg.Policy(tree, (keeps.probabilities[0], model.probabilities[1]), ("model",))
     ps = (0.3, 0.63, 0.66, 0.68, 0.695, 0.8)
     asked = [kind(jg.NoPrior()) for kind in (jg.Full, jg.OptimalContinuation, jg.MaxMargin)]
     result = jg.refine(tree, "subgame", policy, asked, opponent=jg.Opponent(model, ps), algorithm="lp")
     used = result.gain.reshape(3, len(ps)) / 7
     np.testing.assert_allclose(used, [[0, 1, 2, 2, 3, 4], [0, 1, 2, 2, 3, 4], [0, 0, 0, 4, 4, 4]], atol=1e-9)
-    lost = [np.mean(COSTS[round(k)]) for k in used.ravel()]
+    lost = [costs[round(k)] for k in used.ravel()]
     np.testing.assert_allclose(result.refined_exploitability, lost, atol=1e-9)
 
 
