@@ -1,4 +1,4 @@
-"""The small games of the papers, written down as trees.
+"""The small games of the papers, and two that show what theirs do not, written down as trees.
 
 The papers count players from 1, here they are 0 and 1; payoffs are player 0's. Each docstring
 says which figure the game is, and what the text leaves open. The cut `subgame` (`play` in Coin
@@ -162,7 +162,7 @@ def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame
     given = {"sell_heads": sell_heads, "sell_tails": sell_tails}
     prices = {key: check_number("coin_toss", key, price) for key, price in given.items()}
     name = name_with("coin_toss", prices, {"sell_heads": 0.5, "sell_tails": -0.5})
-    tree = _coin_toss((prices["sell_heads"], prices["sell_tails"]), lambda guess: guess)
+    tree = _coin_toss((prices["sell_heads"], prices["sell_tails"]), _guess)
     return _game(name, _COIN_TOSS, tree, 1, "play")
 
 
@@ -173,8 +173,8 @@ def coin_toss_two_subgames() -> StepwiseGame:
     −0.5 and that Forfeit is there are inferred from Fig. 1.
     """
 
-    def two_subgames(guess: Tree) -> Tree:
-        return Chance([Outcome(0.5, guess, public=name) for name in ("S1", "S2")])
+    def two_subgames(coin: str) -> Tree:
+        return Chance([Outcome(0.5, _guess(coin), public=name) for name in ("S1", "S2")])
 
     return _game("coin_toss_two_subgames", _COIN_TOSS, _coin_toss((0.5, -0.5), two_subgames), 1, "play")
 
@@ -240,6 +240,42 @@ def matching_pennies_twist() -> StepwiseGame:
     return _game("matching_pennies_twist", (*_COIN, "x", "y"), tree, depth=2)
 
 
+def coin_toss_siblings() -> StepwiseGame:
+    """Coin Toss with two subgames that cannot be searched apart (of no paper).
+
+    As `coin_toss_two_subgames`, without Forfeit, and after a right guess of Heads player 0 chooses x, which
+    costs it 1 more, or y, which does not. The value is 0: player 1 guesses Heads 1/4 of the time over both
+    subgames, however it shares that out. Against the model, where Heads plays, Tails sells and x is chosen,
+    that gains player 1 1/8; Heads 1/2 in both gains 1/2, and may lose 1/4.
+    """
+    right = {"Heads": Turn(0, {"x": -2.0, "y": -1.0}), "Tails": -1.0}
+
+    def two_subgames(coin: str) -> Tree:
+        guess = Turn(1, {call: right[call] if call == coin else 1.0 for call in _COIN})
+        return Chance([Outcome(0.5, guess, public=name) for name in ("S1", "S2")])
+
+    tree = _coin_toss((0.5, -0.5), two_subgames)
+    return _game("coin_toss_siblings", (*_COIN, "Sell", "Play", "x", "y"), tree, 1, "play")
+
+
+def gadget_breaker() -> StepwiseGame:
+    """The coin of `coin_game` with five actions, which gadgets tell apart differently (of no paper).
+
+    Player 1 sees a red or green coin, 1/2 each, and places it Heads, Tails or M; player 0 sees nothing and
+    plays k = 0 … 4. M pays it 7k, Tails 0, and Heads costs it 0, 15, 29, 43, 56 for a red coin and 0, 7, 19,
+    35, 56 for a green one. The value is 0, from k = 0; k guarantees 0, −11, −24, −39, −56. Against the model,
+    always M, a restricted Nash response plays every k in turn as p grows.
+    """
+    costs = {"red": (0.0, 15.0, 29.0, 43.0, 56.0), "green": (0.0, 7.0, 19.0, 35.0, 56.0)}
+
+    def placed(cost: Sequence[float]) -> Turn:
+        pays = {"Heads": [0.0 - loss for loss in cost], "Tails": [0.0] * 5, "M": [7.0 * k for k in range(5)]}
+        return Turn(1, {c: Turn(0, {str(k): pays[c][k] for k in range(5)}) for c in pays})
+
+    tree = Chance([Outcome(0.5, placed(cost), (None, color)) for color, cost in costs.items()])
+    return _game("gadget_breaker", (*_COIN, "M", *map(str, range(5))), tree, depth=1)
+
+
 _COIN = ("Heads", "Tails")
 _COIN_TOSS = (*_COIN, "Forfeit", "Sell", "Play")
 
@@ -252,12 +288,16 @@ def _match(coin: str) -> dict[str, float]:
     return {call: float(call == coin) for call in _COIN}
 
 
-def _coin_toss(prices: tuple[float, float], below: Callable[[Tree], Tree]) -> Tree:
-    """`below` makes what follows Play out of player 1's guess."""
+def _guess(coin: str) -> Turn:
+    """Player 1's guess of a coin; it may forfeit."""
+    return Turn(1, {call: -1.0 if call == coin else 1.0 for call in (*_COIN, "Forfeit")})
+
+
+def _coin_toss(prices: tuple[float, float], below: Callable[[str], Tree]) -> Tree:
+    """`below` makes what follows Play out of the coin."""
     outcomes: list[Outcome] = []
     for coin, price in zip(_COIN, prices, strict=True):
-        guess = Turn(1, {call: -1.0 if call == coin else 1.0 for call in (*_COIN, "Forfeit")})
-        choice = Turn(0, {"Sell": price, "Play": below(guess)}, public=True)
+        choice = Turn(0, {"Sell": price, "Play": below(coin)}, public=True)
         outcomes.append(Outcome(0.5, choice, (coin, None)))
     return Chance(outcomes)
 

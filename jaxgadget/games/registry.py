@@ -32,6 +32,8 @@ _MAKERS = {
     "biased_matching_pennies": ("examples", "biased_matching_pennies"),
     "coin_game": ("examples", "coin_game"),
     "matching_pennies_twist": ("examples", "matching_pennies_twist"),
+    "coin_toss_siblings": ("examples", "coin_toss_siblings"),
+    "gadget_breaker": ("examples", "gadget_breaker"),
 }
 
 

@@ -134,6 +134,8 @@ EQUILIBRIA = [
         1 / 2,
         [(0, {"0:": "Heads"}, 1 / 2), (1, {"1:": "Heads"}, 1 / 2), (1, {"1:": "Tails", "1: >Tails": "x"}, 0)],
     ),
+    ("coin_toss_siblings", 0, []),
+    ("gadget_breaker", 0, [(0, {"0:": "0"}, 1)]),
 ]
 
 
@@ -158,6 +160,8 @@ def test_equilibria_are_the_stated_ones(name, expected, unique):
         ("biased_matching_pennies", "subgame", 1, 2),
         ("coin_game", "subgame", 1, 4),
         ("matching_pennies_twist", "subgame", 1, 1),
+        ("coin_toss_siblings", "play", 2, 4),
+        ("gadget_breaker", "subgame", 1, 6),
     ],
 )
 def test_named_cuts(name, cut_name, subgames, roots):
@@ -315,3 +319,25 @@ def test_twist_against_the_model():
     plays = [ids(tree, Tails=1.0), ids(tree, Heads=0.5, Tails=0.5), ids(tree, Heads=1.0)]
     assert [value(tree, {"0:": play}, model) for play in plays] == pytest.approx([10 / 3, 2, 2 / 3])
     assert best_response(tree, 0, model) == pytest.approx(10 / 3)
+
+
+@pytest.mark.parametrize(
+    ("heads", "gain", "lost"), [((0.5, 0.5), 1 / 2, 1 / 4), ((0.25, 0.25), 1 / 8, 0), ((0.5, 0), 1 / 8, 0)]
+)
+def test_coin_toss_siblings_share_their_guesses(heads, gain, lost):
+    """Player 1 gains by guesses of Heads in either subgame; only their sum must not exceed 1/2."""
+    tree = enumerate_game(examples.coin_toss_siblings())
+    guesses = {f"1: Play, S{i + 1}": ids(tree, Heads=x, Tails=1 - x) for i, x in enumerate(heads)}
+    model = {name: ids(tree, x=1.0) for name in tree.infoset_names[0]}
+    model |= {"0: [Heads]": ids(tree, Play=1.0), "0: [Tails]": ids(tree, Sell=1.0)}
+    assert -value(tree, model, guesses) == pytest.approx(gain)
+    assert best_response(tree, 0, guesses) == pytest.approx(lost)
+
+
+def test_gadget_breaker_actions():
+    """What every action gets against the model, and what it guarantees."""
+    tree = enumerate_game(examples.gadget_breaker())
+    model = {name: ids(tree, M=1.0) for name in tree.infoset_names[1]}
+    plays = [{"0:": ids(tree, **{str(k): 1.0})} for k in range(5)]
+    assert [value(tree, play, model) for play in plays] == pytest.approx([0, 7, 14, 21, 28])
+    assert [best_response(tree, 1, play) for play in plays] == pytest.approx([0, 11, 24, 39, 56])
