@@ -8,11 +8,12 @@ settled in the searches above is a move of chance.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal
 
 from jaxgadget.games.game import CHANCE, TERMINAL
 from tests.reference import efg
-from tests.reference.efg import Chance, Decision, Label, Node, Strategy, Terminal
+from tests.reference.efg import Array, Chance, Decision, Label, Node, Strategy, Terminal
 
 Kind = Literal["own", "moves"]
 
@@ -67,6 +68,7 @@ def step_game(
     settled: Strategy,
     roots: set[int],
     limit: set[int],
+    at_limit: Callable[[int, str], Node] | None = None,
 ) -> Node:
     """One step as a game of its own.
 
@@ -78,6 +80,7 @@ def step_game(
       settled: the player's rows, which count above the roots.
       roots: histories where this step's searches begin.
       limit: histories where the model is followed no longer.
+      at_limit: what stands at such a history in each copy; by default play goes on to the end.
     """
     game = efg.from_tree(tree)
     number = {node: h for h, node in enumerate(game.nodes)}
@@ -86,6 +89,8 @@ def step_game(
         if node in number:
             below_root |= number[node] in roots
             below_limit |= number[node] in limit
+            if number[node] in limit and at_limit is not None:
+                return at_limit(number[node], who)
         if isinstance(node, Terminal):
             return node
         assert isinstance(node, Chance | Decision)
@@ -106,6 +111,35 @@ def step_game(
 
     copies = tuple(copy(game.root, who, False, False) for who in ("free", "locked"))
     return Chance((1 - p, p), copies)
+
+
+def choice_of_entries(
+    tree: Any, player: int, values: Array, model_values: Array | None = None
+) -> Callable[[int, str], Node]:
+    """Both players choose among K strategies at a limit: each opponent its own, the player one against both.
+
+    Args:
+      tree: the production tree.
+      player: who searches.
+      values: `[histories, K, K]` player 0's payoffs.
+      model_values: `[histories, K]` the same for the player's entries against the model, which the locked
+        copy then follows below the limit, too.
+    """
+    entries = tuple(range(values.shape[1]))
+
+    def at_limit(h: int, who: str) -> Node:
+        labels = [("entry", p, int(tree.infostate[p, h])) for p in (0, 1)]
+
+        def pays(own: int) -> Node:
+            if who == "locked" and model_values is not None:
+                return Terminal(float(model_values[h, own]))
+            row = values[h, own] if player == 0 else values[h, :, own]
+            ends = tuple(Terminal(float(value)) for value in row)
+            return Decision(1 - player, (who, labels[1 - player]), entries, ends)
+
+        return Decision(player, labels[player], entries, tuple(pays(own) for own in entries))
+
+    return at_limit
 
 
 def _children(tree: Any) -> list[list[int]]:
