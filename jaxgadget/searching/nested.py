@@ -244,7 +244,7 @@ def nested_search(
                 raise ValueError(
                     f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
                 )
-        if not opponents.adapt:
+        if opponent is not None:
             return _responded(profiles, asked, opponents, ranged, at_limit, player, options, value, progress)
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
