@@ -29,6 +29,7 @@ from jaxgadget import (
     restricted_nash_response,
 )
 from jaxgadget.searching.nested import Nested
+from jaxgadget.searching.schedule import make_schedule
 from tests.reference import depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
@@ -286,3 +287,27 @@ def test_bad_input() -> None:
             nested_exactly(tree, **options)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="beyond="):
         Opponent(model, 1.0, "never")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("shape", ["betting", "weather", "uneven"])
+def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: str) -> None:
+    """First searches: beside a branch the blueprint is played, against both copies of the opponent."""
+    tree, _ = random_tree(shape, 3)
+    model, blueprint, player = Policy.dirichlet(tree, 5), Policy.dirichlet(tree, 9), 1
+    schedule = make_schedule(tree, player, 1)
+    level, p = schedule.levels[0], 0.3
+    found = nested_exactly(
+        tree, blueprint, Full(NoPrior()), opponent=Opponent(model, p), player=player, limit="own"
+    )
+    rows, kept = (
+        efg.from_sequences(tree, _with_root(model, 0)),
+        efg.from_sequences(tree, _with_root(blueprint, 0)),
+    )
+    values: list[float] = []
+    for subgame in range(level.num_subgames):
+        roots = set(level.roots[level.subgame == subgame].tolist())
+        limit = depth_limited.limit_histories(tree, player, "own", roots, 1)
+        explicit = depth_limited.step_game(tree, player, rows, p, kept, roots, limit)
+        values.append(lp.solve(explicit, player).value)
+    assert len(values) > 1 and max(values) > min(values)
+    assert found.objectives[0, 0] == pytest.approx(min(values), abs=1e-9)

@@ -1,7 +1,8 @@
 """Table 1 of Milec, Kubíček and Lisý (2024): depth-limited best responses to a uniform opponent.
 
 The paper counts how many actions follow a player's own before its limit. With limits at own decisions and
-plans kept to their end its columns for 1 and 3 come out; 5 comes out of searches of five moves after every move.
+plans kept to their end its columns for 1 and 3 come out; 5 comes out of searches of five moves, after every
+move.
 """
 
 from __future__ import annotations
@@ -52,8 +53,7 @@ def test_a_robust_response_in_leduc_poker_is_hardly_exploitable() -> None:
     print(f"best equilibrium gains {nash:.4f}")
     for lane, p in enumerate(ps):
         gain, lost = found.gain[lane], found.nested_exploitability[lane]
-        print(
-            f"p = {p}: gain {gain:.4f}, exploitability {lost:.4f}, at most {found.exploitability_bound[lane]:.4f}"
-        )
+        most = found.exploitability_bound[lane]
+        print(f"p = {p}: gain {gain:.4f}, exploitability {lost:.4f}, at most {most:.4f}")
         assert lost <= p * gain / (1 - p) + 1e-6
     assert found.gain[1] > nash
