@@ -569,7 +569,7 @@ def _range_values(context: typer.Context, leaf: str) -> RangeValues | None:
     name, _, folder = leaf.partition(":")
     if name != RANGES or not folder:
         return None
-    refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step", "algorithm")
+    refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step")
     from jaxgadget.learn.range_network import FolderRanges
 
     return FolderRanges(folder)
