@@ -140,7 +140,7 @@ def _how_nested(nested: Nested) -> str:
             f"{game} at the root and after every {schedule.step} move(s), {how}, {schedule.depth} move(s) "
             f"deep, with {ends}."
         )
-    every = f"every {schedule.step}th decision" if schedule and schedule.step > 1 else "every decision"
+    every = f"one in {schedule.step} decisions" if schedule and schedule.step > 1 else "every decision"
     deep = f"at least {nested.depth} move(s) deep"
     return f"{game} at {every} that its own play reaches, {how}, {deep}, with {ends}."
 

@@ -28,6 +28,7 @@ from jaxgadget import (
     nested_search,
     restricted_nash_response,
 )
+from jaxgadget.kernels import cfr
 from jaxgadget.searching.nested import Nested
 from jaxgadget.searching.schedule import make_schedule
 from tests.reference import depth_limited, efg, lp
@@ -259,6 +260,20 @@ def test_lanes_are_those_solved_alone() -> None:
             np.testing.assert_allclose(found.objectives[:, lane], alone.objectives[:, 0], atol=1e-12)
             assert found.table["gadget"][lane] == gadget.name and found.table["p"][lane] == ps[p]
             assert found.table["model"][lane] == models[m].labels[0]
+
+
+def test_another_model_and_p_compile_nothing() -> None:
+    tree = game("kuhn_poker")
+    how: dict[str, Any] = {"values": OptimalValues(), "iterations": 2, "depth": 1, "limit": "moves"}
+    gadgets = [JOINT, Resolving(NoPrior())]
+
+    def run(model: Policy, ps: list[float]) -> None:
+        nested_search(tree, Policy.uniform(tree), gadgets, opponent=Opponent(model, ps), **how)
+
+    run(Policy.uniform(tree), [0.1, 0.5])
+    before = cfr.run._cache_size()
+    run(Policy.dirichlet(tree, 1), [0.9, 1.0])
+    assert cfr.run._cache_size() == before
 
 
 def test_a_limit_inside_a_simultaneous_move() -> None:
