@@ -75,8 +75,12 @@ from .refining.refine import refine as refine
 from .refining.refine import refine_both as refine_both
 from .searching.limited import Search as Search
 from .searching.limited import search as search
+from .searching.local import call_down as call_down
+from .searching.local import local_best_response as local_best_response
 from .searching.nested import Nested as Nested
+from .searching.nested import nested_exactly as nested_exactly
 from .searching.nested import nested_search as nested_search
+from .searching.optimal import OptimalValues as OptimalValues
 from .searching.portfolio import make_portfolio as make_portfolio
 from .searching.searcher import SearchPlayer as SearchPlayer
 from .sweeping.sweep import read_sweep as read_sweep
@@ -132,6 +136,7 @@ __all__ = [
     "NetworkValues",
     "NoPrior",
     "OptimalContinuation",
+    "OptimalValues",
     "OwnValues",
     "Player",
     "Policy",
@@ -162,6 +167,7 @@ __all__ = [
     "best_response",
     "blueprint_digest",
     "build_forest",
+    "call_down",
     "cfr_checkpoints",
     "cfr_d",
     "cut",
@@ -179,11 +185,13 @@ __all__ = [
     "load",
     "load_ranges",
     "load_values",
+    "local_best_response",
     "make_blueprints",
     "make_portfolio",
     "measure_promise",
     "mix",
     "nash_conv",
+    "nested_exactly",
     "nested_search",
     "play_matches",
     "play_players",

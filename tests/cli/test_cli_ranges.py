@@ -212,6 +212,22 @@ def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> Non
     assert "went into values" not in text and "nan" not in text.lower().replace("cnan", "")
 
 
+def test_nested_with_its_values_against_a_model(trained: Trained) -> None:
+    """Opponents are lanes of one search; below the limit each gadget's own way in."""
+    against = ("--model", "uniform", "--p", 0.5, "--p", 1, "--gadget", "resolving", "--prior", "none")
+    arguments = ("nested", "kuhn_poker", "--blueprint", "cfr:3", "--blueprint", "uniform", "--iterations", 20)
+    found = record(run(*arguments, *against, "--leaf", f"ranges:{trained[0]}", "--json", "-"))
+    rows = found["rows"]
+    assert [(row["p"], row["blueprint"]) for row in rows] == [
+        (0.5, "cfr:3"),
+        (0.5, "uniform"),
+        (1.0, "cfr:3"),
+        (1.0, "uniform"),
+    ]
+    assert all(row["gain"] > 0.2 and row["exploitability_bound"] is None for row in rows)
+    assert all(row["objectives"] == [] and row["limit"] is None for row in rows)
+
+
 def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
     out = trained[0]
     other = "leduc_poker(num_ranks=2)"
@@ -241,6 +257,7 @@ def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
         ((*TRAIN, "--blocks", 2, "--out", out), "architecture depth is 1, not 2"),
         ((*NESTED, "--leaf", f"ranges:{out}", "--depth", 2), "--depth means nothing with values of ranges"),
         ((*NESTED, "--leaf", f"ranges:{out}", "--k", 2), "--k means nothing with values of ranges"),
+        ((*NESTED, "--leaf", f"ranges:{out}", "--step", 2), "--step means nothing with values of ranges"),
         (("nested", other, "--leaf", f"ranges:{out}", "--blueprint", "uniform"), "for 'kuhn_poker'"),
         ((*NESTED, "--leaf", f"values:{out}"), "are for `nested` alone, with a folder: ranges:DIR"),
         ((*NESTED, "--leaf", ""), "--leaf '': expected exact, the folder of a network, or ranges:DIR"),
