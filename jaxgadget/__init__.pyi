@@ -59,6 +59,8 @@ from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
+from .refining.promises import PromiseError as PromiseError
+from .refining.promises import measure_promise as measure_promise
 from .refining.refine import BothRefined as BothRefined
 from .refining.refine import Refinement as Refinement
 from .refining.refine import refine as refine
@@ -127,6 +129,7 @@ __all__ = [
     "Policy",
     "PolicyPlayer",
     "ProfileValues",
+    "PromiseError",
     "RangeNetwork",
     "RangeTraining",
     "RangeValues",
@@ -166,6 +169,7 @@ __all__ = [
     "load_values",
     "make_blueprints",
     "make_portfolio",
+    "measure_promise",
     "nash_conv",
     "nested_search",
     "play_matches",

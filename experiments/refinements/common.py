@@ -77,7 +77,8 @@ def sweep_grid(
     )
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
-    return frame.drop(columns=["piece", "piece_rows", "failure"])  # these only matter in a sweep's folder
+    # These only matter in a sweep's folder, and with estimates.
+    return frame.drop(columns=["piece", "piece_rows", "failure", "guard_share"])
 
 
 def figure2_gadgets() -> list[Gadget]:

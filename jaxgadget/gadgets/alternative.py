@@ -129,13 +129,20 @@ class ContinuationValues:
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
         (`RangeValues`), such as `FolderRanges(folder)` for a network.
-      guard: an error of range values, in payoff units, that a guard counts with: of all values between the
-        blueprint's (0) and the estimates (1), it promises those, on a line, for which the best response above
-        the cut plus twice the error is least. If no estimate is further off than the error times N(s) from
-        what a continuation attains, that bounds the exploitability of max-margin; for other gadgets, and with
-        an error that is only typical, it is a rule of thumb. True: the error that the range values state
-        (`error`): a network states how far off the values of games were that it predicted. False: no guard.
+      guard: an error of range values, in payoff units, that a guard counts with. Of the values P on a line
+        from the blueprint's V̄ (share 0) to the estimates (share 1) it promises those for which the best
+        response above the cut gets least if a root is worth error × share × N(s) less than P says. True: the
+        error that the range values state (`error`). False: no guard.
       iterations: of the opponent's trunk, for range values.
+
+    What the guard makes small is a bound for max-margin without mistakes. Let some continuation attain the
+    estimates but for error × N(s). The blueprint attains V̄, and what a strategy guarantees is concave in it,
+    so a mixture of both attains P but for share × error × N(s). Then no margin of max-margin's solution is
+    below -share × error, and the opponent gets no more above the cut than if all margins were that. The error
+    counts once, by the probability that play gets below the cut. Theorem 2 (Brown and Sandholm 2017, §6)
+    counts it twice, as it does not look at P but bounds it by V*. For resolving, which adds up what all roots
+    of a subgame fall short instead of looking at the worst, it is a rule of thumb, and so it is for any
+    gadget with an error that is only typical.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT

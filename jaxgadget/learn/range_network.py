@@ -386,8 +386,9 @@ class RangeNetwork:
       shape: its architecture.
       scale: the payoff range, the unit of its outputs.
       weights: its parameters.
-      error: of the value that it predicts for optimal continuations, in payoff units, as `train_ranges`
-        measured it (`RangeTraining.value_rmse`); None if the training is not finished.
+      error: how much more the opponent got than the network promised, at most, in payoff units, as
+        `train_ranges` measured it after blueprints of its own (`RangeTraining.shortfall`): what a guard
+        counts with, and no Δ of Theorem 2, which bounds every promise. None if training is not finished.
       name: what tables call it: the folder that it is in, else `ranges`.
     """
 
@@ -490,7 +491,7 @@ def load_ranges(
                 "this cut"
             )
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
-    network.error = read_errors(folder).get("value_rmse")
+    network.error = read_errors(folder).get("shortfall")
     return network
 
 
@@ -523,7 +524,7 @@ class FolderRanges:
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
         read_description(self.folder, KIND)
-        return read_errors(self.folder).get("value_rmse")
+        return read_errors(self.folder).get("shortfall")
 
     @property
     def fingerprint(self) -> str:

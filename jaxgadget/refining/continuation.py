@@ -66,12 +66,14 @@ class Continuation(NamedTuple):
       policy: the blueprints with that continuation, a lane each; of range values the blueprints.
       values: `[R, lanes]` what its roots are worth, in the resolver's utility.
       reach: `[R, lanes]` how likely the opponent gets to its roots in it; None if nobody asked.
+      guard_share: `[lanes]` how far a guard went from best responses (0) to estimates (1); None without.
       failures: lanes that came to nothing, and why.
     """
 
     policy: Policy
     values: ArrayValues
     reach: FloatArray | None
+    guard_share: FloatArray | None
     failures: dict[int, str]
 
 
@@ -138,24 +140,35 @@ def _estimate(
             dtype=task.options.dtype,
             progress=progress,
         )
-        estimated, roots = -found.values[other], found.limit.roots[other]
+        estimated, roots, share = -found.values[other], found.limit.roots[other], None
         if asked.error is not None:
-            estimated = _guarded(task, estimated, asked.error)
+            ranges = whole_ranges(task)
+            share = guard_share(ranges, estimated, asked.error)
+            estimated = ranges.cbv + share * (estimated - ranges.cbv)
     row = np.searchsorted(roots.infostate, task.forest.roots[other].infostate)
     reach = found.policy.reach(other)[roots.sequence]
-    return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], {})
+    return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], share, {})
 
 
-def _guarded(task: GadgetTask, estimated: FloatArray, error: float) -> FloatArray:
-    """`[R, lanes]` see `ContinuationValues.guard`."""
+def whole_ranges(task: GadgetTask) -> Ranges:
+    """What blueprints bring to all subgames below the cut, with what lies above it."""
     whole = build_forest(task.forest.tree, task.whole)
-    ranges = prepare(whole, task.player, task.blueprint, (OptimalContinuation(NoPrior()),)).ranges
+    return prepare(whole, task.player, task.blueprint, (OptimalContinuation(NoPrior()),)).ranges
+
+
+def guard_share(ranges: Ranges, estimated: FloatArray, error: float) -> FloatArray:
+    """`[lanes]` how far the guard goes from best responses to estimates; see `ContinuationValues.guard`.
+
+    Args:
+      ranges: of all subgames below the cut, with the trunk.
+      estimated: `[R, lanes]` in the resolver's utility.
+      error: in payoff units.
+    """
     shares = np.linspace(0, 1, GUARD_STEPS + 1)
-    bounds = [
-        ranges.above.best_values(ranges.cbv + share * (estimated - ranges.cbv))[2][0] + 2 * error * share
-        for share in shares
-    ]
-    return ranges.cbv + shares[np.argmin(bounds, axis=0)] * (estimated - ranges.cbv)
+    # With the error at every root; where play ends above the cut, it costs nothing.
+    change = estimated - ranges.cbv - error * ranges.mass
+    bounds = [ranges.above.best_values(ranges.cbv + share * change)[2][0] for share in shares]
+    return shares[np.argmin(bounds, axis=0)]
 
 
 def _solve(
@@ -178,4 +191,5 @@ def _solve(
         reason = f"the continuation of blueprint {label!r} is worth no finite number at some root"
         solutions.failures.setdefault(lane, reason)
     known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # those lanes fail
-    return Continuation(solutions.policy(game), _StrategyValues(known, asked.name), None, solutions.failures)
+    promised = _StrategyValues(known, asked.name)
+    return Continuation(solutions.policy(game), promised, None, None, solutions.failures)

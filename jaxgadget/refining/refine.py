@@ -70,6 +70,7 @@ class Refinement:
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
+      guard_share: `[lanes]` how far a guard went from best responses (0) to estimates (1), NaN without one.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
@@ -93,6 +94,7 @@ class Refinement:
     gap: FloatArray
     has_decision: BoolArray
     epsilon: FloatArray
+    guard_share: FloatArray
     game_value: tuple[float, float]
     algorithm: str
     iterations: npt.NDArray[np.int64]
@@ -159,6 +161,7 @@ class Refinement:
                     "gap_max": gap.max(),
                     "alternative": gadget.settings.get("alternative"),
                     "gifts": gadget.settings.get("gifts"),
+                    "guard_share": self.guard_share[lane],
                     "auto": gadget.epsilon == AUTO,
                     "failure": self.failures.get(lane),
                 }
@@ -252,10 +255,13 @@ def refine_forest(
     promising = tuple(promise(gadget, continuations) for gadget in task.gadgets)
     solutions = solve_gadgets(dataclasses.replace(task, gadgets=promising), watch, progress)
     count, base = task.blueprint.num_lanes, [task.blueprint] * len(task.gadgets)
+    guard_share = np.full((len(task.gadgets), count), np.nan)
     for number, gadget in enumerate(task.gadgets):
         if (alternative := alternative_of(gadget)) is not None:
-            base[number] = continuations[alternative].policy
-            failed = continuations[alternative].failures
+            continuation = continuations[alternative]
+            base[number], failed = continuation.policy, continuation.failures
+            if continuation.guard_share is not None:
+                guard_share[number] = continuation.guard_share
             solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player
@@ -285,6 +291,7 @@ def refine_forest(
         gap=solutions.gap,
         has_decision=solutions.has_decision,
         epsilon=solutions.epsilon,
+        guard_share=guard_share.ravel(),
         game_value=bracket,
         algorithm=task.options.algorithm,
         iterations=solutions.iterations,

@@ -73,8 +73,8 @@ def refinement_record(
 ) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
 
-    Rows say what their alternative values and gifts are, whether ε was looked for, and why they have no
-    numbers, only if some differ from the default.
+    Rows say what their alternative values and gifts are, whether ε was looked for, how far a guard went, and
+    why they have no numbers, only if some differ from the default.
 
     Args:
       refinement: refined blueprints.
@@ -86,8 +86,9 @@ def refinement_record(
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
-    if "failure" in table and table["failure"].isna().all():
-        table = table.drop(columns="failure")
+    for name in ("guard_share", "failure"):
+        if name in table and table[name].isna().all():
+            table = table.drop(columns=name)
     return {
         "game": forest.tree.game.name,
         "cut": forest.cut.name,
@@ -185,7 +186,8 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
 def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
     table = named(table, alike=False)
-    numbers = ("ε", "before", "refined", "bound", "largest\ngap")
+    guarded = "guard_share" in table and table["guard_share"].notna().any()
+    numbers = ("ε", "before", "refined", "bound", "largest\ngap", *(("guard's\nshare",) if guarded else ()))
     shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
     previous = None
@@ -199,6 +201,7 @@ def rows_table(table: pd.DataFrame) -> Table:
             *(_number(row[name]) for name in ("blueprint_exploitability", "refined_exploitability")),
             _number(row["exploitability_bound"]),
             _number(row["gap_max"], 2),
+            *((_number(row["guard_share"], 2),) if guarded else ()),
         )
     return shown
 

@@ -21,7 +21,7 @@ from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
 
-_FAILURE = "failure"
+_FAILURE, _GUARD_SHARE = "failure", "guard_share"
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -33,6 +33,7 @@ SCHEMA = pa.schema(
         ("epsilon", _FLOAT),
         *((name, _TEXT) for name in ("alternative", "gifts")),
         ("auto", pa.bool_()),
+        (_GUARD_SHARE, _FLOAT),
         ("algorithm", _TEXT),
         ("iterations", _WHOLE),
         ("dtype", _TEXT),
@@ -167,9 +168,10 @@ class Store:
                 raise ValueError("its checksum is not that of its rows")
         except Exception as error:  # pyarrow has many kinds of its own
             raise damaged(path, error, REMEDY) from error
-        if _FAILURE not in table.column_names:  # 0.2 had none
-            column = pa.nulls(table.num_rows, _TEXT)
-            table = table.add_column(SCHEMA.get_field_index(_FAILURE), _FAILURE, column)
+        for name in (_GUARD_SHARE, _FAILURE):  # earlier versions had none
+            if name not in table.column_names:
+                column = pa.nulls(table.num_rows, SCHEMA.field(name).type)
+                table = table.add_column(SCHEMA.get_field_index(name), name, column)
         as_it_should = (
             table.schema.remove_metadata() == SCHEMA
             and table.num_rows == piece.num_rows

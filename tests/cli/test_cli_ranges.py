@@ -22,7 +22,7 @@ TRAIN: tuple[object, ...] = (
 )
 RECORD = [
     *("game", "cut", "subgames_per_second", "samples", "steps", "seconds"),
-    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse"),
+    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall"),
     *("gap_max", "payoff_range"),
 ]
 REFINE = ("refine", "kuhn_poker", "--cut", "depth:2", "--blueprint", "cfr:3", "--prior", "none")
@@ -78,7 +78,21 @@ def test_train_ranges(trained: Trained) -> None:
     assert all(0 < found[name] < 4 for name in RECORD if name.endswith("_rmse"))
     assert picture.read_bytes().startswith(b"\x89PNG")
     loaded = jg.load_ranges(out, jg.enumerate_game(jg.load("kuhn_poker")))
-    assert loaded.error == found["value_rmse"] and loaded.shape.width == 8
+    assert loaded.error == found["shortfall"] and loaded.shape.width == 8
+
+
+def test_rows_say_how_far_the_guard_went(trained: Trained) -> None:
+    """`null` for best responses, and no key where nothing is guarded."""
+    values = ("--alternative", f"values:{trained[0]}", "--gadget", "resolving", "--iterations", 20)
+    rows = record(run(*REFINE, *values, "--alternative", "best-response", "--json", "-"))["rows"]
+    shares = {row.get("alternative"): row["guard_share"] for row in rows}
+    assert shares.pop("best-response") is None
+    (share,) = shares.values()
+    assert 0 <= share <= 1
+    shown = run(*REFINE, *values).stdout
+    assert "guard's" in shown and "guard's" not in run(*REFINE, "--gadget", "resolving").stdout
+    plain = record(run(*REFINE, "--gadget", "resolving", "--json", "-"))["rows"]
+    assert all("guard_share" not in row for row in plain)
 
 
 def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> None:

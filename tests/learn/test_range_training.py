@@ -46,7 +46,7 @@ SMALL: dict[str, Any] = {
     "heldout": 0.25,
     "show_progress": False,
 }
-MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
+MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
 
 
 @functools.cache
@@ -111,7 +111,7 @@ def test_it_learns(network: str) -> None:
     assert found.log["loss"].iloc[-1] < found.log["loss"].iloc[0] / 3
     assert (found.log["examples_per_second"] > 0).all() and found.log["seconds"].is_monotonic_increasing
     assert found.log["heldout_rmse"].iloc[-1] == found.heldout_rmse
-    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.value_rmse
+    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.shortfall
     # Saying 0 is wrong by the root mean square of what a half of the payoff range may be.
     nothing = dataclasses.replace(
         found.values, weights=jax.tree.map(lambda x: np.zeros_like(x), found.values.weights)
@@ -305,7 +305,7 @@ def test_cut_off_it_goes_on_to_the_same_weights(
         assert jg.FolderRanges(str(tmp_path)).error is None
     resumed = train(tmp_path)
     assert_same(resumed, undisturbed)
-    assert jg.load_ranges(tmp_path, game()).error == undisturbed.value_rmse
+    assert jg.load_ranges(tmp_path, game()).error == undisturbed.shortfall
 
 
 def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:
@@ -313,7 +313,7 @@ def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTrain
     assert_same(again, undisturbed)
     loaded, lazy = jg.load_ranges(kept, game(), CUT), jg.FolderRanges(str(kept))
     assert same_weights(loaded, undisturbed.values)
-    assert loaded.error == lazy.error == undisturbed.value_rmse
+    assert loaded.error == lazy.error == undisturbed.shortfall
     assert (loaded.name, loaded.cut, lazy.name, lazy.cut) == (str(kept), CUT, str(kept), CUT)
     measured = json.loads((kept / ERRORS).read_text())
     assert {name: measured[name] for name in MEASURED} == {n: getattr(undisturbed, n) for n in MEASURED}

@@ -14,13 +14,16 @@ import jaxgadget as jg
 from jaxgadget import ContinuationPrior, ContinuationValues, ResolvedValues
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.refining import continuation
-from jaxgadget.refining.continuation import GUARD_STEPS, solve_continuations
+from jaxgadget.refining.continuation import GUARD_STEPS, guard_share, solve_continuations
+from jaxgadget.refining.promises import find_promises
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.options import make_options
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
+from tests.kernels.grove import to_policy
 from tests.reference import efg
 from tests.reference.gadgets import Above
+from tests.reference.random_games import SHAPES, random_policy, random_tree
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 SAFE = (jg.Resolving, jg.MaxMargin, jg.ReachResolving, jg.ReachMaxMargin)
@@ -179,8 +182,14 @@ def promised(
 
 def explicitly(name: str, cut: str, player: int, lane: int) -> tuple[Above, list[int]]:
     """What lies above a cut, as an explicit tree, and the opponent's root infostates in order."""
-    tree, blueprint = game(name), blueprints(game(name))
-    where = jg.cut(tree, cut)
+    tree = game(name)
+    return explicit(tree, jg.cut(tree, cut), blueprints(tree), player, lane)
+
+
+def explicit(
+    tree: jg.HistoryTree, where: jg.Cut, blueprint: jg.Policy, player: int, lane: int
+) -> tuple[Above, list[int]]:
+    """The same for any blueprint."""
     parts = tuple(
         tuple(where.roots[where.subgame == number].tolist()) for number in range(where.num_subgames)
     )
@@ -192,6 +201,12 @@ def explicitly(name: str, cut: str, player: int, lane: int) -> tuple[Above, list
 
 def best_responses(above: Above, states: list[int]) -> FloatArray:
     by_state = {s: part.worst_value(s, above.blueprint) for part in above.subgames for s in part.states}
+    return np.array([by_state[state] for state in states])
+
+
+def masses(above: Above, states: list[int]) -> FloatArray:
+    """N(s)."""
+    by_state = {s: part.normalizer(s) for part in above.subgames for s in part.states}
     return np.array([by_state[state] for state in states])
 
 
@@ -225,7 +240,10 @@ def test_the_guard_takes_the_least_bound(name: str, cut: str, player: int) -> No
             line = [safe + share * (estimated[:, lane] - safe) for share in shares]
             bounds = np.array([bound(above, states, values) for values in line])
             assert (np.diff(bounds, 2) >= -1e-9).all(), "convex"
-            totals = bounds + 2 * error * shares
+            mass = masses(above, states)
+            less = [values - error * share * mass for share, values in zip(shares, line, strict=True)]
+            totals = np.array([bound(above, states, values) for values in less])
+            assert (totals <= bounds + error * shares + 1e-9).all(), "at most once"
             distance = [np.abs(guarded[:, lane] - values).max() for values in line]
             place = int(np.argmin(distance))
             assert distance[place] < 1e-9 and totals[place] <= totals.min() + 1e-9
@@ -236,6 +254,67 @@ def test_the_guard_takes_the_least_bound(name: str, cut: str, player: int) -> No
                 np.testing.assert_allclose(guarded[:, lane], safe, rtol=0, atol=1e-9)
     if (name, player) == ("kuhn_poker", 0):
         assert {0, GUARD_STEPS} <= taken, "both ends"
+
+
+DRAWN = [(shape, seed) for shape in SHAPES for seed in (0, 1, 2)]
+
+
+def drawn(shape: str, seed: int) -> tuple[jg.HistoryTree, jg.Cut, jg.Policy]:
+    """A random game, its cut, and two random blueprints."""
+    tree, _ = random_tree(shape, seed)
+    rng = np.random.default_rng(seed)
+    return (
+        tree,
+        jg.cut(tree, SHAPES[shape].cut),
+        to_policy(tree, [random_policy(tree, rng) for _ in range(2)]),
+    )
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("shape", "seed"), DRAWN)
+def test_max_margin_keeps_the_guards_bound(shape: str, seed: int, player: int) -> None:
+    """Values of the optimal continuation, off by as much as is told: the error counts once."""
+    tree, where, blueprint = drawn(shape, seed)
+    promises = find_promises(tree, where, blueprint, (ContinuationValues(),), player, "float64", False)
+    exact, ranges = np.asarray(promises.continuations[0].values.array), promises.ranges
+    rng, size = np.random.default_rng(seed), 0.1 * tree.payoff_range
+    off = rng.choice([-1.0, 1.0, 0.5, 1.0], size=exact.shape)
+    estimated = exact + size * off * ranges.mass
+    shares: list[FloatArray] = [guard_share(ranges, estimated, size), np.full(2, 0.5), np.full(2, 1.0)]
+    asked = [
+        jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(ranges.cbv + s * (estimated - ranges.cbv)))
+        for s in shares
+    ]
+    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
+    found = jg.refine(tree, where, blueprint, [jg.OptimalContinuation(jg.NoPrior()), *asked], **how)
+    value = (1 - 2 * player) * sum(found.game_value) / 2
+    optimal, *refined = found.refined_exploitability.reshape(-1, 2)
+    tolerance = 1e-6 * tree.payoff_range
+    for lane in range(2):
+        above, states = explicit(tree, where, blueprint, player, lane)
+        mass = masses(above, states)
+        bounds: list[float] = []
+        for share, exploitability in zip(shares, refined, strict=True):
+            values = ranges.cbv[:, lane] + share[lane] * (estimated - ranges.cbv)[:, lane]
+            bounds.append(value + bound(above, states, values - share[lane] * size * mass))
+            assert exploitability[lane] <= bounds[-1] + tolerance
+        assert bounds[0] <= min(found.blueprint_exploitability[lane], *bounds) + tolerance
+        assert bounds[-1] <= optimal[lane] + 2 * size + tolerance, "Theorem 2"
+
+
+def test_without_the_error_there_is_no_bound() -> None:
+    """In some of these games max-margin leaves the opponent more than a best response to the promise gets."""
+    more = 0.0
+    for shape, seed in DRAWN[:4]:
+        tree, where, blueprint = drawn(shape, seed)
+        promises = find_promises(tree, where, blueprint, (ContinuationValues(),), 0, "float64", False)
+        size = 0.1 * tree.payoff_range
+        values = np.asarray(promises.continuations[0].values.array) + size * promises.ranges.mass
+        gadget = jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values))
+        found = jg.refine(tree, where, blueprint, gadget, algorithm="lp", progress=False)
+        gets = found.refined_exploitability - sum(found.game_value) / 2
+        more = max(more, float(((gets - promises.ranges.above.best_values(values)[2][0]) / size).max()))
+    assert 0.5 < more <= 1 + 1e-6
 
 
 def too_much(limit: jg.Limit) -> Any:
@@ -284,6 +363,21 @@ def test_what_the_guard_counts_with() -> None:
     with pytest.raises(ValueError, match="states no error, as its training is not finished"):
         ContinuationValues(Unrated(100))
     assert ContinuationValues(Unrated(100), guard=0.5).error == 0.5
+
+
+def test_the_share_of_the_guard_is_told() -> None:
+    """In the order of lanes, NaN where there is none; as promises are on the line from V̄ to the estimates."""
+    values = [ContinuationValues(RESOLVED, guard=guard) for guard in (0.01, False)]
+    asked = [jg.Resolving(jg.NoPrior()), *(jg.Resolving(jg.NoPrior(), alternative=v) for v in values)]
+    found = refined("kuhn_poker", "depth:2", 0, asked, iterations=10)
+    shares = found.guard_share.reshape(3, 2)
+    assert np.isnan(shares[[0, 2]]).all() and ((shares[1] > 0) & (shares[1] <= 1)).all()
+    np.testing.assert_array_equal(found.table["guard_share"], found.guard_share)
+    guarded, estimated = (promised("kuhn_poker", "depth:2", 0, v) for v in values)
+    for lane in range(2):
+        safe = best_responses(*explicitly("kuhn_poker", "depth:2", 0, lane))
+        expected = safe + shares[1, lane] * (estimated[:, lane] - safe)
+        np.testing.assert_allclose(guarded[:, lane], expected, rtol=0, atol=1e-9)
 
 
 def test_true_is_no_number_and_false_is_not_0() -> None:

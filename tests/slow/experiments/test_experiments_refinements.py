@@ -94,8 +94,9 @@ MORE = {"sensitivity": ["varied", "value"]}
 
 def check_columns(name: str, frame: pd.DataFrame) -> None:
     if name in SWEPT:
-        names = [name for name in SCHEMA.names if name not in ("piece", "piece_rows", "failure")]
-        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - 3
+        dropped = ("piece", "piece_rows", "failure", "guard_share")
+        names = [name for name in SCHEMA.names if name not in dropped]
+        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - len(dropped)
     else:
         assert list(frame.columns) == COLUMNS[name]
 
