@@ -121,28 +121,27 @@ class ContinuationValues:
 
     Of a continuation that is solved, by linear programs or some iterations, the opponent's best responses are
     promised: no gadget's solution is then more exploitable than it, but for gaps and mistakes (Brown and
-    Sandholm 2017, §6). It takes all subgames at once: where a forest fits memory only in parts, that is
-    refused.
+    Sandholm 2017, §6). It is of all subgames below the cut at once, also if only one of them is re-solved
+    (`infostate`): play may get to any. Where a forest fits memory only in parts, that is refused.
     Range values, such as a network's, only solve the opponent's trunk, with the resolver's fixed: what they
     say at its end is an estimate, so no bound is known.
 
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
         (`RangeValues`), such as `FolderRanges(folder)` for a network.
-      guard: an error of range values, in payoff units, that a guard counts with. Of the values P on a line
-        from the blueprint's V̄ (share 0) to the estimates (share 1) it promises those for which the best
-        response above the cut gets least if a root is worth error × share × N(s) less than P says. True: the
-        error that the range values state (`error`). False: no guard.
+      guard: an error of range values, in payoff units, that a guard counts with. It promises the estimates
+        only where the best response above the cut gets less than against the blueprint, even if every root is
+        worth error × N(s) less than promised; else the blueprint's V̄. True: the error that the range values
+        state (`error`). False: no guard.
       iterations: of the opponent's trunk, for range values.
 
-    What the guard makes small is a bound for max-margin without mistakes. Let some continuation attain the
-    estimates but for error × N(s). The blueprint attains V̄, and what a strategy guarantees is concave in it,
-    so a mixture of both attains P but for share × error × N(s). Then no margin of max-margin's solution is
-    below -share × error, and the opponent gets no more above the cut than if all margins were that. The error
-    counts once, by the probability that play gets below the cut. Theorem 2 (Brown and Sandholm 2017, §6)
-    counts it twice, as it does not look at P but bounds it by V*. For resolving, which adds up what all roots
-    of a subgame fall short instead of looking at the worst, it is a rule of thumb, and so it is for any
-    gadget with an error that is only typical.
+    What the guard compares is a bound for max-margin without mistakes. If some continuation attains the
+    estimates but for error × N(s), no margin of max-margin's solution is below -error, and the opponent gets
+    no more above the cut than if all margins were that. The error counts once, by the probability that play
+    gets below the cut. Theorem 2 (Brown and Sandholm 2017, §6) counts it twice, as it does not look at what
+    is promised but bounds it by V*. For resolving, which adds up what a subgame's roots fall short instead
+    of looking at the worst, it is a rule of thumb, and so it is for any gadget with an error that is only
+    typical.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT

@@ -23,6 +23,7 @@ import numpy as np
 from flax import nnx
 from jax.tree_util import Partial
 
+from jaxgadget.gadgets.ranges import divide
 from jaxgadget.learn.checkpoints import (
     CHECKSUMS,
     DESCRIPTION,
@@ -309,14 +310,10 @@ class PublicStates:
         """Ranges that add up to 1, even where they were 0, in float32; and their sums `[S, B, 1]`."""
         totals = [jnp.sum(rows, axis=-1, keepdims=True) for rows in ranges]
         first, second = (
-            jnp.where(
-                total > 0,
-                (rows / jnp.where(total > 0, total, 1)).astype(jnp.float32),
-                (mask / jnp.sum(mask, axis=-1, keepdims=True))[:, None],
-            )
+            divide(rows, total, (mask / jnp.sum(mask, axis=-1, keepdims=True))[:, None].astype(rows.dtype))
             for rows, total, mask in zip(ranges, totals, self.mask, strict=True)
         )
-        return (first, second), (totals[0], totals[1])
+        return (first.astype(jnp.float32), second.astype(jnp.float32)), (totals[0], totals[1])
 
     def opposing(self, ranges: Slots) -> Slots:
         """For both players, chance × the other's range at each infostate."""

@@ -22,7 +22,7 @@ from jax.tree_util import Partial
 
 from jaxgadget.gadgets.alternative import ArrayValues, ContinuationValues
 from jaxgadget.gadgets.prior import NoPrior
-from jaxgadget.gadgets.ranges import inverse, sum_rows
+from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.kernels.regret import CFR_PLUS, Rule
@@ -436,16 +436,19 @@ def _read_ranges(path: pathlib.Path) -> RangePair | None:
 def examples_of(parts: Sequence[SolvedRanges], states: PublicStates, scale: float) -> tuple[Slots, Slots]:
     """Ranges and payoffs, `[N, S, n_p]` of both players, payoffs in units of `scale`."""
     pairs: list[Slots] = []
-    payoffs = [[v * inverse(m) / scale for v, m in zip(p.values, p.opposing, strict=True)] for p in parts]
-    for source in ([part.ranges for part in parts], payoffs):
+    targets = [(part.payoffs[0] / scale, part.payoffs[1] / scale) for part in parts]
+    for source in ([part.ranges for part in parts], targets):
         first, second = (
-            jnp.concatenate(
-                [jnp.swapaxes(states.spread(p, jnp.asarray(x[p], jnp.float32)), 0, 1) for x in source]
-            )
-            for p in (0, 1)
+            jnp.concatenate([jnp.swapaxes(_spread(states, x)[p], 0, 1) for x in source]) for p in (0, 1)
         )
         pairs.append((first, second))
     return pairs[0], pairs[1]
+
+
+def _spread(states: PublicStates, pair: tuple[Any, Any]) -> Slots:
+    """Numbers of both players' infostates `[R_p, L]` in slots, in float32."""
+    first, second = (states.spread(p, jnp.asarray(pair[p], jnp.float32)) for p in (0, 1))
+    return first, second
 
 
 def normalised(forest: Forest, ranges: RangePair) -> RangePair:
@@ -453,8 +456,8 @@ def normalised(forest: Forest, ranges: RangePair) -> RangePair:
     scaled: list[Any] = []
     for roots, rows in zip(forest.roots, ranges, strict=True):
         total = sum_rows(roots.subgame, rows, forest.num_subgames)
-        even = inverse(np.bincount(roots.subgame).astype(np.float64))[:, None]
-        scaled.append(np.where(total > 0, 0, even)[roots.subgame] + rows * inverse(total)[roots.subgame])
+        even = 1 / np.bincount(roots.subgame)[roots.subgame, None]
+        scaled.append(divide(rows, total[roots.subgame], even))
     return scaled[0], scaled[1]
 
 
@@ -607,7 +610,7 @@ def _search(
     )
 
 
-def range_rmse(values: RangeNetwork, solved: SolvedRanges) -> float:
+def range_rmse(values: RangeValues, solved: SolvedRanges) -> float:
     """Root mean squared error over solved ranges, in payoff units, in every subgame by opposing mass.
 
     Args:
@@ -615,19 +618,19 @@ def range_rmse(values: RangeNetwork, solved: SolvedRanges) -> float:
       solved: by `solve_ranges`.
     """
     forest, total, lanes = solved.forest, 0.0, solved.gap.shape[1]
-    asked = solved.ranges
+    asked, targets = normalised(forest, solved.ranges), solved.payoffs
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
-        function = jax.jit(values(limit))
+        function, states = jax.jit(values(limit)), PublicStates.of(limit, "padded")
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
-            given = jnp.asarray(asked[0][:, part]), jnp.asarray(asked[1][:, part])
-            predicted = function(given)
-            for player in (0, 1):
-                mass = solved.opposing[player][:, part]
-                share = forest.roots[player].subgame
-                error = np.square(np.asarray(predicted[player]) - solved.values[player][:, part])
-                error *= inverse(mass)
-                weight = inverse(sum_rows(share, mass, forest.num_subgames))
-                total += float((sum_rows(share, error, forest.num_subgames) * weight).sum())
-    return math.sqrt(total / (2 * lanes * forest.num_subgames))
+            ranges = asked[0][:, part], asked[1][:, part]
+            answer = function((jnp.asarray(ranges[0]), jnp.asarray(ranges[1])))
+            opposing = states.opposing(_spread(states, ranges))
+            first, second = (
+                divide(worth, mass * states.weight[:, None, None])
+                for worth, mass in zip(_spread(states, answer), opposing, strict=True)
+            )
+            expected = _spread(states, (targets[0][:, part], targets[1][:, part]))
+            total += float(sum_of_squares((first, second), expected, opposing).sum())
+    return math.sqrt(total / (lanes * forest.num_subgames))

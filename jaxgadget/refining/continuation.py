@@ -23,13 +23,11 @@ from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
-from jaxgadget.tree.forest import build_forest
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.tree.cover import Roots
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.values.trunk import solve_trunk
-
-GUARD_STEPS = 20
-"""The guard looks at so many points on the line from best responses to estimates."""
 
 Promising = TypeVar("Promising", bound=Gadget)
 
@@ -63,16 +61,17 @@ class Continuation(NamedTuple):
     """What every blueprint's continuation is worth to the opponent.
 
     Attributes:
-      policy: the blueprints with that continuation, a lane each; of range values the blueprints.
+      policy: the blueprints with that continuation in the subgames of the task, a lane each; of range values
+        the blueprints.
       values: `[R, lanes]` what its roots are worth, in the resolver's utility.
-      reach: `[R, lanes]` how likely the opponent gets to its roots in it; None if nobody asked.
-      guard_share: `[lanes]` how far a guard went from best responses (0) to estimates (1); None without.
+      reach: `[R, lanes]` how likely the opponent's own choices lead to its roots in it.
+      guard_share: `[lanes]` 1 where a guard took the estimates, 0 where best responses; None without one.
       failures: lanes that came to nothing, and why.
     """
 
     policy: Policy
     values: ArrayValues
-    reach: FloatArray | None
+    reach: FloatArray
     guard_share: FloatArray | None
     failures: dict[int, str]
 
@@ -90,7 +89,7 @@ def solve_continuations(
     Raises:
       ValueError: as `solve_gadgets` and `solve_trunk`.
     """
-    asked = dict.fromkeys(c for g in task.gadgets for c in (alternative_of(g), _prior_of(g)) if c is not None)
+    asked = dict.fromkeys(c for gadget in task.gadgets for c in asked_for(gadget))
     return {
         c: _estimate(task, c, watch, progress) if c.is_estimate else _solve(task, c, watch, progress)
         for c in asked
@@ -103,9 +102,10 @@ def alternative_of(gadget: Gadget) -> ContinuationValues | None:
     return alternative if isinstance(alternative, ContinuationValues) else None
 
 
-def _prior_of(gadget: Gadget) -> ContinuationValues | None:
-    prior = gadget.prior
-    return prior.continuation if isinstance(prior, ContinuationPrior) else None
+def asked_for(gadget: Gadget) -> list[ContinuationValues]:
+    """The continuations of a gadget's alternative values and of its prior."""
+    prior = gadget.prior.continuation if isinstance(gadget.prior, ContinuationPrior) else None
+    return [asked for asked in (alternative_of(gadget), prior) if asked is not None]
 
 
 def promise(gadget: Promising, continuations: dict[ContinuationValues, Continuation]) -> Promising:
@@ -117,7 +117,6 @@ def promise(gadget: Promising, continuations: dict[ContinuationValues, Continuat
         gadget = dataclasses.replace(gadget, alternative=continuations[alternative].values)
     if isinstance(prior, ContinuationPrior):
         reach = continuations[prior.continuation].reach
-        assert reach is not None
         gadget = dataclasses.replace(gadget, prior=_ReachPrior(clip=prior.clip, given=reach))
     return gadget
 
@@ -144,38 +143,46 @@ def _estimate(
         if asked.error is not None:
             ranges = whole_ranges(task)
             share = guard_share(ranges, estimated, asked.error)
-            estimated = ranges.cbv + share * (estimated - ranges.cbv)
-    row = np.searchsorted(roots.infostate, task.forest.roots[other].infostate)
+            estimated = np.where(share > 0, estimated, ranges.cbv)
+    row = _rows(task, roots)
     reach = found.policy.reach(other)[roots.sequence]
     return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], share, {})
 
 
+def _rows(task: GadgetTask, roots: Roots) -> IntArray:
+    """Which of the opponent's roots below the whole cut are those of the task."""
+    return np.searchsorted(roots.infostate, task.forest.roots[1 - task.player].infostate)
+
+
+def _whole_forest(task: GadgetTask) -> Forest:
+    """All subgames below the cut, of which a task may have some."""
+    return task.forest if task.whole is task.forest.cut else build_forest(task.forest.tree, task.whole)
+
+
 def whole_ranges(task: GadgetTask) -> Ranges:
     """What blueprints bring to all subgames below the cut, with what lies above it."""
-    whole = build_forest(task.forest.tree, task.whole)
-    return prepare(whole, task.player, task.blueprint, (OptimalContinuation(NoPrior()),)).ranges
+    gadgets = (OptimalContinuation(NoPrior()),)
+    return prepare(_whole_forest(task), task.player, task.blueprint, gadgets).ranges
 
 
 def guard_share(ranges: Ranges, estimated: FloatArray, error: float) -> FloatArray:
-    """`[lanes]` how far the guard goes from best responses to estimates; see `ContinuationValues.guard`.
+    """`[lanes]` 1 where the guard takes the estimates, else 0; see `ContinuationValues.guard`.
 
     Args:
       ranges: of all subgames below the cut, with the trunk.
       estimated: `[R, lanes]` in the resolver's utility.
       error: in payoff units.
     """
-    shares = np.linspace(0, 1, GUARD_STEPS + 1)
-    # With the error at every root; where play ends above the cut, it costs nothing.
-    change = estimated - ranges.cbv - error * ranges.mass
-    bounds = [ranges.above.best_values(ranges.cbv + share * change)[2][0] for share in shares]
-    return shares[np.argmin(bounds, axis=0)]
+    promises = estimated - error * ranges.mass, ranges.cbv
+    wary, safe = (ranges.above.best_values(values)[2][0] for values in promises)
+    return (wary < safe).astype(np.float64)
 
 
 def _solve(
     task: GadgetTask, asked: ContinuationValues, watch: Stopwatch, progress: bool | None
 ) -> Continuation:
-    """One continuation of every blueprint."""
-    source = asked.source
+    """One continuation of every blueprint, below the whole cut."""
+    source, player = asked.source, task.player
     options = dataclasses.replace(task.options, target_gap=None, chunk=None)
     if isinstance(source, int | np.integer):
         folder = None if options.checkpoint is None else options.checkpoint / f"continuation-{source}"
@@ -184,12 +191,19 @@ def _solve(
     else:
         assert source == EXACT
         options = dataclasses.replace(options, rule=None, checkpoint=None)
-    game = dataclasses.replace(task, gadgets=(OptimalContinuation(NoPrior()),), options=options)
+    with watch.phase("build"):
+        whole = _whole_forest(task)
+    gadgets = (OptimalContinuation(NoPrior()),)
+    game = dataclasses.replace(task, forest=whole, gadgets=gadgets, options=options)
     solutions = solve_gadgets(game, watch, progress)
     for lane in np.flatnonzero(~np.isfinite(solutions.below).all(axis=0)).tolist():
         label = task.blueprint.labels[lane]
         reason = f"the continuation of blueprint {label!r} is worth no finite number at some root"
         solutions.failures.setdefault(lane, reason)
-    known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # those lanes fail
-    promised = _StrategyValues(known, asked.name)
-    return Continuation(solutions.policy(game), promised, None, None, solutions.failures)
+    # Lanes that are not finite fail.
+    values, reach = (np.where(np.isfinite(x), x, 0.0) for x in (solutions.below, solutions.entered))
+    policy, row = solutions.policy(game), _rows(task, whole.roots[1 - player])
+    if whole is not task.forest:  # elsewhere gadgets keep the blueprint
+        policy = task.blueprint.splice(player, task.forest.infosets(player), policy)
+    promised = _StrategyValues(values[row], asked.name)
+    return Continuation(policy, promised, reach[row], None, solutions.failures)

@@ -25,7 +25,7 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.policy.evaluate import check_value, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.continuation import alternative_of, promise, solve_continuations
+from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.highs import ProgramError
@@ -70,7 +70,7 @@ class Refinement:
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
-      guard_share: `[lanes]` how far a guard went from best responses (0) to estimates (1), NaN without one.
+      guard_share: `[lanes]` 1 where a guard took estimates, 0 where best responses, NaN without one.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
@@ -199,7 +199,8 @@ def refine(
         what else `as_policy` takes: policies of OpenSpiel's, dictionaries, or several.
       gadgets: by default unsafe, and resolving and max-margin with every prior.
       player: who re-solves, 0 or 1.
-      infostate: re-solve only the subgame in which this infostate lies.
+      infostate: re-solve only the subgame in which this infostate lies. A gadget's `ContinuationValues` are
+        of all subgames below the cut even then.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact linear
         programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
@@ -258,10 +259,11 @@ def refine_forest(
     guard_share = np.full((len(task.gadgets), count), np.nan)
     for number, gadget in enumerate(task.gadgets):
         if (alternative := alternative_of(gadget)) is not None:
-            continuation = continuations[alternative]
-            base[number], failed = continuation.policy, continuation.failures
-            if continuation.guard_share is not None:
-                guard_share[number] = continuation.guard_share
+            base[number] = continuations[alternative].policy
+            if (share := continuations[alternative].guard_share) is not None:
+                guard_share[number] = share
+        for asked in asked_for(gadget):
+            failed = continuations[asked].failures
             solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player

@@ -12,6 +12,7 @@ import pathlib
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +20,10 @@ from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
+from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.rows import take_rows
+from jaxgadget.kernels.treeplex import reach
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import Prepared, prepare
@@ -76,6 +80,7 @@ class GadgetSolutions:
       has_decision: `[S, lanes]` False where there was nothing to solve.
       below: `[R, lanes]` what the opponent's roots are worth against the strategies, in the resolving
         player's utility.
+      entered: `[R, lanes]` how likely the opponent's own choices in its average strategy lead to its roots.
       losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
       bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
       epsilon: `[lanes]`.
@@ -89,6 +94,7 @@ class GadgetSolutions:
     gap: FloatArray
     has_decision: BoolArray
     below: FloatArray
+    entered: FloatArray
     losses: FloatArray
     bound_rules: list[BoundRule | None]
     epsilon: FloatArray
@@ -101,12 +107,14 @@ class GadgetSolutions:
         """Before any subgame is solved."""
         lanes, subgames = len(task.gadgets) * task.blueprint.num_lanes, task.forest.num_subgames
         actions = task.forest.tree.infosets[task.player].num_sequences - 1
+        roots = len(task.forest.roots[1 - task.player])
         return GadgetSolutions(
             strategy=np.zeros((actions, lanes)),
             value=np.full((subgames, lanes), np.nan),
             gap=np.full((subgames, lanes), np.nan),
             has_decision=np.zeros((subgames, lanes), np.bool_),
-            below=np.full((len(task.forest.roots[1 - task.player]), lanes), np.nan),
+            below=np.full((roots, lanes), np.nan),
+            entered=np.full((roots, lanes), np.nan),
             losses=np.full((subgames, lanes), np.nan),
             bound_rules=[None] * len(task.gadgets),
             epsilon=np.zeros(lanes),
@@ -162,12 +170,16 @@ class _Part(NamedTuple):
 
 
 class _GadgetSolution(NamedTuple):
-    """What is kept of a solve, lanes last; see `Certificate`. Everything is the resolving player's."""
+    """What is kept of a solve, lanes last; see `Certificate` and `GadgetSolutions.entered`.
+
+    Everything else is the resolving player's.
+    """
 
     strategy: Any
     value: Any
     gap: Any
     below: Any
+    entered: Any
 
 
 def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> GadgetSolutions:
@@ -322,25 +334,29 @@ def _conclude(
 ) -> _GadgetSolution:
     """The resolving player's averages, completed by the blueprint, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
-    return _of_player(certify_average(problem, exact, _pair(kept, player)), player)
+    opponent = averages(problem, exact)[1 - player]
+    return _of_player(problem, certify_average(problem, exact, _pair(kept, player)), opponent, player)
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
 def _certify(problem: Problem, played: tuple[Parts, Parts], kept: Kept, *, player: int) -> _GadgetSolution:
     """The certificate of strategies that come from linear programs."""
-    return _of_player(certify(problem, played, _pair(kept, player)), player)
+    return _of_player(problem, certify(problem, played, _pair(kept, player)), played[1 - player], player)
 
 
 def _pair(kept: Kept, player: int) -> tuple[Kept | None, Kept | None]:
     return (kept, None) if player == 0 else (None, kept)
 
 
-def _of_player(certificate: Certificate, player: int) -> _GadgetSolution:
+def _of_player(problem: Problem, certificate: Certificate, opponent: Parts, player: int) -> _GadgetSolution:
+    side = problem.sides[1 - player]
+    top = jnp.ones((side.entry.num_roots, problem.num_lanes), problem.dtype)
     return _GadgetSolution(
         certificate.strategy[player],
         certificate.guaranteed[player],
         certificate.gap,
         certificate.below[player],
+        take_rows(reach(side.entry, opponent.entry, top), side.link),
     )
 
 
@@ -424,7 +440,8 @@ def _keep(
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
     below = solution.below[: len(games.ranges.subgame)]
-    solutions.below[np.ix_(games.ranges.root, lanes)] = below
+    roots = np.ix_(games.ranges.root, lanes)
+    solutions.below[roots], solutions.entered[roots] = below, solution.entered[: len(below)]
     with np.errstate(invalid="ignore"):  # lanes that failed
         solutions.losses[solved] = games.losses(gap, below)
     has_decision = games.has_decision(np.arange(games.num_lanes))

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
 
+GUARDED = {1.0: "estimates", 0.0: "V̄"}
+
 USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
 """Columns that are written and shown only where they say something else."""
 
@@ -73,7 +75,7 @@ def refinement_record(
 ) -> dict[str, Any]:
     """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
 
-    Rows say what their alternative values and gifts are, whether ε was looked for, how far a guard went, and
+    Rows say what their alternative values and gifts are, whether ε was looked for, what a guard took, and
     why they have no numbers, only if some differ from the default.
 
     Args:
@@ -187,7 +189,7 @@ def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
     table = named(table, alike=False)
     guarded = "guard_share" in table and table["guard_share"].notna().any()
-    numbers = ("ε", "before", "refined", "bound", "largest\ngap", *(("guard's\nshare",) if guarded else ()))
+    numbers = ("ε", "before", "refined", "bound", "largest\ngap", *(("guard\ntook",) if guarded else ()))
     shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
     previous = None
@@ -201,7 +203,7 @@ def rows_table(table: pd.DataFrame) -> Table:
             *(_number(row[name]) for name in ("blueprint_exploitability", "refined_exploitability")),
             _number(row["exploitability_bound"]),
             _number(row["gap_max"], 2),
-            *((_number(row["guard_share"], 2),) if guarded else ()),
+            *((GUARDED.get(row["guard_share"], "–"),) if guarded else ()),
         )
     return shown
 

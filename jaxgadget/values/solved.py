@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.ranges import inverse, sum_rows
+from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.structure import as_matrix
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import certify_average
@@ -56,7 +56,7 @@ class SolvedRanges:
         in its own utility: chance's and the other player's reach included, its own not. With exact averages
         these are the equilibrium's values, and best responses where the range is 0.
       opposing: for both players `[R_p, L]` chance × the other player's range, summed over a root's histories:
-        values divided by it are payoffs.
+        `payoffs` are values divided by it.
       gap: `[S, L]` NashConv of each subgame, `Σ r_0·v_0 + Σ r_1·v_1`, divided by its deals, so in units of
         the payoff; 0 where it has none. Where ranges that add up to 1 meet with less than `LEAST_MASS`, that
         stands for their deals.
@@ -83,6 +83,12 @@ class SolvedRanges:
         """All numbers by field."""
         fields = ("ranges", "values", "opposing", "gap", "mass", "iterations")
         return {name: getattr(self, name) for name in fields}
+
+    @property
+    def payoffs(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[R_p, L]` values divided by `opposing`, 0 where that is 0."""
+        first, second = (divide(v, m) for v, m in zip(self.values, self.opposing, strict=True))
+        return first, second
 
     @property
     def num_solved(self) -> int:
@@ -248,15 +254,14 @@ class RangeSolver:
         count = forest.num_subgames
         roots = forest.roots[0].subgame, forest.roots[1].subgame
         # Each range adds up to 1 in a subgame, then both to the deals' 1: gaps are in units of the payoff.
-        scale = [inverse(sum_rows(s, r, count)) for s, r in zip(roots, (first, second), strict=True)]
-        whole = [r * f[s] for s, r, f in zip(roots, (first, second), scale, strict=True)]
+        totals = [sum_rows(s, r, count) for s, r in zip(roots, (first, second), strict=True)]
+        whole = [divide(r, t[s]) for s, r, t in zip(roots, (first, second), totals, strict=True)]
         rows = self._chance[: len(roots[0]), : len(roots[1])]
         shared = sum_rows(roots[0], whole[0] * (rows @ whole[1]), count)
         even = 1 / np.sqrt(np.maximum(shared, LEAST_MASS))
-        factor = [np.where(f > 0, f * even, 0.0) for f in scale]
         scaled = [
-            pad_rows(r * f[s], side.body.num_roots, 0)
-            for r, f, s, side in zip((first, second), factor, roots, self._sides, strict=True)
+            pad_rows(r * even[s], side.body.num_roots, 0)
+            for r, s, side in zip(whole, roots, self._sides, strict=True)
         ]
         nothing = [np.zeros((side.entry.num_sequences, 1)) for side in self._sides]
 
@@ -283,9 +288,9 @@ class RangeSolver:
         with watch.phase("run"):
             solved = solve(batch, self.options, finish, report=report)
         outcome: _SolvedChunk = solved.outcome
-        # What a player's roots earn has the other's factor, 0 where that never comes.
-        earned = [outcome.values[p][: len(roots[p])] * inverse(factor[1 - p])[roots[p]] for p in (0, 1)]
-        mass = shared * inverse(scale[0] * scale[1])
+        # What a player's roots earn has the other's scale, and is 0 where that never comes.
+        earned = [outcome.values[p][: len(roots[p])] * (totals[1 - p] / even)[roots[p]] for p in (0, 1)]
+        mass = shared * totals[0] * totals[1]
         return SolvedRanges(
             forest=forest,
             ranges=(first, second),

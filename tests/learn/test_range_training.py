@@ -207,6 +207,8 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
             error = (predicted[player][:, lane] - solved.values[player][:, lane]) / mass
             squares.append(float((mass * error**2).sum() / mass.sum()))
     assert jg.range_rmse(values, solved) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
+    tiny = jg.solve_ranges(forest(), (1e-310 * ranges[0], 3.0 * ranges[1]), iterations=30, progress=False)
+    assert jg.range_rmse(values, tiny) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
 
 
 def test_values_of_resolved_subgames_have_no_error() -> None:
@@ -250,6 +252,9 @@ def test_normalised_ranges_add_up_to_1() -> None:
         total = np.zeros((below.num_subgames, 3))
         np.add.at(total, below.roots[player].subgame, rows)
         np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
+    tiny = normalised(below, (ranges[0] * 1e-310, ranges[1] * 1e-310))
+    for rows, usual in zip(tiny, normalised(below, ranges), strict=True):
+        np.testing.assert_allclose(rows, usual, rtol=0, atol=1e-9)
     inside = below.roots[0].subgame == 2
     np.testing.assert_allclose(normalised(below, ranges)[0][inside, 1], 1 / inside.sum())
 

@@ -207,6 +207,27 @@ def test_ranges_that_hardly_meet_stay_finite() -> None:
     assert found.mass[0, 0] == found.gap[0, 0] == worth[0] == 0
 
 
+@pytest.mark.parametrize("tiny", [1e-310, 1e-320, 1e300])
+@pytest.mark.parametrize(("name", "where"), [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")])
+def test_ranges_of_any_size_are_solved_alike(name: str, where: str, tiny: float) -> None:
+    """Also in one subgame alone, where the same player gets to others as usual."""
+    below = forest(name, where)
+    first, second = draw_ranges(below, 4, seed=2)
+    here = below.roots[0].subgame[:, None] == 0
+    plain = solved(below, (first, second), iterations=20)
+    # Products first: of numbers this small hardly a digit is kept.
+    for factor in (tiny, np.where(here, tiny, 1.0)):
+        ranges = first * factor
+        found, kept = solved(below, (ranges, second), iterations=20), ranges / factor
+        expected = solved(below, (kept, second), iterations=20)
+        np.testing.assert_allclose(found.gap, expected.gap, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found.payoffs[0], expected.payoffs[0], rtol=0, atol=1e-9)
+        for numbers in (*found.values, *found.opposing, *found.payoffs, found.gap, found.mass):
+            assert np.isfinite(numbers).all()
+        if tiny > 1e-311:
+            np.testing.assert_allclose(found.payoffs[1], plain.payoffs[1], rtol=1e-4, atol=1e-9)
+
+
 # Lanes, chunks, iterations
 
 
