@@ -144,8 +144,10 @@ def _methods(
 ) -> list[tuple[str, str, Gadget]]:
     """Where alternative values come from, what stands in the table, and the gadget."""
     asked: list[tuple[str, str, Gadget]] = []
+    learned = ContinuationValues(values)
     for make in (Resolving, MaxMargin):
-        for prior in (NoPrior(), UniformPrior(), BlueprintPrior()):
+        priors: tuple[Any, ...] = NoPrior(), UniformPrior(), BlueprintPrior(), ContinuationPrior(learned)
+        for prior in priors:
             asked.append(("best response", f"{make.name}, {prior.name} prior", make(prior)))
     for make, prior in itertools.product((Resolving, MaxMargin), (NoPrior(), BlueprintPrior())):
         promise = ArrayValues(exact, "exact")
@@ -185,13 +187,14 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
 def behind(frame: pd.DataFrame) -> pd.Series:
     """By which share of the way a method ends worse than best responses with the same gadget and prior.
 
-    A continuation's prior is held against the blueprint's. 0 where both are equal up to `SOLVED`.
+    0 where both are equal up to `SOLVED`.
     """
     keys = ["game", "cut", "player", "blueprint", "method"]
     base = frame[frame["source"] == "best response"].set_index(keys)["refined"]
     gadget = frame["method"].map(lambda method: "max-margin" if "max-margin" in method else "resolving")
+    priors = ("none", "uniform", "continuation")
     prior = frame["method"].map(
-        lambda method: next((name for name in ("none", "uniform") if f"{name} prior" in method), "blueprint")
+        lambda method: next((name for name in priors if f"{name} prior" in method), "blueprint")
     )
     asked = frame[keys].assign(method=gadget + ", " + prior + " prior")
     before = base.reindex(pd.MultiIndex.from_frame(asked)).to_numpy()
@@ -206,8 +209,9 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     the farthest; `all` is the mean with these; `whole` is the sum of what was gained over the sum of
     distances, of all; of all blueprints, too, are `worse`: a method makes them worse by more than a
     thousandth; and `behind`: it leaves them worse than best responses do with the same gadget and prior
-    (instead of the continuation's prior with the blueprint's) by more than 5 % of the way and 1e-5 of the
-    payoff range. Optimal continuations are of linear programs, in larger games of 5,000 iterations of CFR+.
+    by more than 5 % of the way and 1e-5 of the payoff range. The continuation's prior is where the network
+    says that the opponent goes. Optimal continuations are of linear programs, in larger games of 5,000
+    iterations of CFR+.
 
     Promises: Δ is how far a network's promises are from V*, at most, divided by N(s), in per cent of the
     payoff range: its mean and the largest of all blueprints. Bound: the mean of Theorem 2's, the optimal
