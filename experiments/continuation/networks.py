@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import time
 
 import pandas as pd
 
@@ -18,11 +17,9 @@ def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game and cut."""
 
     def learn(key: dict[str, str]) -> pd.DataFrame:
-        began = time.process_time()
         training = train(settings, key["game"], key["cut"])
-        processor = {"processor_seconds": time.process_time() - began}
         fields = [field.name for field in dataclasses.fields(training) if field.name not in ("values", "log")]
-        return pd.DataFrame([key | {name: getattr(training, name) for name in fields} | processor])
+        return pd.DataFrame([key | {name: getattr(training, name) for name in fields}])
 
     keys = [{"game": game, "cut": cut} for game, cut in cases(settings) + larger_cases(settings)]
     return settings.gather(NAME, keys, learn)
@@ -33,10 +30,9 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
 
     Held out: by sample and blueprint; blueprint: by blueprint alone; visited: where searches after other
     blueprints ask; value: of the predicted value of the optimal continuation, which is unique; shortfall: the
-    most by which resolving fell short of what was promised, with which guards count. Processor seconds are of
-    all cores together.
+    most by which resolving fell short of what was promised, with which guards count.
     """
-    table = frame[["game", "cut", "samples", "subgames_per_second", "seconds", "processor_seconds"]].copy()
+    table = frame[["game", "cut", "samples", "subgames_per_second", "seconds"]].copy()
     for name in (*ERRORS, "gap_max"):
         table[f"{name} [%]"] = 100 * frame[name] / frame["payoff_range"]
     return table
