@@ -33,9 +33,9 @@ from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.arrays import FloatArray
 
 NAME = "closing"
-ITERATIONS, SMOKE_ITERATIONS = 5000, 20
-LARGER_ITERATIONS = 1000
-"""In larger games. Their optimal continuations are of `ITERATIONS`, not of linear programs."""
+ITERATIONS, SMOKE_ITERATIONS = 2000, 20
+LARGER_ITERATIONS, OPTIMAL_ITERATIONS = 1000, 5000
+"""In larger games; the latter of their optimal continuations, for which linear programs take long."""
 
 COUNTS, SMOKE_COUNTS = (10, 30, 100, 300, 1000), (2, 4)
 NOISE = (0.001, 0.01, 0.05)
@@ -71,14 +71,14 @@ def _measure(settings: Settings, game: str, cut: str, player: int) -> pd.DataFra
     tree, profiles = tree_of(game), blueprints(settings, game)
     value = game_value(tree, progress=False)
     how: dict[str, Any] = {"player": player, "value": value, "progress": settings.progress}
-    most = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
-    exactly: dict[str, Any] = {"iterations": most} if game in LARGER else {"algorithm": "lp"}
+    larger = game in LARGER
+    exactly: dict[str, Any] = {"iterations": OPTIMAL_ITERATIONS} if larger else {"algorithm": "lp"}
     exact = refine(tree, cut, profiles, OptimalContinuation(NoPrior()), **exactly, **how)
     ranges = prepare(build_forest(tree, cut), player, exact.policy).ranges
     values = network(settings, game, cut)
     asked = _methods(settings, values, ranges.cbv, ranges.mass * tree.payoff_range)
     gadgets = [gadget for _, _, gadget in asked]
-    count = LARGER_ITERATIONS if game in LARGER else most
+    count = LARGER_ITERATIONS if larger else settings.pick(ITERATIONS, SMOKE_ITERATIONS)
     refined = refine(tree, cut, profiles, gadgets, iterations=count, **how)
     promised = _promised(values, profiles, cut, player, ranges.cbv, exact.refined_exploitability, settings)
     lanes = profiles.num_lanes
