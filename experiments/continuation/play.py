@@ -11,7 +11,7 @@ import pandas as pd
 
 from experiments.common import titled
 from experiments.continuation.closing import shares
-from experiments.continuation.common import blueprints, cases, larger_cases, network, tree_of
+from experiments.continuation.common import blueprints, network, tree_of
 from experiments.study import Settings
 from jaxgadget import ContinuationValues, NoPrior, OptimalContinuation, Resolving, refine, solve_trunk
 from jaxgadget.tree.cut import Cut, cut
@@ -35,10 +35,8 @@ def compute(settings: Settings) -> pd.DataFrame:
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         return _measure(settings, closing, **key)
 
-    keys = [
-        {"game": game, "cut": where, "player": player}
-        for (game, where), player in itertools.product(cases(settings) + larger_cases(settings), (0, 1))
-    ]
+    known = closing[["game", "cut"]].drop_duplicates().to_dict("records")
+    keys = [key | {"player": player} for key, player in itertools.product(known, (0, 1))]
     return settings.gather(NAME, keys, measure)
 
 
