@@ -4,7 +4,7 @@ DeepStack's form (Moravčík et al. 2017) but for its outputs. Inputs are scaled
 state. Outputs are payoffs, divided by the payoff range, of every pair of infostates, one of either player: an
 infostate is worth the mean over those that it may meet, weighted by the other player's range. So values are
 zero-sum without DeepStack's outer correction, and linear in the other player's range as long as the pairs'
-payoffs do not change; with a number for every infostate instead the errors were a quarter larger in
+payoffs do not change; with a number for every infostate instead the errors were a fifth larger in
 Goofspiel 5. Infostates that do not exist, as public states differ in size, are masked.
 """
 
