@@ -31,6 +31,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -58,6 +59,13 @@ from tests.reference.random_games import RandomGame, Shape, random_policy, rando
 EPSILONS = (1e-3, 0.05, 0.3)
 """Besides 0, which is that of prior `none`."""
 ALL_GADGETS = tuple(make_gadgets(list(GADGETS), list(PRIORS), EPSILONS))
+SAFE = (
+    jaxgadget.Resolving,
+    jaxgadget.MaxMargin,
+    jaxgadget.ReachResolving,
+    jaxgadget.ReachMaxMargin,
+)
+PRIORS_WITH_MISTAKES = (jaxgadget.UniformPrior(), jaxgadget.BlueprintPrior())
 ALGORITHMS = ("cfr+", "dcfr", "pcfr+", "linear-cfr", "cfr", "sapcfr+")
 DTYPES = ("float32", "float64")
 ROUNDING = 1e-11
@@ -659,6 +667,45 @@ def outcomes(bundle: Bundle, iterations: int) -> Iterator[Outcome]:
         yield solve_by_programs(bundle, player, rng)
 
 
+def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
+    """Values of continuations, solved or estimated, as alternatives of safe gadgets, by linear programs.
+
+    Exact ones make safe gadgets the optimal continuation; those of a few iterations are as safe as these;
+    with estimates max-margin keeps the bounds of the largest error.
+    """
+    rng = np.random.default_rng(bundle.seed + player)
+    blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
+    how: dict[str, Any] = {"player": player, "value": _value(bundle), "progress": False}
+    exact, few = jaxgadget.ContinuationValues(), jaxgadget.ContinuationValues(5)
+    rough = jaxgadget.ResolvedValues(10)
+    estimates = [
+        jaxgadget.ContinuationValues(rough, guard=guard, iterations=30)
+        for guard in (False, 0.01 * bundle.unit)
+    ]
+    none, alone = jaxgadget.NoPrior(), [jaxgadget.OptimalContinuation(jaxgadget.NoPrior())]
+    asked: list[Gadget] = [make(none, alternative=v) for v in (exact, few) for make in SAFE]
+    asked += [make(prior, "auto", exact) for make in SAFE[:2] for prior in PRIORS_WITH_MISTAKES]
+    asked += [jaxgadget.MaxMargin(none, alternative=values) for values in estimates]
+    found = refine(bundle.tree, bundle.where, blueprint, [*alone, *asked], algorithm="lp", **how)
+    (optimum, *after), bounds = found.refined_exploitability.tolist(), found.exploitability_bound.tolist()[1:]
+    tolerance = 1e-7 * bundle.unit
+    for gadget, number, bound in zip(asked, after, bounds, strict=True):
+        values: Any = getattr(gadget, "alternative", None)
+        where = f"{bundle.name}, player {player}, {blueprint.labels[0]} | {describe(gadget)}"
+        findings.hold("nothing is better than the optimal continuation", where, optimum - number, tolerance)
+        if values is exact:
+            findings.hold(
+                "with V* safe gadgets are the optimal continuation", where, number - optimum, tolerance
+            )
+        if not values.is_estimate:
+            findings.hold("with a continuation's values its bound holds", where, number - bound, tolerance)
+            continue
+        error = jaxgadget.measure_promise(bundle.tree, bundle.where, blueprint, values, **how)
+        for what in ("bound", "theorem2_bound"):
+            most = float(getattr(error, what)[0])
+            findings.hold(f"with estimates max-margin keeps {what}", where, number - most, tolerance)
+
+
 def attack(seed: int, structures: int, batch: int, programs: int, iterations: int) -> Findings:
     """Draws structures and attacks them, so many as one game; prints how far it is."""
     findings, began = Findings(), time.perf_counter()
@@ -670,6 +717,8 @@ def attack(seed: int, structures: int, batch: int, programs: int, iterations: in
         examine_value(bundle, findings)
         for outcome in outcomes(bundle, iterations):
             examine(outcome, findings, programs)
+        for player in (0, 1):
+            examine_promises(bundle, player, findings)
         findings.structures += [shape.name for shape in shapes]
         drop_programs()
         print(

@@ -18,6 +18,9 @@ from jaxgadget.gadgets.ranges import Ranges, inverse
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
+TRUNK_ITERATIONS = 500
+"""Of the opponent's trunk with range values."""
+
 EXACT = "exact"
 """By linear programs."""
 
@@ -146,7 +149,7 @@ class ContinuationValues:
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT
     guard: float | bool = True
-    iterations: int = 500
+    iterations: int = TRUNK_ITERATIONS
     _stated: bool = dataclasses.field(default=False, init=False, repr=False)  # as True == 1.0
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
@@ -162,10 +165,31 @@ class ContinuationValues:
             )
         check_whole_number("iterations", self.iterations, 1)
         object.__setattr__(self, "_stated", isinstance(self.guard, bool))
-        if self.guard is True and self.is_estimate and getattr(source, "error", 0.0) is None:
+        self._check_guard()
+        if not self.is_estimate and self.iterations != TRUNK_ITERATIONS:
+            raise ValueError(
+                f"iterations={self.iterations!r} for {source!r}: they are those of the opponent's trunk with "
+                "range values; leave them out"
+            )
+
+    def _check_guard(self) -> None:
+        """ValueError for a guard that is no number or has nothing to guard, or for want of an error."""
+        source: Any = self.source
+        stated = getattr(source, "error", 0.0) if self.guard is True and self.is_estimate else 0.0
+        if stated is None:
             raise ValueError(
                 f"guard=True: {source!r} states no error, as its training is not finished; go on with it, or "
                 "give an error in payoff units, or guard=False"
+            )
+        if not (is_finite_number(stated) and stated >= 0):
+            raise ValueError(
+                f"guard=True: {source!r} states an error of {stated!r}, as its training diverged; train "
+                "again, or give an error in payoff units, or guard=False"
+            )
+        if not self.is_estimate and not isinstance(self.guard, bool):
+            raise ValueError(
+                f"guard={self.guard!r} for {source!r}: only range values are estimates that a guard is for; "
+                "leave it out"
             )
         if not isinstance(self.guard, bool) and not (is_finite_number(self.guard) and self.guard >= 0):
             raise ValueError(
@@ -189,7 +213,14 @@ class ContinuationValues:
     def name(self) -> str:
         """See `Alternative`."""
         if self.is_estimate:
-            return f"values:{getattr(self.source, 'name', type(self.source).__name__)}"
+            parts = [f"values:{getattr(self.source, 'name', type(self.source).__name__)}"]
+            if self.guard is False:
+                parts.append("no guard")
+            elif not isinstance(self.guard, bool):
+                parts.append(f"guard {self.guard:g}")
+            if self.iterations != TRUNK_ITERATIONS:
+                parts.append(f"{self.iterations} iterations")
+            return ", ".join(parts)
         return "continuation" if self.source == EXACT else f"continuation:{self.source}"
 
     def values(self, ranges: Ranges) -> FloatArray:

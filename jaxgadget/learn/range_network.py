@@ -49,6 +49,9 @@ NETWORKS = ("padded", "infostates")
 ERRORS = "errors.json"
 """What a finished training measured, beside the network."""
 
+DIVERGED = 0.5
+"""Of the payoff range: a network with such an error says less than none."""
+
 Slots: TypeAlias = tuple[jax.Array, jax.Array]
 """Of both players `[S, B, n_p]`: public states, batch, infostates with padding."""
 
@@ -402,6 +405,11 @@ class RangeNetwork:
         what = f"{self.shape.network}, width {self.shape.width}, depth {self.shape.depth}"
         return f"<RangeNetwork of {self.game} below {self.cut}: {what}>"
 
+    @property
+    def doubt(self) -> str | None:
+        """Why it is not to be relied on, if its training is not finished or diverged."""
+        return _doubt(self.name, self.error, self.scale)
+
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
         """For a `TrainingFolder`, with what the weights depend on besides."""
         shape = dataclasses.asdict(self.shape) | {"sizes": [list(size) for size in self.shape.sizes]}
@@ -524,6 +532,11 @@ class FolderRanges:
         return read_errors(self.folder).get("shortfall")
 
     @property
+    def doubt(self) -> str | None:
+        """See `RangeNetwork`; ValueError if it cannot be read."""
+        return _doubt(self.folder, self.error, float(read_description(self.folder, KIND)["scale"]))
+
+    @property
     def fingerprint(self) -> str:
         """Digests of what lies there now, by which a sweep knows whether it has its results."""
         read_description(self.folder, KIND)
@@ -533,6 +546,22 @@ class FolderRanges:
     def __call__(self, limit: Limit) -> RangeFunction:
         """See `RangeNetwork`; ValueError as `load_ranges`."""
         return load_ranges(self.folder, limit.tree)(limit)
+
+
+def _doubt(name: str, error: float | None, scale: float) -> str | None:
+    """Why a network is not to be relied on, and what to do about it, in a sentence."""
+    if error is None:
+        return (
+            f"the network in {name!r} is not finished, so nobody knows how far off it is; go on with "
+            "train_ranges (the same arguments and folder), or use another one"
+        )
+    if not error <= DIVERGED * scale:  # NaN is none either
+        return (
+            f"the network in {name!r} diverged: the opponent got {error:.3g} more than it promised, with "
+            f"payoffs in a range of {scale:g}; train again in another folder, with a smaller learning_rate "
+            "or more steps"
+        )
+    return None
 
 
 def read_errors(folder: str | os.PathLike[str]) -> dict[str, float]:

@@ -27,6 +27,7 @@ from jaxgadget.tree.cover import Roots
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.values.ranges import check_lanes
 from jaxgadget.values.trunk import solve_trunk
 
 Promising = TypeVar("Promising", bound=Gadget)
@@ -87,7 +88,7 @@ def solve_continuations(
       progress: see `refine`.
 
     Raises:
-      ValueError: as `solve_gadgets` and `solve_trunk`.
+      ValueError: as `solve_gadgets` and `solve_trunk`; for range values of another number of lanes.
     """
     asked = dict.fromkeys(c for gadget in task.gadgets for c in asked_for(gadget))
     return {
@@ -127,6 +128,7 @@ def _estimate(
     """What range values say; only the guard looks below the cut, where it evaluates the blueprints."""
     player, other, tree = task.player, 1 - task.player, task.forest.tree
     assert callable(asked.source)
+    check_lanes(asked.source, task.blueprint.num_lanes)
     with watch.phase("run"):
         found = solve_trunk(
             tree,

@@ -37,6 +37,7 @@ from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.values.ranges import warn_of_doubts
 
 EXACT_INFOSETS = 30_000
 """In games of up to so many infosets the value comes from a linear program, if subgames do: seconds."""
@@ -219,6 +220,9 @@ def refine(
     Raises:
       ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
         an infoset, a number out of range, or too little memory for one lane of a subgame.
+
+    Warns:
+      UserWarning: of range values without a guard that are not to be relied on, such as unfinished networks.
     """
     profiles = as_policy(blueprint, tree, name="blueprint")
     check_player(player)
@@ -252,6 +256,8 @@ def refine_forest(
       watch: is told where the time goes.
       progress: see `refine`.
     """
+    asked = [continuation for gadget in task.gadgets for continuation in asked_for(gadget)]
+    warn_of_doubts([continuation.source for continuation in asked if continuation.guard is False])
     continuations = solve_continuations(task, watch, progress)
     promising = tuple(promise(gadget, continuations) for gadget in task.gadgets)
     solutions = solve_gadgets(dataclasses.replace(task, gadgets=promising), watch, progress)
@@ -262,8 +268,8 @@ def refine_forest(
             base[number] = continuations[alternative].policy
             if (share := continuations[alternative].guard_share) is not None:
                 guard_share[number] = share
-        for asked in asked_for(gadget):
-            failed = continuations[asked].failures
+        for continuation in asked_for(gadget):
+            failed = continuations[continuation].failures
             solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player

@@ -176,13 +176,18 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
     for column, words in parts.items():
         if column in table:
             said = table[column].astype(object).where(table[column].notna(), USUAL[column])
-            extra = [f", {words.format(value)}" if value != USUAL[column] else "" for value in said]
+            extra = [f", {_worded(words, value)}" if value != USUAL[column] else "" for value in said]
             name = name + extra
     table["gadget"] = name
     if alike and "auto" in table and table["auto"].any():
         least = table.groupby(["player", "gadget", "prior"])["epsilon"].transform("min")
         table["epsilon"] = table["epsilon"].where(~table["auto"].astype(bool), least)
     return table
+
+
+def _worded(words: str, value: Any) -> str:
+    """Range values are called values already."""
+    return value if str(value).startswith("values:") else words.format(value)
 
 
 def rows_table(table: pd.DataFrame) -> Table:

@@ -34,7 +34,7 @@ from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
-from jaxgadget.values.ranges import RangeValues
+from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -132,7 +132,7 @@ def nested_search(
     value: tuple[float, float] | None = None,
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
-    visits: bool = True,
+    visits: bool | None = None,
     progress: bool | None = None,
 ) -> Nested:
     """Searches at every decision that a player's own play reaches, and evaluates what comes out.
@@ -160,12 +160,16 @@ def nested_search(
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
       memory_limit: bytes a solve may take on each device: subgames go part by part.
       devices: over which lanes are spread.
-      visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
+      visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf; by default for
+        values of histories, for which alone it can be.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for bad arguments, a value function that returns no numbers, gadgets that look at the
         trunk, or a game in which an infoset of the opponent lies on both sides of a decision.
+
+    Warns:
+      UserWarning: of range values that are not to be relied on, such as a network that is not finished.
     """
     check_whole(tree)
     check_player(player)
@@ -190,7 +194,14 @@ def nested_search(
             )
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
-        return _resolved(profiles, asked, ranged, at_limit, player, how)
+        if visits:
+            raise ValueError(
+                f"visits=True for values={ranged!r}: visits are counted for values of histories alone; leave "
+                "it out"
+            )
+        check_lanes(ranged, profiles.num_lanes)
+        warn_of_doubts([ranged])
+        return _search_continually(profiles, asked, ranged, at_limit, player, how)
     if limit is not None:
         raise ValueError(f"limit={limit!r}: values of histories end at own decisions; expected depth=…")
     leaf, depth = values_for(values, profiles), check_depth(1 if depth is None else depth)  # pyright: ignore[reportArgumentType]
@@ -200,7 +211,14 @@ def nested_search(
     with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
         for number, value_function in enumerate(leaf):
             line = Line(
-                tree, profiles.lane(number), asked, value_function, player, depth, options, visits=visits
+                tree,
+                profiles.lane(number),
+                asked,
+                value_function,
+                player,
+                depth,
+                options,
+                visits=visits is not False,
             )
             line.run(levels, lambda done, before=number * work: report(before + done))
             lines.append(line)
@@ -208,13 +226,18 @@ def nested_search(
 
 
 def _as_ranged(values: Any) -> RangeValues | None:
-    """Range values, unless they are values of histories, or several."""
+    """Range values, unless they are values of histories; ValueError for several of them."""
+    if isinstance(values, list | tuple) and any(_as_ranged(function) is not None for function in values):
+        raise ValueError(
+            f"values={values!r}: expected a single object for range values, which serves all blueprints; "
+            "several are for values of histories"
+        )
     if callable(values) and not hasattr(values, "num_entries"):
         return cast(RangeValues, values)
     return None
 
 
-def _resolved(
+def _search_continually(
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
     values: RangeValues,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -119,11 +120,34 @@ class RangeValues(Protocol):
     An object may say `num_lanes` = L, else it serves any number of lanes; and `linear` = True, if each
     player's values are a fixed matrix times the other's range: then the depth-limited game is a matrix game
     and has a certified gap. That is taken at its word: said of other values, the gap certifies nothing.
+    It may state an `error`, in payoff units, which guards count with (`ContinuationValues`); and a `doubt`, a
+    sentence that says why it is not to be relied on, None if nothing is known against it.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:
         """The function for a limit; JAX computes in `limit.dtype` meanwhile."""
         ...
+
+
+def check_lanes(values: object, num_lanes: int) -> None:
+    """ValueError unless range values serve so many blueprints."""
+    count = getattr(values, "num_lanes", None)
+    if count is not None and count != num_lanes:
+        raise ValueError(
+            f"values={values!r} have num_lanes={count!r} for {num_lanes} blueprint(s): expected a lane for "
+            "each blueprint, or no num_lanes"
+        )
+
+
+def warn_of_doubts(values: Sequence[object]) -> None:
+    """Says of range values that nothing guards why they are not to be relied on, each reason once.
+
+    Warns:
+      UserWarning: if an object has a `doubt`; see `RangeValues`.
+    """
+    for doubt in dict.fromkeys(getattr(function, "doubt", None) for function in values):
+        if doubt is not None:
+            warnings.warn(doubt, stacklevel=4)
 
 
 def check_unary(name: str, function: Callable[..., Any], argument: str) -> None:
@@ -312,10 +336,10 @@ class ResolvedValues:
             forest, build_trunk(forest), iterations=counts, rule=rule, weighting=rule, dtype=limit.dtype
         )
         first, second = (jax.device_put(np.arange(len(roots), dtype=np.int32)) for roots in limit.roots)
-        return Partial(_resolved, dataclasses.replace(forest_payoff(problem), link=(first, second)))
+        return Partial(_solved_values, dataclasses.replace(forest_payoff(problem), link=(first, second)))
 
 
-def _resolved(payoff: ForestPayoff, ranges: Pair) -> Pair:
+def _solved_values(payoff: ForestPayoff, ranges: Pair) -> Pair:
     """As `ForestPayoff.root_values`, of both players at once."""
     problem = payoff.take_lanes(np.zeros(ranges[0].shape[-1], np.int64)).subgames(ranges)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -29,7 +30,7 @@ from jaxgadget.learn.range_training import (
     value_rmse,
 )
 from jaxgadget.util.precision import precision
-from jaxgadget.util.sealed import read_archive
+from jaxgadget.util.sealed import read_archive, write_record
 from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair, reach_of
 
@@ -311,6 +312,37 @@ def test_cut_off_it_goes_on_to_the_same_weights(
     resumed = train(tmp_path)
     assert_same(resumed, undisturbed)
     assert jg.load_ranges(tmp_path, game()).error == undisturbed.shortfall
+
+
+def test_networks_say_what_speaks_against_them(undisturbed: RangeTraining, kept: pathlib.Path) -> None:
+    """Their folder, and what to do; nothing if they are finished and not off by half the payoff range."""
+    values, lazy = undisturbed.values, jg.FolderRanges(str(kept))
+    assert values.error is not None and values.error < 2
+    assert values.doubt is lazy.doubt is None
+    for error, said in (
+        (None, "is not finished, so nobody knows"),
+        (2.1, "diverged"),
+        (math.nan, "diverged"),
+    ):
+        doubt = dataclasses.replace(values, error=error, name="there").doubt
+        assert doubt is not None and doubt.startswith(f"the network in 'there' {said}") and "train" in doubt
+    text = (kept / ERRORS).read_text()
+    (kept / ERRORS).unlink()
+    try:
+        for network in (lazy, jg.load_ranges(kept, game())):
+            assert network.doubt is not None and repr(str(kept)) in network.doubt
+    finally:
+        (kept / ERRORS).write_text(text)
+
+
+def test_what_an_older_version_did_not_measure_is_measured(
+    undisturbed: RangeTraining, kept: pathlib.Path
+) -> None:
+    older = {name: getattr(undisturbed, name) for name in MEASURED if name != "shortfall"}
+    write_record(kept / ERRORS, older)
+    assert jg.FolderRanges(str(kept)).error is None
+    assert_same(train(kept), undisturbed)
+    assert jg.FolderRanges(str(kept)).error == undisturbed.shortfall
 
 
 def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:

@@ -36,6 +36,14 @@ def examined(*outcomes: fuzz.Outcome, programs: int = PROGRAMS) -> fuzz.Findings
     return findings
 
 
+@pytest.mark.parametrize("player", [0, 1])
+def test_promises_of_random_structures_hold(player: int) -> None:
+    findings = fuzz.Findings()
+    fuzz.examine_promises(bundle(), player, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+    assert sum(findings.held.values()) > 40
+
+
 def test_random_structures_hold() -> None:
     findings = examined(*outcomes())
     fuzz.examine_value(bundle(), findings)
