@@ -6,6 +6,7 @@ from .gadgets.prior import ArrayPrior as ArrayPrior
 from .gadgets.prior import BlueprintPrior as BlueprintPrior
 from .gadgets.prior import ContinuationPrior as ContinuationPrior
 from .gadgets.prior import NoPrior as NoPrior
+from .gadgets.prior import RangePrior as RangePrior
 from .gadgets.prior import UniformPrior as UniformPrior
 from .gadgets.real_way import Full as Full
 from .gadgets.real_way import OptimalContinuation as OptimalContinuation
@@ -28,10 +29,16 @@ from .learn.range_training import train_ranges as train_ranges
 from .learn.training import Training as Training
 from .learn.training import train_value as train_value
 from .learn.training import visited_rmse as visited_rmse
+from .opponents.estimate import estimate_policy as estimate_policy
+from .opponents.mixtures import mix as mix
 from .opponents.opponent import Opponent as Opponent
+from .opponents.respond import best_nash as best_nash
+from .opponents.respond import data_biased_response as data_biased_response
+from .opponents.respond import respond as respond
 from .opponents.responses import Response as Response
 from .opponents.responses import best_equilibrium as best_equilibrium
 from .opponents.responses import restricted_nash_response as restricted_nash_response
+from .opponents.result import Responses as Responses
 from .play.match import Matches as Matches
 from .play.match import expected_matches as expected_matches
 from .play.match import play_matches as play_matches
@@ -60,6 +67,8 @@ from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
+from .refining.promises import PromiseError as PromiseError
+from .refining.promises import measure_promise as measure_promise
 from .refining.refine import BothRefined as BothRefined
 from .refining.refine import Refinement as Refinement
 from .refining.refine import refine as refine
@@ -133,6 +142,7 @@ __all__ = [
     "Policy",
     "PolicyPlayer",
     "ProfileValues",
+    "PromiseError",
     "RangeNetwork",
     "RangeTraining",
     "RangeValues",
@@ -142,6 +152,7 @@ __all__ = [
     "ResolvedValues",
     "Resolving",
     "Response",
+    "Responses",
     "Search",
     "SearchPlayer",
     "Solution",
@@ -152,6 +163,7 @@ __all__ = [
     "ValueFunction",
     "as_policy",
     "best_equilibrium",
+    "best_nash",
     "best_response",
     "blueprint_digest",
     "build_forest",
@@ -159,9 +171,11 @@ __all__ = [
     "cfr_checkpoints",
     "cfr_d",
     "cut",
+    "data_biased_response",
     "draw_ranges",
     "enable_compilation_cache",
     "enumerate_game",
+    "estimate_policy",
     "evaluate_policy",
     "expected_matches",
     "exploitability",
@@ -174,6 +188,8 @@ __all__ = [
     "local_best_response",
     "make_blueprints",
     "make_portfolio",
+    "measure_promise",
+    "mix",
     "nash_conv",
     "nested_exactly",
     "nested_search",
@@ -185,6 +201,7 @@ __all__ = [
     "refine_both",
     "replay",
     "replay_players",
+    "respond",
     "restricted_nash_response",
     "search",
     "solve",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
-from jaxgadget.gadgets.registry import BEST_RESPONSE, GADGETS, PRIORS
+from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_PRIORS, GADGETS, PRIORS
 from jaxgadget.kernels.registry import RULES
 
 LP = "lp"
@@ -46,6 +46,13 @@ class PlayerName(enum.StrEnum):
     FIRST = "0"
     SECOND = "1"
     BOTH = "both"
+
+
+def folder(text: str) -> pathlib.Path:
+    """A folder that is named: an empty name would mean the working folder."""
+    if not text:
+        raise typer.BadParameter("'' names no folder; expected one, such as results")
+    return pathlib.Path(text)
 
 
 def _either(names: Iterable[str]) -> str:
@@ -135,7 +142,10 @@ CheckpointFile = Annotated[
 CheckpointFolder = Annotated[
     pathlib.Path | None,
     typer.Option(
-        "--checkpoint", metavar="FOLDER", help="Save work to this folder now and then, and resume from it."
+        "--checkpoint",
+        metavar="FOLDER",
+        parser=folder,
+        help="Save work to this folder now and then, and resume from it.",
     ),
 ]
 Cut = Annotated[
@@ -198,6 +208,26 @@ Blueprint = Annotated[
         "*May be repeated.*",
     ),
 ]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        show_default="none: the opponent adapts",
+        help="What the opponent is believed to play in the whole game, as for `--blueprint`. "
+        "*May be repeated.*",
+    ),
+]
+Follows = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--p",
+        metavar="P",
+        show_default=False,
+        help="How likely it follows the model, from 0 to 1; else it adapts. Each `--model` is taken with "
+        "each. *May be repeated.*",
+    ),
+]
 Gadget = Annotated[
     list[GadgetName] | None,
     typer.Option(
@@ -212,7 +242,7 @@ Prior = Annotated[
     typer.Option(
         "--prior",
         metavar="NAME",
-        show_default="all",
+        show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
         help=f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}; the unsafe gadget "
         "knows only `none`. *May be repeated.*",
     ),

@@ -19,6 +19,7 @@ from jaxgadget.cli.search_options import (
     BatchSize,
     Beyond,
     BeyondName,
+    Blocks,
     Blueprint,
     Blueprints,
     Depth,
@@ -58,6 +59,7 @@ from jaxgadget.cli.search_options import (
     TargetsName,
     Width,
 )
+from jaxgadget.gadgets.registry import RANGE_VALUES
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json, written
 
@@ -127,6 +129,7 @@ def train_value(
     steps: Steps = 10_000,
     targets: Targets = TargetsName.EXACT,
     width: Width = 512,
+    blocks: Blocks = 1,
     batch_size: BatchSize = 256,
     learning_rate: LearningRate = 3e-3,
     heldout: HeldOut = 0.02,
@@ -161,6 +164,7 @@ def train_value(
             targets=targets.value,
             seed=seed,
             width=width,
+            depth=blocks,
             batch_size=batch_size,
             learning_rate=learning_rate,
             heldout=heldout,
@@ -209,6 +213,7 @@ def train_ranges(
     steps: RangeSteps = 10_000,
     network: RangeNetworkOption = NetworkName.PADDED,
     width: Width = 64,
+    blocks: Blocks = 1,
     batch_size: RangeBatch = 64,
     learning_rate: LearningRate = 2e-3,
     iterations: LabelIterations = 300,
@@ -225,10 +230,11 @@ def train_ranges(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, _ = enumerate_named(game, max_histories)
+    from jaxgadget.learn.range_training import describe_kept
     from jaxgadget.learn.range_training import train_ranges as train
     from jaxgadget.report import search as report
 
-    with _keeping_steps(out, steps):
+    with keeping(lambda: describe_kept(out, steps)):
         training = train(
             tree,
             first_cut(tree.game) if cut is None else cut,
@@ -239,6 +245,7 @@ def train_ranges(
             batch_size=batch_size,
             network=network.value,
             width=width,
+            depth=blocks,
             learning_rate=learning_rate,
             seed=seed,
             iterations=iterations,
@@ -250,7 +257,9 @@ def train_ranges(
         write_json(json, report.ranges_record(training, steps))
     if json != STANDARD_OUTPUT:
         use = ["jaxgadget", "refine", game, "--cut", training.values.cut, "--alternative", f"values:{out}"]
-        notes = [*report.ranges_notes(training), "Use it after any blueprint:", shlex.join(use)]
+        search = ["jaxgadget", "nested", game, "--leaf", f"{RANGES}:{out}"]
+        notes = [*report.ranges_notes(training), "Use it after any blueprint:"]
+        notes += [shlex.join(use), shlex.join(search)]
         show(report.ranges_table(training, steps), [*notes, *written(results=json, picture=plot)])
 
 
@@ -516,11 +525,11 @@ def _save(ax: Axes, path: pathlib.Path) -> None:
 def _gadgets(
     names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
 ) -> list[GadgetGame]:
-    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, DEFAULT_PRIORS
     from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.searching.nested import EPSILON
 
-    return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons or [EPSILON])
+    return make_gadgets(names or DEFAULT_GADGETS, priors or DEFAULT_PRIORS, epsilons or [EPSILON])
 
 
 def _only(blueprint: Sequence[str] | None) -> str:
@@ -564,15 +573,15 @@ def _opponents(
     return made
 
 
-def _range_values(context: typer.Context, leaf: str) -> RangeValues | None:
+def _range_values(context: typer.Context, leaf: str, tree: HistoryTree) -> RangeValues | None:
     """The values of ranges that `--leaf ranges:DIR` names; None for others."""
     name, _, folder = leaf.partition(":")
     if name != RANGES or not folder:
         return None
     refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step")
-    from jaxgadget.learn.range_network import FolderRanges
+    from jaxgadget.learn.range_network import load_ranges
 
-    return FolderRanges(folder)
+    return load_ranges(folder, tree)
 
 
 def _leaf_values(
@@ -583,7 +592,7 @@ def _leaf_values(
         from jaxgadget.searching.optimal import OptimalValues
 
         return OptimalValues()
-    return _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
+    return _range_values(context, leaf, tree) or _find_values(tree, profiles, leaf, k, seed)
 
 
 def _find_values(
@@ -599,7 +608,9 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
-    if leaf.partition(":")[0] == RANGES:
+    if not leaf:
+        raise ValueError("--leaf '': expected exact, the folder of a network, or ranges:DIR")
+    if leaf.partition(":")[0] in (RANGES, *RANGE_VALUES):
         raise ValueError(
             f"--leaf {leaf!r}: values of ranges are for `nested` alone, with a folder: ranges:DIR"
         )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jaxgadget.cli import options
 from jaxgadget.cli.options import MOST_ITERATIONS
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 
@@ -200,11 +201,22 @@ Out = Annotated[
         "--out",
         metavar="DIR",
         show_default=False,
+        parser=options.folder,
         help="Where checkpoints and the log are kept; the same command goes on with what is there.",
     ),
 ]
 Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Training steps.")]
 Width = Annotated[int, typer.Option("--width", metavar="N", min=1, help="Units of a layer of the network.")]
+Blocks = Annotated[
+    int,
+    typer.Option(
+        "--blocks",
+        metavar="N",
+        min=0,
+        max=MOST_ITERATIONS,
+        help="Residual blocks of the network, of two layers each: its `depth` in Python.",
+    ),
+]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Histories a training step.")
 ]
@@ -221,7 +233,8 @@ HeldOut = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="Of the histories, for their error alone; search asks about them too and does best with 0.",
+        help="Of the histories, at least 0 and below 1, for their error alone; search asks about them too "
+        "and does best with 0.",
     ),
 ]
 SearchIterations = Annotated[
@@ -292,7 +305,8 @@ RangeHeldOut = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="Of the ranges and of the blueprints that are searched, for their error alone.",
+        help="Of the ranges and of the blueprints that are searched, at least 0 and below 1, for their error "
+        "alone.",
     ),
 ]
 Targets = Annotated[

@@ -9,10 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.gadgets.entry import Entry
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.models import Mixtures
-from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.ranges import Ranges, largest_rows
 from jaxgadget.gadgets.structure import Structure
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import Kept
@@ -63,20 +64,27 @@ class GadgetGames:
         """Lanes whose numbers vanish in a precision, and the first subgame in which they do.
 
         What a subgame is worth is weighted by what both players' roots are scaled with. Below the smallest
-        normal number nothing could be learned there, though the opponent may well come.
+        normal number nothing could be learned there, though the opponent may well come. Of a mixture the
+        larger share counts: what the free opponent weighs, times 1 − p, or the model, times p.
         """
         ranges, count = self.ranges, self.ranges.num_lanes
         least = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
-        resolver = _largest(self.structure.forest.roots[self.player].subgame, ranges.resolver, ranges)
+        own = self.structure.forest.roots[self.player].subgame
+        resolver = largest_rows(own, ranges.resolver, ranges.num_subgames)
         vanishing: dict[int, int] = {}
         for number in range(len(self.gadgets)):
             scale = np.asarray(self.entry.terms(number, np.arange(count)).scale)[: len(ranges.subgame)]
+            lanes = np.flatnonzero(self.gadget == number)
+            largest = largest_rows(ranges.subgame, scale, ranges.num_subgames)[:, self.blueprint[lanes]]
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-                weight = _largest(ranges.subgame, scale, ranges) * resolver
-            lost = (weight > 0) & (weight < least) & (resolver >= least) & self.entry.has_decision(number)
-            for lane in np.flatnonzero(self.gadget == number).tolist():
-                if lost[:, self.blueprint[lane]].any():
-                    vanishing[lane] = int(lost[:, self.blueprint[lane]].argmax())
+                if self.mixtures is not None:
+                    largest = self.mixtures.largest_share(self.opponent[lanes], largest, ranges)
+                weight = largest * resolver[:, self.blueprint[lanes]]
+            lost = (weight > 0) & (weight < least) & (resolver >= least)[:, self.blueprint[lanes]]
+            lost &= self.has_decision(lanes)
+            for lane, column in zip(lanes.tolist(), lost.T, strict=True):
+                if column.any():
+                    vanishing[lane] = int(column.argmax())
         return vanishing
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
@@ -106,7 +114,8 @@ class GadgetGames:
         """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
 
         Against a mixture the free opponent may gain what the player gains from the model: the gap counts as
-        `(gap + p·Δu) / (1 − p)`, which bounds what the free opponent's game alone has lost.
+        `(gap + p·Δu) / (1 − p)`, which bounds what the free opponent's game alone has lost. Nothing is known
+        for p = 1, nor of gifts: what a gadget gives away with them may come on top.
 
         Args:
           gap: `[games, L]` NashConv of the games, padding not included.
@@ -117,11 +126,15 @@ class GadgetGames:
         if self.mixtures is not None:
             assert gained is not None
             p = self.mixtures.p[self.opponent]
-            gap = np.where(p < 1, (gap + gained) / np.where(p < 1, 1 - p, 1), np.nan)
+            has_gifts = np.array([isinstance(_promised(gadget), WithGifts) for gadget in self.gadgets])
+            known = (p < 1) & ~(has_gifts[self.gadget] & (p > 0))
+            gap = np.where(known, (gap + gained) / np.where(known, 1 - p, 1), np.nan)
         losses = np.full_like(gap, np.nan)
         for number in range(len(self.gadgets)):
             lanes = np.nonzero(self.gadget == number)[0]
-            losses[:, lanes] = self.entry.losses(number, gap[:, lanes], values[:, lanes])
+            losses[:, lanes] = self.entry.losses(
+                number, self.blueprint[lanes], gap[:, lanes], values[:, lanes]
+            )
         return losses
 
     def _by_gadget(self, lanes: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
@@ -129,11 +142,9 @@ class GadgetGames:
         return select_lanes(self.gadget[lanes], self.blueprint[lanes], make)
 
 
-def _largest(subgame: IntArray, x: FloatArray, ranges: Ranges) -> FloatArray:
-    """`[S, L]` the largest number of the roots of every subgame."""
-    largest = np.zeros((ranges.num_subgames, x.shape[1]))
-    np.maximum.at(largest, subgame, x)
-    return largest
+def _promised(gadget: Gadget) -> object:
+    """A gadget's alternative values, gifts included; None where it has none."""
+    return getattr(gadget, "promised", None)
 
 
 def select_lanes(gadget: IntArray, blueprint: IntArray, make: Callable[[int, IntArray], Any]) -> Any:

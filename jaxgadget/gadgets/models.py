@@ -11,7 +11,7 @@ import dataclasses
 import numpy as np
 from scipy.sparse import csr_array
 
-from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.ranges import Ranges, largest_rows
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.tree.forest import Forest, followed_payoff
@@ -76,6 +76,18 @@ class Mixtures:
         p, model = self.p[lanes], self.model[lanes]
         comes = ranges.per_subgame(self.reach[:, model] * (ranges.mass[:, blueprint] > 0)) > 0
         return (alone & (p < 1)) | (comes & (p > 0))
+
+    def largest_share(self, lanes: IntArray, free: FloatArray, ranges: Ranges) -> FloatArray:
+        """`[S, L]` how much the largest root of a subgame weighs, whoever the opponent is.
+
+        Args:
+          lanes: `[L]` which mixture each lane has.
+          free: `[S, L]` the same of the free opponent alone.
+          ranges: what the blueprints bring.
+        """
+        p, model = self.p[lanes], self.model[lanes]
+        followed = largest_rows(ranges.subgame, self.reach[:, model], ranges.num_subgames)
+        return np.maximum((1 - p) * free, p * followed)
 
 
 def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, reach: FloatArray) -> Mixtures:

@@ -28,8 +28,9 @@ class Opponent:
     """An opponent who follows a model with probability p, and plays freely otherwise.
 
     Attributes:
-      model: what it is believed to play, a lane each: a `Policy`, or what else `as_policy` takes. The
-        responding player's own rows do not matter. None for an opponent who only adapts.
+      model: what it is believed to play, a lane each: a `Policy`, or what else `as_policy` takes; in a sweep
+        also SPECs of blueprints. The responding player's own rows do not matter. None for an opponent who
+        only adapts.
       p: the probability that the model is followed, in [0, 1], or several: then every model is crossed with
         every p. 0: it adapts; 1: it is locked to the model.
       beyond: of the model's share below the limit of a depth-limited search: `rational` plays on as well as
@@ -39,17 +40,12 @@ class Opponent:
       ValueError: if a number is not in [0, 1], there is none, or p > 0 without a model.
     """
 
-    model: PolicyLike | Sequence[PolicyLike] | None = None
+    model: PolicyLike | str | Sequence[PolicyLike | str] | None = None
     p: float | Sequence[float] = 0.0
     beyond: Beyond = "rational"
 
     def __post_init__(self) -> None:
-        numbers = _numbers(self.p)
-        if not numbers or not all(is_finite_number(p) and 0 <= p <= 1 for p in numbers):
-            raise ValueError(
-                f"p={self.p!r}: expected a number in [0, 1], the probability that the model is followed, or "
-                "several"
-            )
+        numbers = check_probabilities(self.p, "the probability that the model is followed")
         if self.model is None and any(p > 0 for p in numbers):
             raise ValueError(f"Opponent(p={self.p!r}) without a model: expected model=…, or p=0")
         if self.beyond not in BEYOND:
@@ -82,6 +78,11 @@ class Opponents:
         """Whether none of them ever follows a model."""
         return not self.p.any()
 
+    def describe(self, number: int) -> str:
+        """One of them in a few words, as in labels and messages; nothing for one who only adapts."""
+        label = self.labels[number]
+        return "" if label is None else f"against {label} with p = {self.p[number]:g}"
+
     @property
     def policy(self) -> Policy:
         """Every opponent's model, M lanes."""
@@ -104,29 +105,32 @@ def list_opponents(
       ValueError: if there are none, something is no opponent, or a model is of another game.
     """
     if isinstance(opponents, Opponents):
-        return opponents
+        return dataclasses.replace(opponents, models=opponents.models.on(tree))
     listed: list[Any] = list(opponents) if isinstance(opponents, Sequence) else [opponents]
     if not listed or not all(isinstance(one, Opponent) for one in listed):
         raise ValueError(
             f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
             "not say how likely it is followed"
         )
-    models: list[Policy] = []
+    known: dict[
+        int, tuple[Policy, int]
+    ] = {}  # by what was given: the model, and the number of its first lane
     number: list[int] = []
     numbers: list[float] = []
     labels: list[str | None] = []
     beyond: list[Beyond] = []
     for one in listed:
-        model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
-        every_p, count = _numbers(one.p), sum(policy.num_lanes for policy in models)
-        models.append(model)
+        if id(one.model) not in known:
+            model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
+            known[id(one.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
+        (model, first), every_p = known[id(one.model)], _numbers(one.p)
         for lane in range(model.num_lanes):
-            number += [count + lane] * len(every_p)
+            number += [first + lane] * len(every_p)
             numbers += every_p
             labels += [None if one.model is None else model.labels[lane]] * len(every_p)
             beyond += [one.beyond] * len(every_p)
     return Opponents(
-        models=Policy.stack(models),
+        models=Policy.stack([policy for policy, _ in known.values()]),
         model=np.array(number, np.int64),
         p=np.array(numbers, np.float64),
         labels=tuple(labels),
@@ -134,8 +138,17 @@ def list_opponents(
     )
 
 
+def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:
+    """One number or several as a list; ValueError unless there are some, all in [0, 1]."""
+    numbers = _numbers(p)
+    if not numbers or not all(is_finite_number(number) and 0 <= number <= 1 for number in numbers):
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or several")
+    return numbers
+
+
 def _numbers(p: float | Sequence[float]) -> list[float]:
     """One number, or several, as a list; nothing of it is checked."""
     given: Any = p
-    several = isinstance(p, Sequence | np.ndarray) and not isinstance(p, str)
-    return [*given] if several else [given]
+    is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
+    numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
+    return numbers

@@ -1,26 +1,16 @@
-"""Exact strategies against a known opponent, by linear programs."""
+"""Exact strategies against one known opponent: doors to `respond` and `best_nash` with linear programs."""
 
 from __future__ import annotations
 
 import dataclasses
 
-import jax
-import numpy as np
-from scipy.sparse import csr_array
-
-from jaxgadget.kernels.problem import Problem
-from jaxgadget.policy.evaluate import to_policy
-from jaxgadget.policy.exact import exact_problem
+from jaxgadget.opponents.opponent import Opponent
+from jaxgadget.opponents.respond import best_nash, respond
+from jaxgadget.opponents.result import Responses
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.solving.lp import Goal, Optimum, guaranteed_value, solve_program
+from jaxgadget.solving.lp import ProgramError
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.tree.sequence import SequenceForm, sequence_form
 from jaxgadget.util.arguments import check_player, is_finite_number
-from jaxgadget.util.arrays import FloatArray
-from jaxgadget.util.precision import precision
-
-EQUILIBRIUM_TOLERANCE = 1e-9
-"""By how much `best_equilibrium` may guarantee less than the value, as a share of the payoff range."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -46,7 +36,8 @@ def best_equilibrium(
     """Of a player's equilibrium strategies the one that does best against a given opponent.
 
     Two linear programs: the first finds the value of the game, the second maximises the value
-    against the opponent among strategies that guarantee it less `EQUILIBRIUM_TOLERANCE`.
+    against the opponent among strategies that guarantee it less 1e-9 of the payoff range. `best_nash` does
+    so for several.
 
     Args:
       opponent: a policy of one lane, with a tree what else `as_policy` takes; the player's own rows do not
@@ -60,18 +51,7 @@ def best_equilibrium(
       ValueError: if the policy has several lanes, or `player` is not 0 or 1.
     """
     opponent = _check(as_policy(opponent, tree, name="opponent"), player)
-    tree, form = opponent.tree, sequence_form(opponent.tree)
-    name = f"best equilibrium of player {player} in {tree.game.name}"
-    problem, free = exact_problem(form), Goal(maximiser=player)
-    value = float(solve_program(problem, 0, free, name=name, time_limit=time_limit).value[0])
-    goal = Goal(
-        maximiser=player,
-        guarantee_weight=0.0,
-        at_least=value - EQUILIBRIUM_TOLERANCE * tree.payoff_range,
-        bonus=_earned_against(form, opponent, player),
-    )
-    optimum = solve_program(problem, 0, goal, name=name, time_limit=time_limit)
-    return _response(problem, form, opponent, player, optimum, f"best-equilibrium:{opponent.labels[0]}")
+    return _only(best_nash(opponent.tree, opponent, player=player, time_limit=time_limit))
 
 
 def restricted_nash_response(
@@ -84,9 +64,9 @@ def restricted_nash_response(
 ) -> Response:
     """Best against an opponent who follows a model with probability p, and plays freely otherwise.
 
-    Maximises p × value against the model + (1−p) × guaranteed value (a body constant, and a free opponent
-    whose root is worth 1−p): a best response for p = 1, an
-    equilibrium strategy for p = 0, and in between the least exploitable of those that gain as much.
+    Maximises p × value against the model + (1−p) × guaranteed value: a best response for p = 1, an
+    equilibrium strategy for p = 0, and in between the least exploitable of those that gain as much. `respond`
+    does so for many models and p at once.
     Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
 
     Args:
@@ -102,24 +82,20 @@ def restricted_nash_response(
       ValueError: if the policy has several lanes, `player` is not 0 or 1, or p is out of range.
     """
     opponent = _check(as_policy(opponent, tree, name="opponent"), player)
-    tree, form = opponent.tree, sequence_form(opponent.tree)
     if not is_finite_number(p) or not 0 <= p <= 1:
         raise ValueError(f"p={p!r}: expected a number in [0, 1], the probability that the model is followed")
-    whole = exact_problem(form)
-    with precision(np.float64):
-        body_constant = jax.device_put(p * _earned_against(form, opponent, player)[:, None])
-        terms = list(whole.terms)
-        terms[player] = dataclasses.replace(terms[player], body_constant=body_constant)
-        terms[1 - player] = dataclasses.replace(terms[1 - player], scale=(1 - p) * terms[1 - player].scale)
-        problem = dataclasses.replace(whole, terms=(terms[0], terms[1]))
-    optimum = solve_program(
-        problem,
-        0,
-        Goal(maximiser=player),
-        name=f"restricted Nash response of player {player} in {tree.game.name}",
-        time_limit=time_limit,
+    tree = opponent.tree
+    # The strategy does not depend on the value of the game, so any bracket will do.
+    return _only(
+        respond(
+            tree,
+            Opponent(opponent, p),
+            player=player,
+            algorithm="lp",
+            value=tree.payoff_bounds,
+            time_limit=time_limit,
+        )
     )
-    return _response(whole, form, opponent, player, optimum, f"rnr:{p:g}:{opponent.labels[0]}")
 
 
 def _check(opponent: Policy, player: int) -> Policy:
@@ -129,28 +105,13 @@ def _check(opponent: Policy, player: int) -> Policy:
     return opponent
 
 
-def _earned_against(form: SequenceForm, opponent: Policy, player: int) -> FloatArray:
-    """`[S]` what every sequence of the player earns against a policy."""
-    other, entries = 1 - player, form.payoff
-    reach = np.ones(form.treeplex[other].num_sequences)
-    reach[form.treeplex[other].num_roots :] = opponent.reach(other)[form.action_sequences(other), 0]
-    payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
-    return payoff @ reach if player == 0 else -(payoff.T @ reach)
-
-
-def _response(
-    problem: Problem, form: SequenceForm, opponent: Policy, player: int, optimum: Optimum, label: str
-) -> Response:
-    """A player's strategy, and what it is worth in the whole game."""
-    first, second = (rows.body[:, None] for rows in optimum.strategy)
-    pair = list(opponent.probabilities)
-    pair[player] = to_policy(form.tree, form, (first, second), (label,)).probabilities[player]
-    policy = Policy(form.tree, (pair[0], pair[1]), (label,))
-    plan = np.ones(form.treeplex[player].num_sequences)
-    plan[form.treeplex[player].num_roots :] = policy.reach(player)[form.action_sequences(player), 0]
+def _only(responses: Responses) -> Response:
+    """The only lane; ProgramError if it was not solved."""
+    if responses.failures:
+        raise ProgramError(responses.failures[0])
     return Response(
-        policy,
-        value_against_model=float(_earned_against(form, opponent, player) @ plan),
-        guaranteed_value=float(guaranteed_value(problem, 0, player, optimum.strategy[player])[0]),
-        iterations=optimum.iterations,
+        responses.policy,
+        value_against_model=float(responses.value_against_model[0]),
+        guaranteed_value=float(responses.guaranteed_value[0]),
+        iterations=int(responses.iterations[0]),
     )

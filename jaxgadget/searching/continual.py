@@ -56,8 +56,9 @@ def resolve_continually(
 
 def promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
     """The gadget with the values of the search above, unless it promises others or nothing."""
-    promises = isinstance(gadget, Perturbed) and not isinstance(gadget, OptimalContinuation)
-    if not promises or not isinstance(gadget.alternative, BestResponseValues):
+    if not isinstance(gadget, Perturbed) or not isinstance(gadget.alternative, BestResponseValues):
+        return gadget
+    if isinstance(gadget, OptimalContinuation):
         return gadget
     return dataclasses.replace(gadget, alternative=kept)
 

@@ -313,13 +313,14 @@ def solve_lanes(
     problem_of: Callable[[float | None], Problem],
     lanes: Sequence[int],
     names: Sequence[str],
-    fallback: FloatArray,
+    fallback: FloatArray | None = None,
     *,
-    auto: bool,
+    auto: bool = False,
+    goals: Sequence[Goal] | None = None,
     time_limit: float | None = None,
     report: Callable[[], None] = lambda: None,
 ) -> SolvedLanes:
-    """Solves lanes of gadget games exactly; who updates last, the resolving player, maximises.
+    """Solves lanes of games exactly; who updates last, the resolving player, maximises.
 
     A lane whose linear program is not solved leaves the others alone.
 
@@ -327,16 +328,19 @@ def solve_lanes(
       problem_of: all lanes with an ε, or with their own for None; asked once for each.
       lanes: which lanes.
       names: of these, for errors.
-      fallback: `[Q_body, len(lanes)]` the resolving player's rows for infosets that nobody reaches.
+      fallback: `[Q_body, len(lanes)]` the resolving player's rows for infosets that nobody reaches; by
+        default all actions alike.
       auto: whether to find an ε that changes nothing else (`refined`).
+      goals: of these lanes; by default what the resolving player guarantees in every game.
       time_limit: in seconds, for every lane; by default none.
       report: is told of every lane done.
     """
     problem_of, optima, failures = functools.cache(problem_of), list[Optimum](), dict[int, str]()
     problem = problem_of(0.0 if auto else None)
-    goal = Goal(maximiser=problem.order[1])
+    goals = [Goal(maximiser=problem.order[1])] * len(lanes) if goals is None else goals
     solve = functools.partial(refined, problem_of) if auto else functools.partial(solve_program, problem)
-    for lane, name, rows in zip(lanes, names, fallback.T, strict=True):
+    rows_of = [None] * len(lanes) if fallback is None else fallback.T
+    for lane, name, goal, rows in zip(lanes, names, goals, rows_of, strict=True):
         pair: Fallback = (rows, None) if goal.maximiser == 0 else (None, rows)
         try:
             with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is refused

@@ -157,6 +157,9 @@ def test_the_limit_is_the_values_cut() -> None:
         ({"iterations": 0}, "iterations=0"),
         ({"algorithm": "lp"}, "algorithm='lp'"),
         ({"depth": 3}, "depth=3 for values=ResolvedValues"),
+        ({"visits": True}, "visits=True for values=ResolvedValues"),
+        ({"values": [ResolvedValues(2)]}, "expected a single object for range values"),
+        ({"values": FixedValues([])}, "have num_lanes=0 for 1 blueprint(s)"),
     ],
     ids=str,
 )
@@ -173,6 +176,18 @@ def test_subgames_may_be_searched_jointly() -> None:
     how: dict[str, Any] = {"values": ResolvedValues(20), "limit": "depth:1", "iterations": 500}
     joint, resolved = nested("kuhn_poker", Policy.uniform(tree), gadgets, **how).nested_exploitability
     assert joint <= resolved + 0.01
+
+
+class Doubted(OfItsCut):
+    """Range values that say why they are no good."""
+
+    doubt = "nobody finished these; finish them"
+
+
+def test_doubts_are_told_once() -> None:
+    with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
+        nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Unsafe(), values=Doubted(2), iterations=2)
+    assert len(told) == 1
 
 
 def test_values_of_histories_have_no_limit() -> None:

@@ -99,8 +99,8 @@ def execute(notebook: NotebookNode, folder: pathlib.Path) -> None:
         ).execute(env=env)
 
 
-def test_there_are_seven() -> None:
-    assert [path.name[:2] for path in NOTEBOOKS] == ["1_", "2_", "3_", "4_", "5_", "6_", "7_"]
+def test_there_are_eight() -> None:
+    assert [path.name[:2] for path in NOTEBOOKS] == ["1_", "2_", "3_", "4_", "5_", "6_", "7_", "8_"]
     listed = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in NOTEBOOKS if f"]({path.name})" not in listed] == []
 

@@ -1,0 +1,89 @@
+"""Whole games against opponents, a lane each: the structure once, numbers for every model and p.
+
+*Mixed*: the opponent is the model to the end with probability p, drawn once (Johanson, Zinkevich and
+Bowling 2007). The model's share of play is what the player's sequences earn by themselves, p·A·x_model, and
+the free opponent's share a scale of 1−p. *Biased*: it is the model with probability p at every infoset by
+itself (Johanson and Bowling 2009), which is a floor.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.problem import Problem, Terms
+from jaxgadget.kernels.regret import Bounds
+from jaxgadget.kernels.rows import on_host
+from jaxgadget.opponents.opponent import Opponents
+from jaxgadget.policy.evaluate import normalise_rows
+from jaxgadget.policy.policy import Policy
+from jaxgadget.tree.sequence import SequenceForm
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+
+def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
+    """Games against opponents who are their model with probability p, drawn once at the root.
+
+    Args:
+      whole: the game in float64, one lane.
+      form: the same game.
+      opponents: a lane each.
+      player: who responds, and updates last.
+    """
+    earned = earned_against(form, opponents.models, player)
+
+    def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+        p, model = opponents.p[lanes], opponents.model[lanes]
+        nothing = on_host(np.zeros((1, len(lanes))))
+        own = Terms(
+            scale=on_host(np.ones((1, len(lanes)))),
+            constant=nothing,
+            body_constant=on_host(p * earned[:, model]),
+        )
+        free = Terms(scale=on_host((1 - p)[None]), constant=nothing)
+        return (own, free) if player == 0 else (free, own)
+
+    return Batch(
+        name="responses",
+        order=(1 - player, player),
+        sides=whole.sides,
+        payoff=whole.payoff,
+        num_lanes=len(opponents),
+        num_games=1,
+        terms=terms,
+    )
+
+
+def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
+    """Games against opponents who are their model with probability p at every infoset; arguments as above."""
+    other = 1 - player
+    rows = normalise_rows(opponents.models.probabilities[other], form.tree.infosets[other].infoset[1:])
+    model_rows = rows[form.action_sequences(other) - 1]
+
+    def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+        p, model = opponents.p[lanes], opponents.model[lanes]
+        own = Terms(scale=on_host(np.ones((1, len(lanes)))), constant=on_host(np.zeros((1, len(lanes)))))
+        biased = Terms(
+            scale=own.scale, constant=own.constant, body=Bounds(floor=on_host(p * model_rows[:, model]))
+        )
+        return (own, biased) if player == 0 else (biased, own)
+
+    return Batch(
+        name="biased-responses",
+        order=(1 - player, player),
+        sides=whole.sides,
+        payoff=whole.payoff,
+        num_lanes=len(opponents),
+        num_games=1,
+        terms=terms,
+    )
+
+
+def earned_against(form: SequenceForm, policy: Policy, player: int) -> FloatArray:
+    """`[S, lanes]` what every sequence of the player earns against the other half of a policy."""
+    other, entries = 1 - player, form.payoff
+    reach = np.ones((form.treeplex[other].num_sequences, policy.num_lanes))
+    reach[form.treeplex[other].num_roots :] = policy.reach(other)[form.action_sequences(other)]
+    payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
+    return payoff @ reach if player == 0 else -(payoff.T @ reach)

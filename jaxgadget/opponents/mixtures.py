@@ -1,0 +1,89 @@
+"""Mixtures of two strategies, of whole plans or decision by decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from jaxgadget.opponents.opponent import check_probabilities
+from jaxgadget.policy.evaluate import normalise_rows
+from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import FloatArray
+
+How = Literal["plans", "decisions"]
+HOW: tuple[How, ...] = ("plans", "decisions")
+
+
+def mix(
+    first: PolicyLike | Sequence[PolicyLike],
+    second: PolicyLike | Sequence[PolicyLike],
+    p: float | Sequence[float],
+    *,
+    how: How = "plans",
+    tree: HistoryTree | None = None,
+) -> Policy:
+    """p·first + (1−p)·second, for both players.
+
+    `plans` mixes realisation plans: what is played is drawn once, at the root. Every value against a fixed
+    opponent is then linear in p, and so is a response's gain; exploitability is convex, at most what the
+    mixture of both exploitabilities is. `decisions` mixes the rows of every infoset, as if drawn there anew,
+    and nothing is linear. Where neither plan leads both do the same.
+
+    p weighs the first strategy. Milec, Kubíček and Lisý's CDBR-NE gives p to the *equilibrium*: that is
+    `mix(equilibrium, response, p)`; in a restricted Nash response p weighs the model.
+
+    Args:
+      first: a policy, or several, as `as_policy` takes them.
+      second: as many lanes as `first`, or one of the two has one.
+      p: in [0, 1], or several: then every pair of lanes is mixed with each, one pair after the other.
+      how: `plans` or `decisions`.
+      tree: for which tree; by default that of the policies.
+
+    Raises:
+      ValueError: if p or `how` is out of range, lanes do not fit, or the policies are of different games.
+    """
+    weights = np.array(check_probabilities(p, "how much the first strategy weighs"))
+    if how not in HOW:
+        raise ValueError(f"how={how!r}: expected {' or '.join(map(repr, HOW))}")
+    one = as_policy(first, tree, name="first")
+    other = as_policy(second, one.tree, name="second")
+    lanes = max(one.num_lanes, other.num_lanes)
+    for name, policy in (("first", one), ("second", other)):
+        if policy.num_lanes not in (1, lanes):
+            raise ValueError(
+                f"{name} has {policy.num_lanes} lanes: expected 1 or {lanes}, as the other one has"
+            )
+    pair = np.repeat(np.arange(lanes), len(weights))
+    weight = np.tile(weights, lanes)
+    taken = [np.minimum(pair, policy.num_lanes - 1) for policy in (one, other)]
+    halves = [_mixed(one, other, taken, weight, player, how) for player in (0, 1)]
+    labels = tuple(
+        f"mix:{p:g}:{one.labels[k]}:{other.labels[j]}" for k, j, p in zip(*taken, weight, strict=True)
+    )
+    return Policy(one.tree, (halves[0], halves[1]), labels)
+
+
+def _mixed(
+    first: Policy, second: Policy, taken: Sequence[Any], weight: FloatArray, player: int, how: How
+) -> FloatArray:
+    """`[Q, lanes]` one player's rows.
+
+    Args:
+      first: with weight `weight`.
+      second: with the rest.
+      taken: `[lanes]` which lanes of both.
+      weight: `[lanes]`.
+      player: whose.
+      how: see `mix`.
+    """
+    infosets = first.tree.infosets[player]
+    rows = weight * first.probabilities[player][:, taken[0]]
+    rows += (1 - weight) * second.probabilities[player][:, taken[1]]
+    if how == "plans":
+        plan = weight * first.reach(player)[:, taken[0]] + (1 - weight) * second.reach(player)[:, taken[1]]
+        above = plan[infosets.parent[infosets.infoset[1:]]]
+        rows = np.where(above > 0, plan[1:] / np.where(above > 0, above, 1.0), rows)
+    return normalise_rows(rows, infosets.infoset[1:])
