@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_algorithm, check_gadgets, keeping, refuse_unused
+from jaxgadget.cli.command import check_algorithm, check_gadgets, check_models, keeping, refuse_unused
 from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, first_cut, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
@@ -36,14 +36,12 @@ from jaxgadget.cli.search_options import (
     LimitOption,
     Matches,
     MatchPlot,
-    Model,
     NestedGadget,
     NestedPlot,
     NetworkName,
     OneEpsilon,
     Out,
     Plot,
-    Probability,
     RangeBatch,
     RangeHeldOut,
     RangeNetworkOption,
@@ -313,8 +311,8 @@ def nested(
     limit: LimitOption = LimitName.OWN,
     step: Step = None,
     blueprint: Blueprints = None,
-    model: Model = None,
-    p: Probability = None,
+    model: options.Model = None,
+    p: options.Follows = None,
     beyond: Beyond = BeyondName.RATIONAL,
     gadget: NestedGadget = None,
     prior: options.Prior = None,
@@ -346,8 +344,9 @@ def nested(
             "--algorithm lp: linear programs need optimal values; expected --leaf optimal beside it"
         )
     check_algorithm(context, algorithm)
+    check_models(model, p)
     if not model:
-        refuse_unused(context, "without --model", "p", "beyond")
+        refuse_unused(context, "without --model", "beyond")
     check_outputs({"--json": json, "--save": save, "--plot": plot})
     gadgets = None
     if gadget or not (model or leaf == OPTIMAL):
@@ -556,19 +555,16 @@ def _prepare(
 def _opponents(
     models: Sequence[str] | None, numbers: Sequence[float] | None, beyond: BeyondName
 ) -> Callable[[HistoryTree], Opponent] | None:
-    """What makes the opponents of a game, specs and numbers checked; None if nobody follows a model."""
+    """What makes the opponents of a game, their specs checked; None if nobody follows a model."""
     if not models:
         return None
     from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
 
-    specs, shares = [parse_blueprint(text) for text in models], list(numbers or [1.0])
-    for number in shares:
-        if not 0 <= number <= 1:
-            raise ValueError(f"--p {number:g}: expected a number in [0, 1], how likely the model is followed")
+    specs = [parse_blueprint(text) for text in models]
 
     def made(tree: HistoryTree) -> Opponent:
-        return Opponent(make_blueprints(tree, specs, progress=True), shares, beyond.value)
+        return Opponent(make_blueprints(tree, specs, progress=True), list(numbers or ()), beyond.value)
 
     return made
 

@@ -92,25 +92,6 @@ NestedGadget = Annotated[
         "repeated.*",
     ),
 ]
-Model = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        metavar="SPEC",
-        show_default=False,
-        help="What the opponent is believed to play, as `--blueprint`. *May be repeated.*",
-    ),
-]
-Probability = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--p",
-        metavar="P",
-        show_default="1",
-        help="How likely the opponent follows the model, from 0 to 1; else it plays as it likes. *May be "
-        "repeated.*",
-    ),
-]
 Beyond = Annotated[
     BeyondName,
     typer.Option(

@@ -381,6 +381,7 @@ def _optimal(
         opponents,
         schedule,
         value,
+        player=schedule.player,
         rows=joined([line.assembled.probabilities[schedule.player] for line in lines]),
         objectives=joined([line.objectives for line in lines]),
         gaps=gaps,
@@ -409,7 +410,7 @@ def _measured(
     schedule: Schedule | None,
     value: tuple[float, float],
     *,
-    player: int | None = None,
+    player: int,
     rows: FloatArray,
     gaps: FloatArray,
     gap_max: FloatArray,
@@ -424,16 +425,13 @@ def _measured(
       opponents: the opponents.
       schedule: of the searches; None if these ended at a cut.
       value: bracket of player 0's value of the game.
-      player: who searched; the schedule's by default.
+      player: who searched.
       rows: `[Q, lanes]` of the player.
       gaps: `[lanes]` all games' gaps together, NaN where they bound nothing.
       gap_max: `[lanes]` the largest one.
       failures: lanes that came to nothing, and why.
       **rest: of `Nested`, as it is.
     """
-    if schedule is not None:
-        player = schedule.player
-    assert player is not None
     other, count = 1 - player, len(gadgets) * len(opponents)
     kept = np.tile(profiles.probabilities[other], (1, count))
     labels = tuple(
@@ -531,6 +529,7 @@ def _entries(
         opponents,
         schedule,
         value,
+        player=schedule.player,
         rows=by_lane([line.assembled.probabilities[schedule.player] for line in lines]),
         objectives=by_lane([line.objectives for line in lines]),
         gaps=np.full(lanes * blueprints, np.nan),

@@ -135,9 +135,9 @@ def _check_reached(schedule: Schedule, number: int) -> None:
     late = history[ends[history] >= 0]
     if len(late):
         raise ValueError(
-            f"step={schedule.step}: the decision at {tree.moves(int(late[0]))} comes before the next search, "
-            f"and the one before ends above it, depth={schedule.depth} moves down; expected a smaller step "
-            "or a larger depth"
+            f"step={schedule.step}: the decision at {tree.moves(int(late[0]))} comes before the next search "
+            f"and below the limit of the one before, depth={schedule.depth} moves down; expected a smaller "
+            "step or a larger depth"
         )
 
 

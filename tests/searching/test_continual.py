@@ -169,6 +169,15 @@ def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None
         nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Resolving(NoPrior()), **how)
 
 
+def test_subgames_may_be_searched_jointly() -> None:
+    """The optimal continuation promises nothing, and is no worse than what a gadget keeps."""
+    tree = game("kuhn_poker")
+    gadgets = [jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())]
+    how: dict[str, Any] = {"values": ResolvedValues(20), "limit": "depth:1", "iterations": 500}
+    joint, resolved = nested("kuhn_poker", Policy.uniform(tree), gadgets, **how).nested_exploitability
+    assert joint <= resolved + 0.01
+
+
 class Doubted(OfItsCut):
     """Range values that say why they are no good."""
 

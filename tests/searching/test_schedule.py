@@ -65,6 +65,6 @@ def test_bad_schedules_are_refused() -> None:
     leduc = enumerate_game(load("leduc_poker"))
     for depth, step in ((1, 2), (2, 4), (3, 9)):
         with pytest.raises(
-            ValueError, match=rf"step={step}: the decision at .* ends above it, depth={depth}"
+            ValueError, match=rf"step={step}: the decision at .* below the limit .* depth={depth}"
         ):
             make_schedule(leduc, 0, depth, "own", step)
