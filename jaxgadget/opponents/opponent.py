@@ -152,3 +152,23 @@ def _numbers(p: float | Sequence[float]) -> list[float]:
     is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
     return numbers
+
+
+def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple[float, float]) -> FloatArray:
+    """`[L]` what exploitability is at most after solving against mixtures: (p·gain + gap) / (1−p).
+
+    An equilibrium strategy gets at least v in the mixture's game: p·(v + G) + (1−p)·(v − E) ≥ v − gap. Gain
+    and exploitability are measured from the middle of the value's bracket, so half of its width is added to
+    the gap (Milec, Kubíček and Lisý 2024, Theorem 5.3, with the errors that its proof leaves out).
+
+    Args:
+      gain: `[L]` against the models, over the middle of the bracket; NaN without a model.
+      p: `[L]`.
+      gap: `[L]` of all games that were solved, together.
+      value: the bracket of the game's value.
+
+    Returns:
+      NaN for p = 1.
+    """
+    earned = np.where(p > 0, p * gain, 0.0) + gap + (value[1] - value[0]) / 2
+    return np.where(p < 1, earned / np.where(p < 1, 1 - p, 1.0), np.nan)

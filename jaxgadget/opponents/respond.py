@@ -87,10 +87,10 @@ def respond(
     response is the least exploitable of all that gain as much. All lanes are one batch: the same program for
     another model or p. Source: Johanson, Zinkevich and Bowling (2007), Computing robust counter-strategies.
 
-    Gains and objectives are unique; strategies are not. At p = 1 nothing holds the response back where it
-    makes no difference against the model, so its exploitability there is no property of the method, and
-    has no bound. Near p = 1 the free opponent's share vanishes beside the model's: below about 1−p = 1e-6
-    float32 does not see it.
+    Objectives are unique; strategies are not, and gains are but for the few p, and p = 0, at which one
+    response gives way to another. At p = 1 nothing holds the response back where it makes no difference
+    against the model, so its exploitability there is no property of the method, and has no bound. Near p = 1
+    the free opponent's share vanishes beside the model's: below about 1−p = 1e-6 float32 does not see it.
 
     Args:
       tree: the game's histories.

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jaxgadget.opponents.opponent import Opponents
+from jaxgadget.opponents.opponent import Opponents, mixture_bound
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP
@@ -92,13 +92,10 @@ class Responses:
     def exploitability_bound(self) -> FloatArray:
         """`[M]` (p·gain + gap) / (1−p); NaN where there is none: p = 1, and data-biased responses.
 
-        A best response in the mixture's game gets at least v, as an equilibrium strategy does; so p·(v + G) +
-        (1−p)·(v − E) ≥ v − gap.
+        See `mixture_bound`.
         """
-        p = self.opponents.p
-        earned = np.where(p > 0, p * self.gain, 0.0)
-        is_bound = (p < 1) & (self.method != DATA_BIASED)
-        return np.where(is_bound, (earned + self.gap) / np.where(p < 1, 1 - p, 1.0), np.nan)
+        bound = mixture_bound(self.gain, self.opponents.p, self.gap, self.game_value)
+        return np.where(self.method != DATA_BIASED, bound, np.nan)
 
     @property
     def message(self) -> str:

@@ -22,7 +22,7 @@ from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, mixture_bound
 from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
@@ -30,7 +30,7 @@ from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.continual import count_searches, resolve_continually
 from jaxgadget.searching.limited import values_for
 from jaxgadget.searching.line import Line, Visits
-from jaxgadget.searching.optimal import OptimalLine, OptimalValues, joint_bound
+from jaxgadget.searching.optimal import OptimalLine, OptimalValues
 from jaxgadget.searching.ranged import respond_continually
 from jaxgadget.searching.schedule import Schedule, make_schedule
 from jaxgadget.solving.devices import Device
@@ -447,7 +447,7 @@ def _measured(
         exploitability(policy, player, value=value),
         _gain(policy, opponents, of_lane, player, value),
     )
-    bound = joint_bound(np.where(np.isnan(gain), 0, gain), opponents.p[of_lane], gaps)
+    bound = mixture_bound(gain, opponents.p[of_lane], gaps, value)
     for measured in (after, gain, gap_max, bound, rest["objectives"].T):
         measured[list(failures)] = np.nan
     return Nested(

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.real_way import Full, OptimalContinuation
@@ -284,18 +283,3 @@ def _taken(found: Policy, plan: Policy, where: Cut, player: int, reached: BoolAr
         rows = taken[infosets.infoset[1:]]
         pair.append(np.where(rows, plan.probabilities[number], found.probabilities[number]))
     return Policy(where.tree, (pair[0], pair[1]), found.labels)
-
-
-def joint_bound(gain: FloatArray, p: FloatArray, gaps: FloatArray) -> FloatArray:
-    """`[L]` a bound of exploitability of joint searches with optimal values; NaN for p = 1.
-
-    Every step's optimum is at least what the step before guarantees, and the first one's at least the game's
-    value: p·gain ≥ (1−p)·exploitability − all gaps together.
-
-    Args:
-      gain: `[L]` against the models, over the game's value.
-      p: `[L]`.
-      gaps: `[L]` all steps' gaps together.
-    """
-    free: npt.NDArray[np.floating] = np.where(p < 1, 1 - p, np.nan)
-    return (p * gain + gaps) / free

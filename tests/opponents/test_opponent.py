@@ -59,3 +59,14 @@ def test_a_model_of_another_game_a_policy_alone_and_nothing_are_refused() -> Non
     ):
         with pytest.raises(ValueError, match=told):
             list_opponents(given, tree)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [(-0.3, 0.3), (-1 / 18, -1 / 18), (-1, 0)])
+def test_the_bound_holds_wherever_in_its_bracket_the_value_is(value: tuple[float, float]) -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    against = Opponent(jg.Policy.uniform(tree), (0, 1e-6, 0.5, 0.99))
+    whole = jg.respond(tree, against, algorithm="lp", value=value)
+    assert (whole.exploitability <= whole.exploitability_bound + 1e-9).all()
+    joint = jg.nested_exactly(tree, opponent=against, depth=2, value=value)
+    assert (joint.nested_exploitability <= joint.exploitability_bound + 1e-9).all()
+    assert len(whole.gain) == len(joint.gain) == 4
