@@ -137,7 +137,6 @@ def respond(
         "memory_limit": memory_limit,
         "progress": True,
     }
-    players = (0, 1) if player is options.PlayerName.BOTH else (int(player),)
     by_player: list[list[Responses]] = []
     with _keeping(checkpoint):
         for number in (0, 1) if player is options.PlayerName.BOTH else (int(player),):

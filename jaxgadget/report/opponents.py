@@ -73,9 +73,10 @@ def responses_notes(responses: Sequence[Responses]) -> list[str]:
         + "; ".join(f"{result.method}, {result.message}" for result in responses)
         + ".",
         "Gain is the value against the model less the game's, of best its share of a best response's; "
-        "exploitability the game's value less what is guaranteed; its bound (p·gain + gap) / (1−p), where there "
-        "is one.",
-        f"Game value of player 0: between {low:.9g} and {high:.9g}; all else in player {first.player}'s payoff.",
+        "exploitability the game's value less what is guaranteed; its bound (p·gain + gap) / (1−p), where "
+        "there is one.",
+        f"Game value of player 0: between {low:.9g} and {high:.9g}; all else in player {first.player}'s "
+        "payoff.",
         "* At p = 1 the exploitability is that of one of many best responses, and no property of the method."
         if marked
         else "",
