@@ -124,7 +124,7 @@ class Responses:
         return pd.DataFrame(
             {
                 "player": self.player,
-                "model": list(self.opponents.labels),
+                "model": pd.Series(self.opponents.labels, dtype=object),  # None stays None
                 "method": self.method,
                 "p": self.opponents.p,
                 "algorithm": self.algorithm,
