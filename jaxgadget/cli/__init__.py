@@ -35,6 +35,7 @@ from jaxgadget.cli.prepare import (
     keep_programs,
     save_defined,
 )
+from jaxgadget.cli.respond import RESPOND_EXAMPLES, respond
 from jaxgadget.cli.sweep import SWEEP_EXAMPLES, sweep
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import (
@@ -307,6 +308,7 @@ def _finish_refine(
         show(tables.both_table(both_refined), last)
 
 
+_command("respond", RESPOND_EXAMPLES)(respond)
 _command("show", looking.SHOW_EXAMPLES)(looking.show_subgame)
 _command("infostates", looking.INFOSTATES_EXAMPLES)(looking.infostates)
 _command("sweep", SWEEP_EXAMPLES)(sweep)

@@ -266,7 +266,8 @@ class _Task(NamedTuple):
     def batch(self, whole: Problem) -> Batch:
         """The games, of the whole one in float64."""
         games = biased_games if self.method == DATA_BIASED else mixed_games
-        return games(whole, sequence_form(self.tree), self.opponents, self.player)
+        batch = games(whole, sequence_form(self.tree), self.opponents, self.player)
+        return dataclasses.replace(batch, name=f"{self.method}-player{self.player}")
 
 
 class _Solved(NamedTuple):

@@ -104,16 +104,17 @@ class Responses:
     def message(self) -> str:
         """How far the solves got, and what to do about it, in a sentence."""
         solved = np.delete(self.gap, list(self.failures))
+        many = f"{len(self.gap)} response{'s' if len(self.gap) != 1 else ''}"
         failed = f", {len(self.failures)} failed" if self.failures else ""
         if len(solved) == 0:
-            return f"{len(self.gap)} responses{failed}"
+            return f"{many}{failed}"
         worst = float(solved.max())
         advice = "" if worst <= 1e-3 * self.policy.tree.payoff_range else "; increase iterations to lower it"
         if self.target_gap is not None and worst > self.target_gap:
             advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
         iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
         return (
-            f"{len(self.gap)} responses{failed}, largest gap {worst:.3g} after at most "
+            f"{many}{failed}, largest gap {worst:.3g} after at most "
             f"{int(self.iterations.max())} {iterations}{advice}"
         )
 
@@ -123,7 +124,7 @@ class Responses:
         return pd.DataFrame(
             {
                 "player": self.player,
-                "model": list(self.opponents.labels),
+                "model": pd.Series(self.opponents.labels, dtype=object),  # None stays None
                 "method": self.method,
                 "p": self.opponents.p,
                 "algorithm": self.algorithm,

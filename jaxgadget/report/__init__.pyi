@@ -1,5 +1,6 @@
 from .curves import convergence_curves as convergence_curves
 from .heatmap import pairwise_heatmap as pairwise_heatmap
+from .pareto import plot_responses as plot_responses
 from .plots import exploitability_scatter as exploitability_scatter
 from .plots import save_picture as save_picture
 from .show import decisions_frame as decisions_frame
@@ -17,6 +18,7 @@ __all__ = [
     "exploitability_scatter",
     "paired_t_tests",
     "pairwise_heatmap",
+    "plot_responses",
     "range_frame",
     "range_picture",
     "roots_frame",

@@ -359,6 +359,11 @@ def _model(
     lower = np.repeat([0.0, -np.inf, 0.0], [num_plan, num_games + num_worths, num_answers])
     upper = np.full(len(lower), np.inf)
     lower[:num_games] = upper[:num_games] = 1.0  # a plan starts at 1
+    # Where floors leave the opponent no choice, m counts nothing: it is 0, and w what an action is worth.
+    bound = opponent.sum_actions(opponent.floor[opponent.num_games :]) > 1 - ROUNDING
+    worths, answers = num_plan + num_games, num_plan + num_games + num_worths + opponent.num_games
+    lower[worths:][:num_worths][bound] = upper[worths:][:num_worths][bound] = 0.0
+    lower[answers:][bound[opponent.infoset]] = -np.inf
     worth = -opponent.constants() / unit[opponent.game]
     row_lower = [np.where(opponent.floored, worth, -np.inf), np.zeros(num_flows + num_plan)]
     row_upper = [worth, np.zeros(num_flows), np.full(num_plan, np.inf)]

@@ -1,0 +1,125 @@
+"""`jaxgadget respond`."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import jaxgadget as jg
+from jaxgadget.cli import app
+
+KEYS = {
+    *("player", "model", "method", "p", "algorithm", "gain", "exploitability", "exploitability_bound"),
+    *("objective", "best_response_gain", "gap", "iterations"),
+}
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "120"}).invoke(app, list(map(str, arguments)), prog_name="jaxgadget")
+
+
+def record(*arguments: object) -> dict[str, Any]:
+    result = run(*arguments, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_rows_are_the_library_s(tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "responses.npz"
+    asked = ("--model", "uniform", "--model", "dirichlet:3", "--p", 0.25, "--p", 1, "--best-nash")
+    found = record("respond", "kuhn_poker", *asked, "--algorithm", "lp", "--save", saved)
+    assert found["game"] == "kuhn_poker" and found["game_value"] == pytest.approx([-1 / 18] * 2)
+    rows = found["rows"]
+    assert all(set(row) == KEYS for row in rows) and len(rows) == 6
+    assert [row["p"] for row in rows] == [0.25, 1, 0.25, 1, 0, 0]
+    assert [row["method"] for row in rows] == ["restricted-nash"] * 4 + ["best-nash"] * 2
+    assert rows[0]["gain"] == pytest.approx(4 / 9) and rows[0]["exploitability"] == pytest.approx(1 / 18)
+    assert rows[0]["exploitability_bound"] == pytest.approx(4 / 27)
+    assert [row["exploitability_bound"] is None for row in rows] == [False, True, False, True, False, False]
+    assert rows[4]["gain"] == pytest.approx(1 / 6 + 1 / 18, abs=1e-6)
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    again = jg.Policy.load(saved, tree)
+    assert again.labels[0] == "rnr:0.25:uniform" and again.labels[4] == "best-equilibrium:uniform"
+    exploitability = jg.exploitability(again, 0, value=(-1 / 18, -1 / 18))
+    np.testing.assert_allclose(exploitability, [row["exploitability"] for row in rows], atol=1e-9)
+
+
+def test_both_players_by_cfr_from_zero_to_one() -> None:
+    found = record(
+        *("respond", "kuhn_poker", "--model", "uniform", "--player", "both", "--iterations", 200),
+        *("--data-biased", "--best-nash", "--tolerance", 0.05, "--dtype", "float32"),
+    )
+    rows = found["rows"]
+    assert [row["player"] for row in rows] == [0] * 23 + [1] * 23
+    assert [row["p"] for row in rows[:11]] == pytest.approx(np.linspace(0, 1, 11))
+    assert {row["method"] for row in rows[12:23]} == {"data-biased"}
+    assert all(row["exploitability_bound"] is None for row in rows[12:23])
+    nash = [rows[11], rows[34]]
+    assert all(row["method"] == "best-nash" and row["exploitability"] <= 0.06 for row in nash)
+    assert all(row["algorithm"] == "cfr+" and row["iterations"] == 200 for row in rows)
+
+
+def test_standard_output_is_json_alone() -> None:
+    """In a process of its own: libraries in C write past Python."""
+    command = (
+        *("respond", "kuhn_poker", "--model", "uniform", "--p", "1", "--player", "1"),
+        *("--data-biased", "--algorithm", "lp", "--json", "-"),
+    )
+    done = subprocess.run([sys.executable, "-m", "jaxgadget", *command], capture_output=True, check=True)
+    assert len(json.loads(done.stdout)["rows"]) == 2
+
+
+def test_a_table_and_a_picture(tmp_path: pathlib.Path) -> None:
+    picture = tmp_path / "gains.png"
+    result = run(
+        *("respond", "kuhn_poker", "--model", "uniform", "--p", 0.25, "--p", 1),
+        *("--algorithm", "lp", "--plot", picture),
+    )
+    assert result.exit_code == 0, result.stderr
+    text = " ".join(result.stdout.split())
+    assert "Player 0's responses" in text and "uniform restricted-nash 0.25 0.44444 80.0% 0.05556" in text
+    assert "* At p = 1 the exploitability is that of one of many best responses" in text
+    assert f"Wrote the picture to {picture}" in text.replace("\n", " ")
+    assert picture.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_checkpoints_are_kept(tmp_path: pathlib.Path) -> None:
+    command = ("respond", "kuhn_poker", "--model", "uniform", "--p", 0.5, "--checkpoint", tmp_path / "kept")
+    first = record(*command, "--iterations", 30)
+    assert (tmp_path / "kept/restricted-nash-player0.npz").exists()
+    assert record(*command, "--iterations", 30)["rows"] == first["rows"]
+
+
+def test_undefined_results_have_a_status_of_their_own() -> None:
+    command = ("respond", "leduc_poker", "--model", "uniform", "--p", 0.5, "--algorithm", "lp")
+    result = run(*command, "--time-limit", 1e-6)
+    assert result.exit_code == 2 and "was not solved in time" in result.stderr  # not even the value
+
+
+def test_bad_input_is_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    given = ("--model", "uniform")
+    for arguments, told in (
+        ((), "--model is missing: expected what the opponent is believed to play"),
+        (("--model", "nosuch"), "blueprint 'nosuch' is unknown"),
+        ((*given, "--p", 2), "p=[2.0]: expected a number in [0, 1]"),
+        ((*given, "--p", "nan"), "p=[nan]: expected a number in [0, 1]"),
+        ((*given, "--tolerance", 1), "--tolerance means nothing without --best-nash"),
+        ((*given, "--best-nash", "--tolerance", 0), "tolerance=0.0: expected a positive number"),
+        ((*given, "--algorithm", "lp", "--dtype", "float32"), "--dtype means nothing with --algorithm lp"),
+        ((*given, "--time-limit", 1), "--time-limit means nothing with --algorithm cfr+"),
+        ((*given, "--algorithm", "lp", "--target-gap", 1), "linear programs have none"),
+        ((*given, "--plot", "x.txt"), "expected a file name that ends in one of"),
+        ((*given, "--save", "x.npz", "--player", "both"), "strategies of one player; choose 0 or 1"),
+        (("--model", "file:missing.npz"), "missing.npz"),
+    ):
+        result = run("respond", "kuhn_poker", *arguments)
+        assert result.exit_code == 2 and told in result.stderr, (arguments, result.stderr)
+        assert result.stderr.count("\n") == 1 and not list(tmp_path.iterdir())

@@ -1,0 +1,90 @@
+"""The picture of gain against exploitability."""
+
+from __future__ import annotations
+
+import functools
+
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.colors import to_hex
+
+import jaxgadget as jg
+from jaxgadget import Opponent, Policy
+from jaxgadget.report import plot_responses
+from jaxgadget.report.opponents import responses_record
+from jaxgadget.report.styles import PALETTE
+from tests.report.test_plots import legend, new_axes
+
+P = (0.0, 0.2, 0.6, 1.0)
+
+
+@functools.cache
+def table() -> pd.DataFrame:
+    """Two models of both players, restricted Nash, data-biased and best Nash."""
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    models = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 3)])
+    to, frames = Opponent(models, P[::-1]), list[pd.DataFrame]()
+    for player in (0, 1):
+        frames.append(jg.respond(tree, to, player=player, algorithm="lp").table)
+        frames.append(jg.data_biased_response(tree, to, player=player, algorithm="lp").table)
+        frames.append(jg.best_nash(tree, models, player=player).table)
+    return pd.concat(frames, ignore_index=True)
+
+
+def test_a_curve_a_model_in_the_order_of_p_with_its_bound():
+    rows = table().query("player == 0 and method == 'restricted-nash'")
+    ax = plot_responses(rows, new_axes(), title="Kuhn")
+    curves, bounds = ax.lines[::2], ax.lines[1::2]
+    assert len(ax.lines) == 4 and ax.get_title() == "Kuhn"
+    for number, (curve, bound, (_, part)) in enumerate(
+        zip(curves, bounds, rows.groupby("model", sort=False), strict=True)
+    ):
+        part = part.sort_values("p")
+        np.testing.assert_array_equal(curve.get_xdata(), part["exploitability"])
+        np.testing.assert_array_equal(curve.get_ydata(), part["gain"])
+        gain = part["gain"].to_numpy()[:-1]
+        np.testing.assert_allclose(bound.get_xdata(), gain * np.array([0, 0.25, 1.5]), atol=1e-12)
+        np.testing.assert_allclose(bound.get_ydata(), gain)
+        assert {to_hex(line.get_color()).upper() for line in (curve, bound)} == {PALETTE[number]}
+        assert bound.get_linestyle() == "--"
+    hollow = [drawn for drawn in ax.collections if to_hex(drawn.get_facecolor()) == "#ffffff"]
+    assert [len(drawn.get_offsets()) for drawn in hollow] == [1, 1], "one a model, p = 1"
+    assert legend(ax) == ["uniform", "dirichlet:3", "bound G·p/(1−p)", "p = 1: no bound"]
+
+
+def test_all_methods_of_both_players():
+    ax = plot_responses(table(), new_axes())
+    names = [f"player {player}, {model}" for player in (0, 1) for model in ("uniform", "dirichlet:3")]
+    assert legend(ax) == [*names, "bound G·p/(1−p)", "data-biased", "best-nash", "p = 1: no bound"]
+    assert len(ax.lines) == 4 * 3  # a curve, its bound, and the data-biased one
+    low, high = ax.get_xlim()
+    assert low < 0 <= table()["exploitability"].max() < high
+    assert ax.get_ylim()[1] > table()["gain"].max()
+
+
+def test_a_result_is_as_good_as_its_table_and_best_nash_alone_will_do():
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    ax = plot_responses(jg.best_nash(tree, Policy.uniform(tree)), new_axes())
+    assert len(ax.lines) == 0 and legend(ax) == ["uniform", "best-nash"]
+
+
+def test_what_cannot_be_drawn_is_left_out_or_refused():
+    rows = table().query("player == 0 and method == 'restricted-nash'").copy()
+    rows.loc[rows["model"] == "uniform", ["gain", "failure"]] = [np.nan, "no time"]
+    assert legend(plot_responses(rows, new_axes()))[0] == "dirichlet:3"
+    with pytest.raises(ValueError, match="lacks the columns gain; expected that of Responses"):
+        plot_responses(rows.drop(columns="gain"))
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    with pytest.raises(ValueError, match="no rows with a gain; expected responses to at least one model"):
+        plot_responses(jg.respond(tree, Opponent(), algorithm="lp"))
+
+
+def test_records_say_failures_only_if_there_are_some():
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    to, value = Opponent(Policy.uniform(tree), 0.5), (-1 / 18, -1 / 18)
+    solved = jg.respond(tree, to, algorithm="lp", value=value)
+    failed = jg.respond(tree, to, algorithm="lp", value=value, time_limit=1e-9)
+    assert "failure" not in responses_record([solved])["rows"][0]
+    rows = responses_record([solved, failed])["rows"]
+    assert rows[0]["failure"] is None and "not solved in time" in rows[1]["failure"]
