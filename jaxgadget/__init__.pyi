@@ -6,6 +6,7 @@ from .gadgets.prior import ArrayPrior as ArrayPrior
 from .gadgets.prior import BlueprintPrior as BlueprintPrior
 from .gadgets.prior import ContinuationPrior as ContinuationPrior
 from .gadgets.prior import NoPrior as NoPrior
+from .gadgets.prior import RangePrior as RangePrior
 from .gadgets.prior import UniformPrior as UniformPrior
 from .gadgets.real_way import Full as Full
 from .gadgets.real_way import OptimalContinuation as OptimalContinuation

@@ -231,14 +231,14 @@ def refine(
     if json == STANDARD_OUTPUT:
         refuse_unused(context, "with --json -, which has all rows", "rows")
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
     from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
     promises = [make_alternative(text) for text in dict.fromkeys(alternative or [BEST_RESPONSE])]
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, promises, ways)
+    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or DEFAULT_PRIORS, epsilon, promises, ways)
     check_gadgets(context, gadgets)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
-from jaxgadget.gadgets.registry import BEST_RESPONSE, GADGETS, PRIORS
+from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_PRIORS, GADGETS, PRIORS
 from jaxgadget.kernels.registry import RULES
 
 LP = "lp"
@@ -212,7 +212,7 @@ Prior = Annotated[
     typer.Option(
         "--prior",
         metavar="NAME",
-        show_default="all",
+        show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
         help=f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}; the unsafe gadget "
         "knows only `none`. *May be repeated.*",
     ),

@@ -476,11 +476,11 @@ def _save(ax: Axes, path: pathlib.Path) -> None:
 def _gadgets(
     names: Sequence[str] | None, priors: Sequence[str] | None, epsilons: Sequence[float] | None
 ) -> list[GadgetGame]:
-    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.registry import DEFAULT_GADGETS, DEFAULT_PRIORS
     from jaxgadget.gadgets.specs import make_gadgets
     from jaxgadget.searching.nested import EPSILON
 
-    return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons or [EPSILON])
+    return make_gadgets(names or DEFAULT_GADGETS, priors or DEFAULT_PRIORS, epsilons or [EPSILON])
 
 
 def _only(blueprint: Sequence[str] | None) -> str:

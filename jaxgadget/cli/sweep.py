@@ -195,7 +195,7 @@ def sweep(
     asked |= {"epsilons": epsilon, "alternatives": alternative, "seeds": seed, "iterations": iterations}
     options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
-    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
+    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
     from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.games.registry import load
     from jaxgadget.policy.blueprints import DRAWS, parse_blueprint
@@ -205,7 +205,7 @@ def sweep(
     from jaxgadget.sweeping.workers import Processes, slurm_executor
 
     promises = [make_alternative(text) for text in alternative or [BEST_RESPONSE]]
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or list(PRIORS), epsilon, promises)
+    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or DEFAULT_PRIORS, epsilon, promises)
     check_gadgets(context, gadgets)
     if not any(parse_blueprint(spec).kind == DRAWS for spec in blueprint or DEFAULT_BLUEPRINTS):
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")

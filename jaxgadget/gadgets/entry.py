@@ -144,11 +144,12 @@ class Entry(Protocol):
         """How the losses of a gadget's games bound exploitability; None if no bound is known."""
         ...
 
-    def losses(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray:
+    def losses(self, number: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
         """`[games, L]` the most that each game's solution may add to exploitability, if a bound is known.
 
         Args:
           number: of the gadget.
+          lanes: `[L]` of blueprints.
           gap: `[games, L]` NashConv of its games, padding not included.
           values: `[R, L]` `V(s)` of the refined strategy, in the resolving player's utility.
         """
@@ -259,10 +260,11 @@ class TwoLevelEntry:
         bound = self.tables[number].bound
         return None if bound is None else bound.rule
 
-    def losses(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray:
+    def losses(self, number: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
         """See `Entry`."""
         bound = self.tables[number].bound
         if bound is None:
             return np.full_like(gap, np.nan)
-        traded = sum_rows(self._subgame, bound.weight * (values - bound.alternative), self.num_games)
+        change = bound.weight[:, lanes] * (values - bound.alternative[:, lanes])
+        traded = sum_rows(self._subgame, change, self.num_games)
         return np.maximum(gap + traded, 0) / (1 - bound.epsilon)

@@ -1,4 +1,4 @@
-"""The gadget games of a forest: gadgets that share an entry, for every blueprint, side by side as lanes."""
+"""The gadget games of a forest: gadgets that share an entry, for every opponent and blueprint, as lanes."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.gadgets.entry import Entry
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.models import Mixtures
+from jaxgadget.gadgets.ranges import Ranges, largest_rows
 from jaxgadget.gadgets.structure import Structure
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import Kept
@@ -32,8 +34,10 @@ class GadgetGames:
       gadgets: the gadgets.
       gadget: `[L]` which of them each lane solves.
       blueprint: `[L]` which of the ranges' lanes it has.
+      opponent: `[L]` which of the mixtures; 0 if there are none.
       entry: the opponent's way in.
       batch: the games.
+      mixtures: opponents who follow models; None if all only adapt.
     """
 
     structure: Structure
@@ -41,8 +45,10 @@ class GadgetGames:
     gadgets: tuple[Gadget, ...]
     gadget: IntArray
     blueprint: IntArray
+    opponent: IntArray
     entry: Entry
     batch: Batch
+    mixtures: Mixtures | None = None
 
     @property
     def player(self) -> int:
@@ -58,27 +64,37 @@ class GadgetGames:
         """Lanes whose numbers vanish in a precision, and the first subgame in which they do.
 
         What a subgame is worth is weighted by what both players' roots are scaled with. Below the smallest
-        normal number nothing could be learned there, though the opponent may well come.
+        normal number nothing could be learned there, though the opponent may well come. Of a mixture the
+        larger share counts: what the free opponent weighs, times 1 − p, or the model, times p.
         """
         ranges, count = self.ranges, self.ranges.num_lanes
         least = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
-        resolver = _largest(self.structure.forest.roots[self.player].subgame, ranges.resolver, ranges)
+        own = self.structure.forest.roots[self.player].subgame
+        resolver = largest_rows(own, ranges.resolver, ranges.num_subgames)
         vanishing: dict[int, int] = {}
         for number in range(len(self.gadgets)):
             scale = np.asarray(self.entry.terms(number, np.arange(count)).scale)[: len(ranges.subgame)]
+            lanes = np.flatnonzero(self.gadget == number)
+            largest = largest_rows(ranges.subgame, scale, ranges.num_subgames)[:, self.blueprint[lanes]]
             with np.errstate(over="ignore", invalid="ignore", under="ignore"):
-                weight = _largest(ranges.subgame, scale, ranges) * resolver
-            lost = (weight > 0) & (weight < least) & (resolver >= least) & self.entry.has_decision(number)
-            for lane in np.flatnonzero(self.gadget == number).tolist():
-                if lost[:, self.blueprint[lane]].any():
-                    vanishing[lane] = int(lost[:, self.blueprint[lane]].argmax())
+                if self.mixtures is not None:
+                    largest = self.mixtures.largest_share(self.opponent[lanes], largest, ranges)
+                weight = largest * resolver[:, self.blueprint[lanes]]
+            lost = (weight > 0) & (weight < least) & (resolver >= least)[:, self.blueprint[lanes]]
+            lost &= self.has_decision(lanes)
+            for lane, column in zip(lanes.tolist(), lost.T, strict=True):
+                if column.any():
+                    vanishing[lane] = int(column.argmax())
         return vanishing
 
     def has_decision(self, lanes: IntArray) -> BoolArray:
         """`[S, lanes]` whether there is anything to solve in a subgame; elsewhere the blueprint stays."""
-        return self._by_gadget(
+        alone = self._by_gadget(
             lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints]
         )
+        if self.mixtures is None:
+            return alone
+        return self.mixtures.has_decision(self.opponent[lanes], alone, self.ranges, self.blueprint[lanes])
 
     def kept(self, rows: FloatArray, lanes: IntArray) -> Kept:
         """The blueprint's rows, and where a solution takes their place: in subgames that have a decision.
@@ -94,17 +110,31 @@ class GadgetGames:
         solved = self.has_decision(lanes)[of_action]
         return Kept(on_host(rows[:, self.blueprint[lanes]]), on_host(solved))
 
-    def losses(self, gap: FloatArray, values: FloatArray) -> FloatArray:
+    def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
+
+        Against a mixture the free opponent may gain what the player gains from the model: the gap counts as
+        `(gap + p·Δu) / (1 − p)`, which bounds what the free opponent's game alone has lost. Nothing is known
+        for p = 1, nor of gifts: what a gadget gives away with them may come on top.
 
         Args:
           gap: `[games, L]` NashConv of the games, padding not included.
           values: `[R, L]` `V(s)` of the refined strategies, in the resolving player's utility.
+          gained: `[games, L]` p × what the refined strategies earn more than the blueprints against the
+            models; for mixtures.
         """
+        if self.mixtures is not None:
+            assert gained is not None
+            p = self.mixtures.p[self.opponent]
+            has_gifts = np.array([isinstance(_promised(gadget), WithGifts) for gadget in self.gadgets])
+            known = (p < 1) & ~(has_gifts[self.gadget] & (p > 0))
+            gap = np.where(known, (gap + gained) / np.where(known, 1 - p, 1), np.nan)
         losses = np.full_like(gap, np.nan)
         for number in range(len(self.gadgets)):
             lanes = np.nonzero(self.gadget == number)[0]
-            losses[:, lanes] = self.entry.losses(number, gap[:, lanes], values[:, lanes])
+            losses[:, lanes] = self.entry.losses(
+                number, self.blueprint[lanes], gap[:, lanes], values[:, lanes]
+            )
         return losses
 
     def _by_gadget(self, lanes: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
@@ -112,11 +142,9 @@ class GadgetGames:
         return select_lanes(self.gadget[lanes], self.blueprint[lanes], make)
 
 
-def _largest(subgame: IntArray, x: FloatArray, ranges: Ranges) -> FloatArray:
-    """`[S, L]` the largest number of the roots of every subgame."""
-    largest = np.zeros((ranges.num_subgames, x.shape[1]))
-    np.maximum.at(largest, subgame, x)
-    return largest
+def _promised(gadget: Gadget) -> object:
+    """A gadget's alternative values, gifts included; None where it has none."""
+    return getattr(gadget, "promised", None)
 
 
 def select_lanes(gadget: IntArray, blueprint: IntArray, make: Callable[[int, IntArray], Any]) -> Any:
@@ -149,25 +177,28 @@ def build_games(
     gadgets: Sequence[Gadget],
     trunk: Trunk | None = None,
     *,
-    pairs: tuple[IntArray, IntArray] | None = None,
+    mixtures: Mixtures | None = None,
+    lanes: tuple[IntArray, IntArray, IntArray] | None = None,
 ) -> GadgetGames:
-    """The gadget games of every gadget and blueprint.
+    """The gadget games of every gadget, opponent and blueprint.
 
     Args:
       structure: the forest on the device.
       ranges: what the blueprints bring.
       gadgets: of one `entry_name`, with numbers for ε.
       trunk: what lies above the cut, for gadgets that need it.
-      pairs: `[L]` the gadget, and `[L]` the blueprint of every lane; by default all gadgets with all
-        blueprints, `lane = gadget * num_blueprints + blueprint`.
+      mixtures: opponents who follow models; by default there is one, who adapts.
+      lanes: `[L]` the gadget, `[L]` the opponent and `[L]` the blueprint of every lane; by default all with
+        all, `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
 
     Raises:
       ValueError: if a gadget's numbers make no sense for these ranges.
     """
-    if pairs is None:
-        numbers = np.arange(len(gadgets) * ranges.num_lanes)
-        pairs = numbers // ranges.num_lanes, numbers % ranges.num_lanes
-    forest, player, (gadget, blueprint) = structure.forest, structure.player, pairs
+    if lanes is None:
+        opponents = 1 if mixtures is None else len(mixtures)
+        grid = np.indices((len(gadgets), opponents, ranges.num_lanes)).reshape(3, -1)
+        lanes = grid[0], grid[1], grid[2]
+    forest, player, (gadget, opponent, blueprint) = structure.forest, structure.player, lanes
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
         tables = [asked.tables(ranges) for asked in gadgets]
@@ -176,10 +207,12 @@ def build_games(
     resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        opponent = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
+        theirs = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
         nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
-        resolver = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
-        return (resolver, opponent) if player == 0 else (opponent, resolver)
+        ours = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
+        if mixtures is not None:
+            ours, theirs = mixtures.mix(opponent[lanes], ours, theirs, len(ranges.subgame))
+        return (ours, theirs) if player == 0 else (theirs, ours)
 
     names = {asked.name for asked in gadgets}
     batch = Batch(
@@ -197,8 +230,10 @@ def build_games(
         gadgets=tuple(gadgets),
         gadget=gadget,
         blueprint=blueprint,
+        opponent=opponent,
         entry=entry,
         batch=batch,
+        mixtures=mixtures,
     )
 
 
@@ -206,7 +241,10 @@ def _sides(structure: Structure, entry: Entry) -> tuple[Side, Side]:
     """Both players' sides, the resolving player's with a root a game."""
     forest, player, other = structure.forest, structure.player, 1 - structure.player
     rounding, bodies = forest.rounding, structure.sides
-    link = pad_rows(entry.link, bodies[other].body.num_roots, -1)
+    link = entry.link
+    if forest.extra is not None:  # they hang from a game's root, whatever the free opponent chooses
+        link = np.concatenate([link, entry.game[forest.extra.roots.subgame]])
+    link = pad_rows(link, bodies[other].body.num_roots, -1)
     how = np.float64, rounding, structure.platform
     with precision(np.float64):
         theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, *how)

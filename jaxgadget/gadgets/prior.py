@@ -139,6 +139,51 @@ class ContinuationPrior:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
+class RangePrior:
+    """Where a model of the opponent really leads: in proportion to `P_model(s)·N(s)`, not clipped.
+
+    Max-margin with it and ε = α is safe exploitation search, SES(α): the opponent adapts below the cut, and
+    what is known of it counts as a range alone. Where the model never comes there is nothing to perturb
+    towards, and no floor. Source: Liu et al. (2022), as in Milec, Kubíček and Lisý (2024), appendix H.
+
+    Attributes:
+      model: a policy of one lane, or what else `as_policy` takes; None for the opponent's blueprint.
+    """
+
+    model: Any = None
+
+    @property
+    def name(self) -> str:
+        """What tables and labels call it."""
+        return "range" if self.model is None else f"range of {getattr(self.model, 'labels', ('a model',))[0]}"
+
+    def follow(self, ranges: Ranges) -> FloatArray:
+        """See `Prior`: the share of a root in its subgame."""
+        return ranges.share(self.weight(ranges))
+
+    def weight(self, ranges: Ranges) -> FloatArray:
+        """See `Prior`."""
+        return self.reach(ranges) * ranges.mass
+
+    def choose(self, ranges: Ranges) -> FloatArray:
+        """See `Prior`: the strategy itself."""
+        self._check()
+        return ranges.above.strategy
+
+    def reach(self, ranges: Ranges) -> FloatArray:
+        """`[R, L]` how likely the opponent itself gets to its roots."""
+        self._check()
+        return ranges.opponent
+
+    def _check(self) -> None:
+        if self.model is not None:
+            raise ValueError(
+                "RangePrior(model=…) has no numbers: only refine and sweep look up the model's range first; "
+                "expected RangePrior(), the range of the opponent's blueprint"
+            )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
 class ArrayPrior:
     """A user's own prior.
 

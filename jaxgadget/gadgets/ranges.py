@@ -171,3 +171,10 @@ def sum_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:
     """`y[row[i]] += x[i]`: `[n, L]` → `[num_rows, L]`."""
     where = csr_array((np.ones(len(row)), (row, np.arange(len(row)))), shape=(num_rows, len(row)))
     return np.asarray(where @ x)
+
+
+def largest_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:
+    """The largest `x[i]` ≥ 0 of those with `row[i]`: `[n, L]` → `[num_rows, L]`, 0 where there is none."""
+    largest = np.zeros((num_rows, x.shape[1]))
+    np.maximum.at(largest, row, x)
+    return largest

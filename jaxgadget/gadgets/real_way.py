@@ -118,12 +118,11 @@ class WayEntry:
         """See `Entry`."""
         return self.tables[number].bound
 
-    def losses(self, number: int, gap: FloatArray, values: FloatArray) -> FloatArray:
+    def losses(self, number: int, lanes: IntArray, gap: FloatArray, values: FloatArray) -> FloatArray:
         """See `Entry`: the gap, and what the opponent gains by leaving its floors."""
         table = self.tables[number]
         if table.bound is None:
             return np.full_like(gap, np.nan)
-        lanes = np.arange(values.shape[1])
         top = self._constant(table, lanes) - sum_rows(self.link, values, self.treeplex.num_sequences)
         with precision(np.float64):
             treeplex = to_device(self.treeplex, np.float64)

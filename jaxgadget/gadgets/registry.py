@@ -21,8 +21,12 @@ PRIORS: dict[str, str] = {
     "none": "jaxgadget.gadgets.prior:NoPrior",
     "uniform": "jaxgadget.gadgets.prior:UniformPrior",
     "blueprint": "jaxgadget.gadgets.prior:BlueprintPrior",
+    "range": "jaxgadget.gadgets.prior:RangePrior",
 }
 """Priors, each called without arguments."""
+
+DEFAULT_PRIORS = ("none", "uniform", "blueprint")
+"""Which priors are taken if nothing is asked for."""
 
 BEST_RESPONSE = "best-response"
 """Which alternative values are promised if nothing is asked for."""

@@ -141,12 +141,23 @@ def sequential_rps() -> StepwiseGame:
 
     A win pays 1. The value is 0 and both play uniformly.
     """
-    hands = ("Rock", "Paper", "Scissors")
-    payoff = (0.0, 1.0, -1.0)  # by how far player 0's hand is ahead
-    tree = Turn(
-        1, {b: Turn(0, {a: payoff[(i - j) % 3] for i, a in enumerate(hands)}) for j, b in enumerate(hands)}
-    )
-    return _game("sequential_rps", hands, tree, depth=1)
+    tree = Turn(1, {b: Turn(0, {a: _beats(a, b) for a in _HANDS}) for b in _HANDS})
+    return _game("sequential_rps", _HANDS, tree, depth=1)
+
+
+def repeated_rps() -> StepwiseGame:
+    """Rock-paper-scissors twice, both hands revealed between (Continual depth-limited responses, Fig. 15).
+
+    A win pays 1 in each round. The value is 0 and both play uniformly. The paper's is biased, in a way that it
+    does not state. The cut roots at the second round, which begins with nothing hidden.
+    """
+
+    def reveal(first: str, second: str, paid: float) -> Tree:
+        again = {b: Turn(0, {a: paid + _beats(a, b) for a in _HANDS}) for b in _HANDS}
+        return Chance([Outcome(1.0, Turn(1, again), public=(first, second))])
+
+    tree = Turn(1, {b: Turn(0, {a: reveal(a, b, _beats(a, b)) for a in _HANDS}) for b in _HANDS})
+    return _game("repeated_rps", _HANDS, tree, depth=2)
 
 
 def coin_toss(sell_heads: float = 0.5, sell_tails: float = -0.5) -> StepwiseGame:
@@ -277,11 +288,17 @@ def gadget_breaker() -> StepwiseGame:
 
 
 _COIN = ("Heads", "Tails")
+_HANDS = ("Rock", "Paper", "Scissors")
 _COIN_TOSS = (*_COIN, "Forfeit", "Sell", "Play")
 
 
 def _game(name: str, actions: tuple[str, ...], tree: Tree, depth: int, cut: str = "subgame") -> StepwiseGame:
     return StepwiseGame(TreeRules(name, actions, tree, cut, depth))
+
+
+def _beats(hand: str, other: str) -> float:
+    """What player 0's hand earns."""
+    return (0.0, 1.0, -1.0)[(_HANDS.index(hand) - _HANDS.index(other)) % 3]
 
 
 def _match(coin: str) -> dict[str, float]:

@@ -27,6 +27,7 @@ _MAKERS = {
     "three_state_figure5": ("examples", "three_state_figure5"),
     "three_state_figure11": ("examples", "three_state_figure11"),
     "sequential_rps": ("examples", "sequential_rps"),
+    "repeated_rps": ("examples", "repeated_rps"),
     "coin_toss": ("examples", "coin_toss"),
     "coin_toss_two_subgames": ("examples", "coin_toss_two_subgames"),
     "biased_matching_pennies": ("examples", "biased_matching_pennies"),

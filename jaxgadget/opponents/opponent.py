@@ -77,6 +77,11 @@ class Opponents:
         """Whether none of them ever follows a model."""
         return not self.p.any()
 
+    def describe(self, number: int) -> str:
+        """One of them in a few words, as in labels and messages; nothing for one who only adapts."""
+        label = self.labels[number]
+        return "" if label is None else f"against {label} with p = {self.p[number]:g}"
+
     @property
     def policy(self) -> Policy:
         """Every opponent's model, M lanes."""

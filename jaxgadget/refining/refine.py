@@ -22,10 +22,12 @@ from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.policy.evaluate import check_value, exploitability, game_value, nash_conv
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.continuation import alternative_of, promise, solve_continuations
+from jaxgadget.refining.range_prior import follow_models
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.highs import ProgramError
@@ -35,7 +37,7 @@ from jaxgadget.tree.cut import CutSpec, cut
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
-from jaxgadget.util.arrays import BoolArray, FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 
 EXACT_INFOSETS = 30_000
@@ -53,7 +55,8 @@ def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
 class Refinement:
     """Blueprints with all subgames of one player re-solved.
 
-    Lanes run over gadgets, then blueprints: `lane = gadget * num_blueprints + blueprint`.
+    Lanes run over gadgets, then opponents, then blueprints:
+    `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
     S subgames; everything is in the resolving player's utility, in units of the game's payoff.
 
     Attributes:
@@ -61,12 +64,16 @@ class Refinement:
       player: who re-solved.
       blueprint: the blueprints.
       gadgets: what was solved.
-      policy: the refined policies, a lane each.
+      opponents: against whom; one who only adapts, if nothing was said.
+      policy: the refined policies, a lane each; the opponent's half is the blueprint's.
       blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
       refined_exploitability: `[lanes]` the same after refinement.
-      exploitability_bound: `[lanes]` what the certificate guarantees, NaN where nothing is.
-      gadget_value: `[S, lanes]` what the refined strategy guarantees in each gadget game. An optimal
-        continuation is one game for all subgames: row 0, the others are NaN.
+      exploitability_bound: `[lanes]` what the certificate guarantees, NaN where nothing is, as against an
+        opponent who is locked to a model (p = 1).
+      gain: `[lanes]` what the refined strategy gets against the model, less the game's value; NaN without.
+      gadget_value: `[S, lanes]` what the refined strategy guarantees in each gadget game; against a model p ×
+        what it gets there from it, plus (1 − p) × what it guarantees. An optimal continuation is one game
+        for all subgames: row 0, the others are NaN.
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
@@ -85,10 +92,12 @@ class Refinement:
     player: int
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
+    opponents: Opponents
     policy: Policy
     blueprint_exploitability: FloatArray
     refined_exploitability: FloatArray
     exploitability_bound: FloatArray
+    gain: FloatArray
     gadget_value: FloatArray
     gap: FloatArray
     has_decision: BoolArray
@@ -109,6 +118,21 @@ class Refinement:
     def num_subgames(self) -> int:
         """Subgames below the cut."""
         return self.forest.num_subgames
+
+    @property
+    def model(self) -> tuple[str | None, ...]:
+        """`[lanes]` what each opponent's model is called; None for one who only adapts."""
+        return tuple(self.opponents.labels[number] for number in self._opponent.tolist())
+
+    @property
+    def p(self) -> FloatArray:
+        """`[lanes]` how likely each opponent follows its model."""
+        return self.opponents.p[self._opponent]
+
+    @property
+    def _opponent(self) -> IntArray:
+        """`[lanes]` the number of each lane's opponent."""
+        return np.arange(self.policy.num_lanes) // self.blueprint.num_lanes % len(self.opponents)
 
     @property
     def message(self) -> str:
@@ -134,11 +158,11 @@ class Refinement:
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row for every gadget and blueprint; NaN where a number is not defined, `failure` says why."""
-        count = self.blueprint.num_lanes
+        """A row for every gadget, opponent and blueprint; NaN where a number is undefined: see `failure`."""
+        count, p, model = self.blueprint.num_lanes, self.p, self.model
         rows: list[dict[str, Any]] = []
         for lane in range(self.policy.num_lanes):
-            gadget = self.gadgets[lane // count]
+            gadget = self.gadgets[lane // (count * len(self.opponents))]
             value, gap = self.gadget_value[:, lane], self.gap[:, lane]
             if lane not in self.failures:  # else there is nothing to add up
                 value, gap = value[~np.isnan(value)], gap[~np.isnan(gap)]
@@ -149,9 +173,12 @@ class Refinement:
                     "gadget": gadget.name,
                     "prior": prior_name(gadget),
                     "epsilon": self.epsilon[lane],
+                    "model": model[lane],
+                    "p": p[lane],
                     "blueprint_exploitability": self.blueprint_exploitability[lane],
                     "refined_exploitability": self.refined_exploitability[lane],
                     "exploitability_bound": self.exploitability_bound[lane],
+                    "gain": self.gain[lane],
                     "gadget_value_sum": value.sum(),
                     "gadget_value_min": value.min(),
                     "gadget_value_max": value.max(),
@@ -172,6 +199,7 @@ def refine(
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
+    opponent: Opponent | Sequence[Opponent] | None = None,
     player: int = 0,
     infostate: str | None = None,
     algorithm: str | Rule = "cfr+",
@@ -187,7 +215,9 @@ def refine(
     devices: Sequence[Device] | None = None,
     progress: bool | None = None,
 ) -> Refinement:
-    """Re-solves every subgame below a cut, for every blueprint and gadget (Kubíček et al. 2026, §7).
+    """Re-solves every subgame below a cut, for every gadget, opponent and blueprint.
+
+    Source: Kubíček et al. (2026), §7; with opponents, Milec, Kubíček and Lisý (2024), §5.
 
     Args:
       tree: the game's histories.
@@ -195,6 +225,8 @@ def refine(
       blueprint: profiles, a lane each; the opponent's half gives its prior and unsafe range. A `Policy`, or
         what else `as_policy` takes: policies of OpenSpiel's, dictionaries, or several.
       gadgets: by default unsafe, and resolving and max-margin with every prior.
+      opponent: one `Opponent` or several, who follow a model of the whole game with probability p, to its
+        end, and else come in by the gadget; by default one who only does that.
       player: who re-solves, 0 or 1.
       infostate: re-solve only the subgame in which this infostate lies.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact linear
@@ -213,10 +245,11 @@ def refine(
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ValueError: for another game's blueprint, a cut or infostate that is unknown or crosses
+      ValueError: for another game's blueprint or model, a cut or infostate that is unknown or crosses
         an infoset, a number out of range, or too little memory for one lane of a subgame.
     """
     profiles = as_policy(blueprint, tree, name="blueprint")
+    opponents = None if opponent is None else list_opponents(opponent, tree, name="opponent")
     check_player(player)
     check_value(value, tree)
     options = make_options(
@@ -234,7 +267,8 @@ def refine(
     with watch.phase("build"):
         below = cut(tree, where)
         forest = build_forest(tree, below if infostate is None else below.only(infostate), padded=padded)
-    return refine_forest(GadgetTask(forest, player, profiles, asked, options, below), value, watch, progress)
+    task = GadgetTask(forest, player, profiles, asked, options, below, opponents)
+    return refine_forest(task, value, watch, progress)
 
 
 def refine_forest(
@@ -248,15 +282,23 @@ def refine_forest(
       watch: is told where the time goes.
       progress: see `refine`.
     """
-    continuations = solve_continuations(task, watch, progress)
-    promising = tuple(promise(gadget, continuations) for gadget in task.gadgets)
-    solutions = solve_gadgets(dataclasses.replace(task, gadgets=promising), watch, progress)
-    count, base = task.blueprint.num_lanes, [task.blueprint] * len(task.gadgets)
+    # What is promised to an opponent is promised to one who adapts: its share of the mixture.
+    continuations = solve_continuations(dataclasses.replace(task, opponents=None), watch, progress)
+    asked = tuple(follow_models(gadget, task.forest, 1 - task.player) for gadget in task.gadgets)
+    base = [task.blueprint] * len(task.gadgets)
     for number, gadget in enumerate(task.gadgets):
         if (alternative := alternative_of(gadget)) is not None:
             base[number] = continuations[alternative].policy
-            failed = continuations[alternative].failures
-            solutions.failures.update({number * count + lane: why for lane, why in failed.items()})
+    promising = tuple(promise(gadget, continuations) for gadget in asked)
+    solutions = solve_gadgets(
+        dataclasses.replace(task, gadgets=promising, promised=tuple(base)), watch, progress
+    )
+    number_of, _, blueprint_of = task.grid(len(task.gadgets))
+    for number, gadget in enumerate(task.gadgets):
+        if (alternative := alternative_of(gadget)) is not None:
+            for blueprint, why in continuations[alternative].failures.items():
+                failed = np.flatnonzero((number_of == number) & (blueprint_of == blueprint))
+                solutions.failures.update(dict.fromkeys(failed.tolist(), why))
     with watch.phase("run"):
         tree, player = task.forest.tree, task.player
         bracket = (
@@ -266,21 +308,24 @@ def refine_forest(
         )
         policy = solutions.policy(task)
         measured = {id(p): exploitability(p, player, value=bracket) for p in (task.blueprint, *base)}
-        blueprint_exploitability = np.tile(measured[id(task.blueprint)], len(task.gadgets))
-        promised_exploitability = np.concatenate([measured[id(p)] for p in base])
+        against = task.against
+        blueprint_exploitability = np.tile(measured[id(task.blueprint)], len(task.gadgets) * len(against))
+        promised_exploitability = np.concatenate([np.tile(measured[id(p)], len(against)) for p in base])
         refined_exploitability = exploitability(policy, player, value=bracket)
-        loss_bound = solutions.loss_bound
-        for numbers in (refined_exploitability, loss_bound, solutions.value.T, solutions.gap.T):
+        loss_bound, gain = solutions.loss_bound, _gain(policy, task, bracket)
+        for numbers in (refined_exploitability, loss_bound, gain, solutions.value.T, solutions.gap.T):
             numbers[list(solutions.failures)] = np.nan
     return Refinement(
         forest=task.forest,
         player=player,
         blueprint=task.blueprint,
         gadgets=task.gadgets,
+        opponents=against,
         policy=policy,
         blueprint_exploitability=blueprint_exploitability,
         refined_exploitability=refined_exploitability,
         exploitability_bound=promised_exploitability + loss_bound,
+        gain=gain,
         gadget_value=solutions.value,
         gap=solutions.gap,
         has_decision=solutions.has_decision,
@@ -293,6 +338,20 @@ def refine_forest(
         plans=tuple(solutions.plans),
         failures=solutions.failures,
     )
+
+
+def _gain(policy: Policy, task: GadgetTask, bracket: tuple[float, float]) -> FloatArray:
+    """`[lanes]` what policies get against the models, less the middle of the value's bracket."""
+    player, against = task.player, task.against
+    _, opponent, _ = task.grid(len(task.gadgets))
+    has_model = np.array([label is not None for label in against.labels])[opponent]
+    if not has_model.any():
+        return np.full(len(opponent), np.nan)
+    ours = policy.probabilities[player]
+    models = against.models.probabilities[1 - player][:, against.model[opponent]]
+    pair = (ours, models) if player == 0 else (models, ours)
+    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value - sum(bracket) / 2
+    return np.where(has_model, earned if player == 0 else -earned, np.nan)
 
 
 def find_value(
@@ -375,6 +434,8 @@ def refine_both(
 ) -> BothRefined:
     """Re-solves every subgame below a cut for both players, one after the other.
 
+    A model of the opponent (`opponent`, as in `refine`) is a profile: each player meets the other's half.
+
     Args:
       tree: the game's histories.
       where: the cut.
@@ -402,7 +463,8 @@ def refine_both(
     first, second = refinements
     halves = first.policy.probabilities[0], second.policy.probabilities[1]
     policy = Policy(tree, halves, first.policy.labels)
-    before, after = np.tile(nash_conv(first.blueprint), len(first.gadgets)), nash_conv(policy)
+    copies = policy.num_lanes // first.blueprint.num_lanes
+    before, after = np.tile(nash_conv(first.blueprint), copies), nash_conv(policy)
     after[[*first.failures, *second.failures]] = np.nan
     return BothRefined((first, second), policy, before, after)
 

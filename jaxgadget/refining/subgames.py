@@ -1,4 +1,4 @@
-"""Solves the gadget games of a forest: gadgets that share an entry at once, each with every blueprint.
+"""Solves the gadget games of a forest: those that share an entry at once, for every opponent and blueprint.
 
 Where not even one lane of the whole forest fits, its subgames are solved in parts.
 """
@@ -9,20 +9,25 @@ import dataclasses
 import functools
 import itertools
 import pathlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.entry import BoundRule
 from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
-from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
+from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets, select_lanes
+from jaxgadget.gadgets.models import Mixtures, find_mixtures
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
-from jaxgadget.kernels.problem import Parts, Problem
+from jaxgadget.kernels.problem import Parts, Problem, earned_alone, follow
+from jaxgadget.kernels.rows import on_host
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.prepare import Prepared, prepare
+from jaxgadget.refining.prepare import Prepared, body_rows, prepare
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
 from jaxgadget.solving.lp import solve_lanes
@@ -50,6 +55,9 @@ class GadgetTask:
       gadgets: each takes all of them.
       options: how.
       around: the cut of which these may be some subgames; by default they are all.
+      opponents: each gadget takes all of them, too; by default one who only adapts.
+      promised: for every gadget the strategies whose values it promises, a lane a blueprint; by default the
+        blueprints.
     """
 
     forest: Forest
@@ -58,16 +66,53 @@ class GadgetTask:
     gadgets: tuple[Gadget, ...]
     options: SolveOptions
     around: Cut | None = None
+    opponents: Opponents | None = None
+    promised: tuple[Policy, ...] | None = None
 
     @property
     def whole(self) -> Cut:
         """The cut with all its subgames, also those that are not solved."""
         return self.forest.cut if self.around is None else self.around
 
+    @functools.cached_property
+    def against(self) -> Opponents:
+        """The opponents, be it the one who only adapts."""
+        return (
+            list_opponents(Opponent(), self.forest.tree, name="opponent")
+            if self.opponents is None
+            else self.opponents
+        )
+
+    @property
+    def lanes_of_gadget(self) -> int:
+        """Opponents × blueprints."""
+        return len(self.against) * self.blueprint.num_lanes
+
+    def grid(self, num_gadgets: int) -> tuple[IntArray, IntArray, IntArray]:
+        """`[L]` each the gadget, opponent and blueprint of every lane of so many gadgets."""
+        shape = (num_gadgets, len(self.against), self.blueprint.num_lanes)
+        gadget, opponent, blueprint = np.indices(shape).reshape(3, -1)
+        return gadget, opponent, blueprint
+
+    def mixtures(self, forest: Forest) -> Mixtures | None:
+        """The opponents over some of the subgames; None if all of them only adapt."""
+        if self.against.adapt:
+            return None
+        reach = self.against.models.reach(1 - self.player)
+        return find_mixtures(forest, self.player, self.against.p, self.against.model, reach)
+
+    def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
+        """A lane in words, for messages."""
+        lane = f"{describe(gadget)} after blueprint {self.blueprint.labels[blueprint]!r}"
+        against = self.against.describe(opponent)
+        return f"{lane}{f' {against}' if against else ''}"
+
 
 @dataclasses.dataclass(eq=False)
 class GadgetSolutions:
-    """All gadgets of a task, as far as they are solved. Lanes run over gadgets, then blueprints; S subgames.
+    """All gadgets of a task, as far as they are solved. S subgames.
+
+    Lanes run over gadgets, then opponents, then blueprints.
 
     Attributes:
       strategy: `[actions of the tree, lanes]` of the resolving player, 0 outside the subgames.
@@ -99,7 +144,7 @@ class GadgetSolutions:
     @staticmethod
     def nothing(task: GadgetTask) -> GadgetSolutions:
         """Before any subgame is solved."""
-        lanes, subgames = len(task.gadgets) * task.blueprint.num_lanes, task.forest.num_subgames
+        lanes, subgames = len(task.gadgets) * task.lanes_of_gadget, task.forest.num_subgames
         actions = task.forest.tree.infosets[task.player].num_sequences - 1
         return GadgetSolutions(
             strategy=np.zeros((actions, lanes)),
@@ -124,20 +169,29 @@ class GadgetSolutions:
         ):
             known = np.where(np.isnan(losses), 0.0, losses)
             together = known.sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
-            bounds.append(np.full_like(together, np.nan) if rule is None else together)
+            unknown = rule is None or (len(losses) > 0 and np.isnan(losses).all(axis=0))
+            bounds.append(np.where(unknown, np.nan, together))
         return np.concatenate(bounds)
 
     def policy(self, task: GadgetTask) -> Policy:
         """The blueprints with the strategies spliced in; lanes that failed keep theirs."""
-        tree, player, gadgets = task.forest.tree, task.player, task.gadgets
-        before = Policy.stack([task.blueprint] * len(gadgets))
+        tree, player = task.forest.tree, task.player
+        gadget, opponent, blueprint = task.grid(len(task.gadgets))
+        before = Policy.stack([task.blueprint] * (len(task.gadgets) * len(task.against)))
         infosets = tree.infosets[player]
         inside = np.isin(infosets.infoset[1:], task.forest.infosets(player))
         solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(self.failures))
         rows = np.where(solved, self.strategy, before.probabilities[player])
         rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
         theirs = before.probabilities[1 - player]
-        labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in task.blueprint.labels)
+        said = (
+            [describe(g) for g in task.gadgets],
+            [task.against.describe(k) for k in range(len(task.against))],
+        )
+        labels = tuple(
+            " | ".join(filter(None, (task.blueprint.labels[b], said[0][g], said[1][o])))
+            for g, o, b in zip(gadget.tolist(), opponent.tolist(), blueprint.tolist(), strict=True)
+        )
         return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), labels)
 
 
@@ -162,12 +216,17 @@ class _Part(NamedTuple):
 
 
 class _GadgetSolution(NamedTuple):
-    """What is kept of a solve, lanes last; see `Certificate`. Everything is the resolving player's."""
+    """What is kept of a solve, lanes last; see `Certificate`. Everything is the resolving player's.
+
+    `gained` is p × what the strategy earns more than the promised one against the model, `[games, lanes]`;
+    None if nobody follows a model.
+    """
 
     strategy: Any
     value: Any
     gap: Any
     below: Any
+    gained: Any
 
 
 def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> GadgetSolutions:
@@ -277,9 +336,17 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
         platform=options.placement.platform,
     )
     parts: list[_Part] = []
+    mixtures = task.mixtures(forest)
     for numbers in group_gadgets(task.gadgets):
         gadgets = [task.gadgets[number] for number in numbers]
-        games = build_games(prepared.structure, prepared.ranges, gadgets, prepared.trunk)
+        games = build_games(
+            prepared.structure,
+            prepared.ranges,
+            gadgets,
+            prepared.trunk,
+            mixtures=mixtures,
+            lanes=task.grid(len(gadgets)),
+        )
         batch = games.batch
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
         plan = plan_batch(
@@ -295,6 +362,7 @@ def _solve_part(
     """Solves a group of gadgets in some subgames."""
     games, options = part.games, dataclasses.replace(task.options, checkpoint=part.folder)
     rows = part.prepared.rows(task.player)
+    promised = _promised_rows(task, part.prepared, part.numbers)
     with watch.phase("run"):
         plan, folder = part.plan, part.folder
         if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
@@ -306,41 +374,72 @@ def _solve_part(
         def finish(ended: Finished) -> _GadgetSolution:
             sums = ended.release()
             kept = ended.placement.by_lane(games.kept(rows, ended.lanes))
-            return _conclude(ended.in_float64(), sums, kept, player=task.player)
+            base = ended.placement.by_lane(_base(games, promised, ended.lanes))
+            return _conclude(ended.in_float64(), sums, kept, base, player=task.player)
 
         solved = solve(games.batch, options, finish, plan=plan, report=report)
     solutions.plans.append(solved.plan)
     epsilon = [gadget.epsilon for gadget in games.gadgets]
-    by_lane = np.repeat(np.array(epsilon, np.float64), task.blueprint.num_lanes)
+    by_lane = np.repeat(np.array(epsilon, np.float64), task.lanes_of_gadget)
     where = (part.games, part.subgames, part.numbers)
     _keep(task, where, solutions, solved.outcome, solved.iterations, by_lane)
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
 def _conclude(
-    problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, *, player: int
+    problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, base: Any, *, player: int
 ) -> _GadgetSolution:
     """The resolving player's averages, completed by the blueprint, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
-    return _of_player(certify_average(problem, exact, _pair(kept, player)), player)
+    return _of_player(problem, certify_average(problem, exact, _pair(kept, player)), base, player)
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
-def _certify(problem: Problem, played: tuple[Parts, Parts], kept: Kept, *, player: int) -> _GadgetSolution:
+def _certify(
+    problem: Problem, played: tuple[Parts, Parts], kept: Kept, base: Any, *, player: int
+) -> _GadgetSolution:
     """The certificate of strategies that come from linear programs."""
-    return _of_player(certify(problem, played, _pair(kept, player)), player)
+    return _of_player(problem, certify(problem, played, _pair(kept, player)), base, player)
 
 
 def _pair(kept: Kept, player: int) -> tuple[Kept | None, Kept | None]:
     return (kept, None) if player == 0 else (None, kept)
 
 
-def _of_player(certificate: Certificate, player: int) -> _GadgetSolution:
+def _of_player(problem: Problem, certificate: Certificate, base: Any, player: int) -> _GadgetSolution:
+    strategy, gained = certificate.strategy[player], None
+    if base is not None:
+        gained = _earned(problem, player, strategy) - _earned(problem, player, base)
     return _GadgetSolution(
-        certificate.strategy[player],
-        certificate.guaranteed[player],
-        certificate.gap,
-        certificate.below[player],
+        strategy, certificate.guaranteed[player], certificate.gap, certificate.below[player], gained
+    )
+
+
+def _earned(problem: Problem, player: int, rows: jax.Array) -> jax.Array:
+    """`[games, lanes]` p × what the resolving player's rows earn against the model: its body's constants."""
+    side, terms = problem.sides[player], problem.terms[player]
+    entry = jnp.zeros((side.entry.num_actions, rows.shape[-1]), rows.dtype)
+    return earned_alone(side, terms, follow(side, terms, Parts(entry, rows)))
+
+
+def _promised_rows(task: GadgetTask, prepared: Prepared, numbers: Sequence[int]) -> list[FloatArray] | None:
+    """`[Q, blueprints]` of every gadget, the strategies whose values it promises; None if none are needed."""
+    if task.against.adapt:
+        return None
+    policies = [task.blueprint if task.promised is None else task.promised[number] for number in numbers]
+    return [body_rows(prepared.forest.form, policy, task.player) for policy in policies]
+
+
+def _base(games: GadgetGames, promised: list[FloatArray] | None, lanes: IntArray) -> FloatArray | None:
+    """`[Q, lanes]` what `_promised_rows` are lane by lane."""
+    if promised is None:
+        return None
+    return on_host(
+        select_lanes(
+            games.gadget[lanes],
+            games.blueprint[lanes],
+            lambda number, blueprints: promised[number][:, blueprints],
+        )
     )
 
 
@@ -348,30 +447,40 @@ def _solve_exactly(
     task: GadgetTask, solutions: GadgetSolutions, watch: Stopwatch, progress: bool | None
 ) -> None:
     """Solves all gadgets by linear programs, one after the other, with the same certificates as CFR's."""
-    labels, player = task.blueprint.labels, task.player
+    player, count = task.player, task.lanes_of_gadget
     with watch.phase("build"):
-        prepared = prepare(task.forest, player, task.blueprint, task.gadgets)
+        prepared, mixtures = (
+            prepare(task.forest, player, task.blueprint, task.gadgets),
+            task.mixtures(task.forest),
+        )
     rows, subgames = prepared.rows(player), np.arange(task.forest.num_subgames)
     done = itertools.count(1)
-    with progress_bar("refining", len(task.gadgets) * len(labels), progress) as report:
+    with progress_bar("refining", len(task.gadgets) * count, progress) as report:
         for number, gadget in enumerate(task.gadgets):
-            games_of = functools.cache(functools.partial(_exact_games, prepared, gadget, watch))
+            games_of = functools.cache(
+                functools.partial(_exact_games, task, prepared, mixtures, gadget, watch)
+            )
             own = games_of(0.0 if gadget.epsilon == AUTO else None)
             with watch.phase("run"), precision(np.float64):
                 programs = solve_lanes(
                     lambda epsilon, games_of=games_of: games_of(epsilon).batch.problem(),
                     range(own.num_lanes),
-                    [f"{describe(gadget)} after blueprint {label!r}" for label in labels],
-                    rows,
+                    [
+                        task.describe(gadget, opponent, blueprint)
+                        for opponent, blueprint in zip(
+                            own.opponent.tolist(), own.blueprint.tolist(), strict=True
+                        )
+                    ],
+                    rows[:, own.blueprint],
                     auto=gadget.epsilon == AUTO,
                     time_limit=task.options.time_limit,
                     report=lambda: report(next(done)),
                 )
-                solutions.failures |= {
-                    number * len(labels) + lane: why for lane, why in programs.failures.items()
-                }
-                kept = own.kept(rows, np.arange(own.num_lanes))
-                solution = _certify(own.batch.problem(), programs.played, kept, player=player)
+                solutions.failures |= {number * count + lane: why for lane, why in programs.failures.items()}
+                lanes = np.arange(own.num_lanes)
+                base = _base(own, _promised_rows(task, prepared, [number]), lanes)
+                kept = own.kept(rows, lanes)
+                solution = _certify(own.batch.problem(), programs.played, kept, base, player=player)
             epsilon = programs.epsilon
             if epsilon is None:
                 epsilon = np.full(own.num_lanes, gadget.epsilon, np.float64)
@@ -382,11 +491,25 @@ def _solve_exactly(
             _keep(task, (own, subgames, [number]), solutions, outcome, iterations, epsilon)
 
 
-def _exact_games(prepared: Prepared, gadget: Any, watch: Stopwatch, epsilon: float | None) -> GadgetGames:
+def _exact_games(
+    task: GadgetTask,
+    prepared: Prepared,
+    mixtures: Mixtures | None,
+    gadget: Any,
+    watch: Stopwatch,
+    epsilon: float | None,
+) -> GadgetGames:
     """The games of one gadget, with another ε if one is given."""
     asked = gadget if epsilon is None else dataclasses.replace(gadget, epsilon=epsilon)
     with watch.phase("build"):
-        return build_games(prepared.structure, prepared.ranges, [asked], prepared.trunk)
+        return build_games(
+            prepared.structure,
+            prepared.ranges,
+            [asked],
+            prepared.trunk,
+            mixtures=mixtures,
+            lanes=task.grid(1),
+        )
 
 
 def _keep(
@@ -408,15 +531,17 @@ def _keep(
       epsilon: `[lanes]`.
     """
     games, subgames, numbers = where
-    count, entry, num_games = task.blueprint.num_lanes, games.entry, games.batch.num_games
+    count, entry, num_games = task.lanes_of_gadget, games.entry, games.batch.num_games
     value, gap = solution.value[:num_games], solution.gap[:num_games]
+    gained = None if solution.gained is None else solution.gained[:num_games]
     lanes = np.concatenate([number * count + np.arange(count) for number in numbers])
     dtype = np.dtype(np.float64) if task.options.rule is None else task.options.dtype
     for what, failed in {"over": find_overflows(value, gap), "under": games.underflows(dtype)}.items():
         for lane, subgame in failed.items():
-            gadget, label = describe(games.gadgets[lane // count]), task.blueprint.labels[lane % count]
+            gadget = games.gadgets[int(games.gadget[lane])]
+            name = task.describe(gadget, int(games.opponent[lane]), int(games.blueprint[lane]))
             why = f"the solve of subgame {subgames[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
-            solutions.failures.setdefault(int(lanes[lane]), f"{gadget} after blueprint {label!r}: {why}")
+            solutions.failures.setdefault(int(lanes[lane]), f"{name}: {why}")
     sequence = games.structure.forest.form.action_sequences(task.player)
     real = sequence >= 0
     solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = solution.strategy[real]
@@ -426,7 +551,7 @@ def _keep(
     below = solution.below[: len(games.ranges.subgame)]
     solutions.below[np.ix_(games.ranges.root, lanes)] = below
     with np.errstate(invalid="ignore"):  # lanes that failed
-        solutions.losses[solved] = games.losses(gap, below)
+        solutions.losses[solved] = games.losses(gap, below, gained)
     has_decision = games.has_decision(np.arange(games.num_lanes))
     solutions.has_decision[np.ix_(subgames, lanes)] = has_decision
     for position, number in enumerate(numbers):

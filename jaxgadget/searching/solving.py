@@ -204,8 +204,13 @@ def solve_lookahead(
     has_decision = np.zeros((look.num_subgames, count), np.bool_)
     iterations = np.zeros(count, np.int64)
     for lanes in group_gadgets(gadgets):
-        pairs = np.arange(len(lanes)), np.array(lanes)
-        games = build_games(structure, ranges, [gadgets[lane] for lane in lanes], pairs=pairs)
+        number = np.arange(len(lanes))
+        games = build_games(
+            structure,
+            ranges,
+            [gadgets[lane] for lane in lanes],
+            lanes=(number, np.zeros_like(number), np.array(lanes)),
+        )
 
         def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
             sums = ended.release()

@@ -74,8 +74,8 @@ def load_checkpoint(path: str | os.PathLike[str], key: str, begin: State) -> Sta
         raise ValueError(f"checkpoint {os.fspath(path)!r} {what} ({error}); {REMEDY}") from error
     if header.get("format") != CHECKPOINT_FORMAT or header.get("key") != key:
         raise ValueError(
-            f"checkpoint {os.fspath(path)!r} is of another solve (game, blueprint, gadget, algorithm or "
-            "precision differ); choose another file or delete it"
+            f"checkpoint {os.fspath(path)!r} is of another solve (game, blueprint, gadget, opponent, "
+            "algorithm or precision differ); choose another file or delete it"
         )
     first, structure = jax.tree.flatten(begin)
     expected = {f"leaf_{i}": (leaf.shape, leaf.dtype) for i, leaf in enumerate(first)}

@@ -24,7 +24,7 @@ import pandas as pd
 from jaxgadget.gadgets.alternative import EXACT, Alternative
 from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
 from jaxgadget.gadgets.prior import Prior
-from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, PRIORS
+from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, PolicyLike
@@ -88,7 +88,7 @@ def sweep(
     *,
     blueprints: str | PolicyLike | Sequence[str | PolicyLike] = DEFAULT_BLUEPRINTS,
     gadgets: str | Gadget | Sequence[str | Gadget] = DEFAULT_GADGETS,
-    priors: str | Prior | Sequence[str | Prior] = tuple(PRIORS),
+    priors: str | Prior | Sequence[str | Prior] = DEFAULT_PRIORS,
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
     alternatives: str | Alternative | Sequence[str | Alternative] = BEST_RESPONSE,
     players: int | Sequence[int] = (0, 1),

@@ -8,6 +8,9 @@ A forest may end at a limit, before its games do. There both players choose once
 rest of the game (Brown, Sandholm and Amos 2018, §4; Kovařík et al. 2023): below the leaf histories every leaf
 infostate of a player gets one infoset of K actions, and every leaf history a K×K payoff. That is a sequence
 form like any other. Nothing below the limit is looked at.
+
+One player's decisions below a limit may be there twice, the second time under roots of their own: those of a
+copy of the player that follows a model down to the limit and plays freely below it (`second`).
 """
 
 from __future__ import annotations
@@ -24,11 +27,13 @@ from jaxgadget.tree.cut import Cut, CutSpec, cut, cut_at
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
 from jaxgadget.tree.sequence import (
     Entries,
+    ExtraRoots,
     Frontier,
     Layout,
     Rounding,
     SequenceForm,
     Treeplexes,
+    below_extra,
     build_treeplexes,
     exact_size,
     merge_entries,
@@ -72,6 +77,7 @@ class Forest:
       chance: chance's reach of every pair of root infostates (summed over root histories).
       terminals: the payoff of terminals; `form.payoff` has that of the leaves too, see `with_values`.
       leaves: where the forest ends before the game does.
+      extra: where one player's decisions are there twice; their roots follow `roots` in its treeplex.
       padded: whether sizes were rounded up.
     """
 
@@ -82,6 +88,7 @@ class Forest:
     terminals: Entries
     leaves: Leaves
     padded: bool
+    extra: ExtraRoots | None = None
 
     def __repr__(self) -> str:
         where = self.cut if self.cover.is_cut else self.cover
@@ -185,8 +192,15 @@ class Forest:
         infoset = self.form.treeplex[player].infoset
         subgame = np.full(len(self.tree.infosets[player]), -1, np.int64)
         inside = infoset >= 0
-        subgame[infoset[inside]] = self.roots[player].subgame[self._root_of(player)[inside]]
+        subgame[infoset[inside]] = self.root_subgames(player)[self._root_of(player)[inside]]
         return subgame
+
+    def root_subgames(self, player: int) -> IntArray:
+        """`[R]` the subgame of each root of a player's treeplex, extra roots last; padding not included."""
+        usual, extra = self.roots[player].subgame, self.extra
+        if extra is None or extra.player != player:
+            return usual
+        return np.concatenate([usual, extra.roots.subgame])
 
     def check_disjoint(self) -> None:
         """Whether strategies found in the subgames can be put side by side into one policy.
@@ -247,6 +261,7 @@ def build_forest(
     *,
     limit: IntArray | Cut | None = None,
     num_choices: int = 1,
+    second: tuple[int, IntArray | Cut] | None = None,
     padded: bool = True,
 ) -> Forest:
     """Lays subgames side by side.
@@ -257,11 +272,14 @@ def build_forest(
       limit: `[H]` leaf histories at or below the roots, ascending, none below another, or a cut at them:
         the forest ends there, without values until `with_values`. By default it goes on to the end.
       num_choices: K, strategies that each player chooses from at the limit; 0: nobody chooses.
+      second: a player, and histories as for `limit`, at or above that: the player's decisions below them are
+        there twice (`Forest.extra`), and with them everything that they earn.
       padded: round level sizes up, so that forests of nearly equal shape share a program.
 
     Raises:
       ValueError: if the tree is truncated and there is no limit, an infoset lies on both sides of the limit
-        or a leaf infostate below two root infostates of its player, or as `cut` does.
+        or a leaf infostate below two root infostates of its player, `second` comes with a cover that is no
+        cut, or as `cut` does.
     """
     check_tree(tree)
     if limit is None:
@@ -270,7 +288,7 @@ def build_forest(
     if cover.tree is not tree:
         raise ValueError("cover: this cover was made for another tree; expected one of a cut of this tree")
     rounding: Rounding = rounded_size if padded else exact_size
-    layout = Layout.of(cover, _find_frontier(cover, limit, num_choices))
+    layout = Layout.of(cover, _find_frontier(cover, limit, num_choices), _find_extra(cover, second))
     treeplexes = build_treeplexes(layout, rounding)
     form = with_terminals(treeplexes, layout)
     chance = merge_entries(
@@ -287,6 +305,28 @@ def build_forest(
         terminals=form.payoff,
         leaves=_find_leaves(layout, treeplexes, num_choices),
         padded=padded,
+        extra=layout.extra,
+    )
+
+
+def _find_extra(cover: Cover, second: tuple[int, IntArray | Cut] | None) -> ExtraRoots | None:
+    """Where a player's decisions are there twice; None if nowhere."""
+    if second is None:
+        return None
+    player, where = second
+    if not cover.is_cut or not all(mask.all() for mask in cover.solved):
+        raise ValueError(
+            f"second={second!r} with {cover!r}: expected a cut, whose subgames share nothing and are solved "
+            "for everywhere"
+        )
+    frontier = _find_frontier(cover, where, 0)
+    if frontier is None:
+        return None
+    roots, number, leaves = frontier.roots[player], frontier.number[player], frontier.cut.roots
+    subgame = np.empty(len(roots), np.int64)
+    subgame[number] = cover.cut.subgame[np.searchsorted(cover.cut.roots, cover.cut.root[leaves])]
+    return ExtraRoots(
+        player=player, cut=frontier.cut, roots=dataclasses.replace(roots, subgame=subgame), number=number
     )
 
 
@@ -339,11 +379,12 @@ def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
     which, pair = layout.pairs_above(frontier.cut.roots)
     leaf = np.arange(len(frontier.cut.roots))[which]
     first, second = (_choices(layout, frontier, form, player, leaf, pair) for player in (0, 1))
+    again = layout.below_extra(frontier.cut.roots[leaf])
     return Leaves(
         histories=frontier.cut.roots,
         states=(frontier.roots[0].infostate, frontier.roots[1].infostate),
         num_choices=num_choices,
-        leaf=leaf,
+        leaf=np.concatenate([leaf, leaf[again]]),
         sequence=(first, second),
     )
 
@@ -351,12 +392,49 @@ def _find_leaves(layout: Layout, form: Treeplexes, num_choices: int) -> Leaves:
 def _choices(
     layout: Layout, frontier: Frontier, form: Treeplexes, player: int, leaf: IntArray, pair: IntArray
 ) -> IntArray:
-    """`[C, K]` the sequence of each of a player's choices at leaves below pairs of the cover."""
-    count = frontier.num_choices
+    """`[C, K]` the sequence of each of a player's choices at leaves below pairs of the cover.
+
+    Those below extra roots follow once more.
+    """
+    count, again = frontier.num_choices, layout.below_extra(frontier.cut.roots[leaf])
     if count == 0:
-        return np.zeros((len(leaf), 0), np.int64)
+        return np.zeros((len(leaf) + len(again), 0), np.int64)
     first = layout.cover.tree.infosets[player].num_sequences + frontier.number[player][leaf] * count
     choice = first[:, None] + np.arange(count)
     root = np.repeat(layout.number[player][pair], count)
-    sequence = form.below_roots(player, layout.roots[player].copy(), root, choice.ravel())
-    return sequence.reshape(choice.shape)
+    sequence = form.below_roots(player, layout.copy(player), root, choice.ravel()).reshape(choice.shape)
+    copied = sequence[again]
+    if layout.extra_of(player) is not None:
+        at = np.repeat(frontier.cut.roots[leaf[again]], count)
+        copied = below_extra(form, layout, player, at, choice[again].ravel()).reshape(copied.shape)
+    return np.concatenate([sequence, copied])
+
+
+def followed_payoff(forest: Forest, player: int) -> Entries:
+    """What a player's sequences earn against an opponent who follows a model down to the extra roots.
+
+    Terminals before the extra roots, or all if there are none; times a model's reach, `[sequences of the
+    tree, models]`, they are a body constant. Choices at a limit are no part of it.
+
+    Args:
+      forest: the subgames.
+      player: who earns, in whose utility.
+
+    Returns:
+      Rows are the sequences of the player's treeplex, columns the tree's sequences of the opponent.
+    """
+    tree, cover = forest.tree, forest.cover
+    frontier = _find_frontier(cover, forest.leaves.histories, forest.leaves.num_choices)
+    layout = Layout.of(cover, frontier, forest.extra)
+    terminals = tree.terminals[layout.inside(tree.terminals)]
+    if forest.extra is not None:
+        terminals = terminals[forest.extra.cut.root[terminals] < 0]
+    which, pair = layout.pairs_above(terminals)
+    terminals = terminals[which]
+    own = tree.sequence[player, terminals]
+    return merge_entries(
+        forest.form.below_roots(player, layout.copy(player), layout.number[player][pair], own),
+        tree.sequence[1 - player, terminals],
+        tree.chance[terminals] * tree.payoff[terminals] * (1 if player == 0 else -1),
+        (forest.form.treeplex[player].num_sequences, tree.infosets[1 - player].num_sequences),
+    )

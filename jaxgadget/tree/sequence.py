@@ -300,7 +300,7 @@ class Treeplexes:
 
         Args:
           player: whose.
-          copy: `[R]` see `Roots.copy`.
+          copy: `[R]` see `Layout.copy`.
           root: `[m]` numbers of roots.
           sequence: `[m]` the player's last sequence in the tree, or its choice at a limit.
         """
@@ -349,6 +349,26 @@ class Frontier:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ExtraRoots:
+    """A player's decisions below some histories once more, under roots of their own.
+
+    So a second copy of the player may come there by a way of its own, and play on as it likes. The other
+    player cannot tell the copies apart: it has the same decisions against both.
+
+    Attributes:
+      player: whose decisions.
+      cut: its roots are these histories, below the cover's, E of them.
+      roots: the player's infostates there; in a treeplex they come after all other roots.
+      number: `[E]` which of them each history is at.
+    """
+
+    player: int
+    cut: Cut
+    roots: Roots
+    number: IntArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Layout:
     """Which part of a tree a sequence form has: from a cover's roots to the end of the game or a frontier.
 
@@ -357,18 +377,44 @@ class Layout:
       roots: both players' root infostates.
       number: for both players `[P]`, which of them each of the cover's pairs is at.
       frontier: where it ends; None for the end of the game.
+      extra: where a player's decisions are there once more; the cover is then a cut.
     """
 
     cover: Cover
     roots: tuple[Roots, Roots]
     number: tuple[IntArray, IntArray]
     frontier: Frontier | None
+    extra: ExtraRoots | None = None
 
     @staticmethod
-    def of(cover: Cover, frontier: Frontier | None = None) -> Layout:
+    def of(cover: Cover, frontier: Frontier | None = None, extra: ExtraRoots | None = None) -> Layout:
         """The layout of a cover."""
         (first, row), (second, column) = (find_roots(cover, player) for player in (0, 1))
-        return Layout(cover=cover, roots=(first, second), number=(row, column), frontier=frontier)
+        return Layout(
+            cover=cover, roots=(first, second), number=(row, column), frontier=frontier, extra=extra
+        )
+
+    def extra_of(self, player: int) -> ExtraRoots | None:
+        """A player's extra roots, if they are its own."""
+        return self.extra if self.extra is not None and self.extra.player == player else None
+
+    def copy(self, player: int) -> IntArray:
+        """`[R]` how many roots of a player have the same decisions below them and stand before each root."""
+        usual, extra = self.roots[player].copy(), self.extra_of(player)
+        return usual if extra is None else np.append(usual, np.ones(len(extra.roots), np.int64))
+
+    def below_extra(self, histories: IntArray) -> IntArray:
+        """Numbers of those of some histories that lie at or below the extra roots' histories."""
+        if self.extra is None:
+            return np.zeros(0, np.int64)
+        return np.nonzero(self.extra.cut.root[histories] >= 0)[0]
+
+    def extra_root(self, histories: IntArray) -> IntArray:
+        """`[m]` which root of a treeplex is the extra one above some histories, each of which has one."""
+        extra = self.extra
+        assert extra is not None
+        above = np.searchsorted(extra.cut.roots, extra.cut.root[histories])
+        return len(self.roots[extra.player]) + extra.number[above]
 
     def inside(self, histories: IntArray) -> BoolArray:
         """`[m]` which histories lie at or below a root of the cut, and before the frontier."""
@@ -449,7 +495,7 @@ def build_treeplexes(layout: Layout, rounding: Rounding) -> Treeplexes:
 
 def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> HostTreeplex:
     """One player's infosets, then its choices at the frontier; each once for each root of its infostate."""
-    tree, roots = layout.cover.tree, layout.roots[player]
+    tree, roots, extra = layout.cover.tree, layout.roots[player], layout.extra_of(player)
     infosets = tree.infosets[player]
     kept = np.nonzero(layout.inside(infosets.history))[0]
     history, parent, num_actions = infosets.history[kept], infosets.parent[kept], infosets.num_actions[kept]
@@ -466,17 +512,23 @@ def _build_decisions(layout: Layout, player: int, rounding: Rounding) -> HostTre
     slot = np.arange(infosets.num_sequences)
     slot[1:] -= infosets.first_sequence[infosets.infoset[1:]]
     which, root = layout.roots_above(player, history)
-    parent, copy = parent[which], roots.copy()[root]
-    depth = before[parent] - before[roots.sequence[root]]
-    first_row = np.zeros(len(infosets) + 1, np.int64)  # of each infoset's copies
+    leads_to = roots.sequence
+    if extra is not None:
+        again = layout.below_extra(history)
+        which = np.concatenate([np.arange(len(history))[which], again])
+        root = np.concatenate([root, layout.extra_root(history[again])])
+        leads_to = np.concatenate([leads_to, extra.roots.sequence])
+    parent, copy = parent[which], layout.copy(player)[root]
+    depth = before[parent] - before[leads_to[root]]
+    row_of = np.zeros((len(infosets) + 1, int(copy.max(initial=0)) + 1), np.int64)  # of an infoset's copies
     infoset = name[which]
-    own = np.nonzero((infoset >= 0) & (copy == 0))[0]
-    first_row[infoset[own]] = own
+    own = np.nonzero(infoset >= 0)[0]
+    row_of[infoset[own], copy[own]] = own
     treeplex, _ = build_treeplex(
-        num_roots=len(roots),
+        num_roots=len(leads_to),
         depth=depth,
         num_actions=num_actions[which],
-        parent_infoset=np.where(depth > 0, first_row[infosets.infoset[parent]] + copy, -1),
+        parent_infoset=np.where(depth > 0, row_of[infosets.infoset[parent], copy], -1),
         parent_slot=np.where(depth > 0, slot[parent], root),
         infoset=infoset,
         rounding=rounding,
@@ -490,16 +542,39 @@ def with_terminals(form: Treeplexes, layout: Layout) -> SequenceForm:
     terminals = tree.terminals[layout.inside(tree.terminals)]
     which, pair = layout.pairs_above(terminals)
     terminals = terminals[which]
-    first, second = (
-        form.below_roots(
-            player, layout.roots[player].copy(), layout.number[player][pair], tree.sequence[player, terminals]
-        )
-        for player in (0, 1)
-    )
+    again = layout.below_extra(terminals)  # once more, for the second copy of a player
+    rows: list[IntArray] = []
+    for player in (0, 1):
+        root, sequence = layout.number[player][pair], tree.sequence[player, terminals]
+        below = form.below_roots(player, layout.copy(player), root, sequence)
+        copied = below[again]
+        if layout.extra_of(player) is not None:
+            copied = below_extra(form, layout, player, terminals[again], sequence[again])
+        rows.append(np.concatenate([below, copied]))
+    terminals = np.concatenate([terminals, terminals[again]])
     payoff = merge_entries(
-        first,
-        second,
+        rows[0],
+        rows[1],
         tree.chance[terminals] * tree.payoff[terminals],
         (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences),
     )
     return SequenceForm(tree=tree, treeplex=form.treeplex, payoff=payoff)
+
+
+def below_extra(
+    form: Treeplexes, layout: Layout, player: int, histories: IntArray, sequence: IntArray
+) -> IntArray:
+    """`[m]` the sequences of a player's second copy; the root itself where it has not acted since.
+
+    Args:
+      form: the treeplexes.
+      layout: with extra roots of this player.
+      player: whose.
+      histories: `[m]` below the extra roots' histories.
+      sequence: `[m]` the player's last sequence in the tree, or its choice at a limit.
+    """
+    extra = layout.extra
+    assert extra is not None
+    root = layout.extra_root(histories)
+    at_root = sequence == extra.roots.sequence[root - len(layout.roots[player])]
+    return np.where(at_root, root, form.below_roots(player, layout.copy(player), root, sequence))

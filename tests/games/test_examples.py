@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+import jaxgadget
 from jaxgadget.games import examples
 from jaxgadget.games.game import CHANCE, TERMINAL
 from jaxgadget.games.registry import load
@@ -155,6 +156,7 @@ def test_equilibria_are_the_stated_ones(name, expected, unique):
         ("three_state_figure5", "subgame", 1, 3),
         ("three_state_figure11", "subgame", 1, 3),
         ("sequential_rps", "subgame", 1, 3),
+        ("repeated_rps", "subgame", 9, 9),
         ("coin_toss", "play", 1, 2),
         ("coin_toss_two_subgames", "play", 2, 4),
         ("biased_matching_pennies", "subgame", 1, 2),
@@ -341,3 +343,15 @@ def test_gadget_breaker_actions():
     plays = [{"0:": ids(tree, **{str(k): 1.0})} for k in range(5)]
     assert [value(tree, play, model) for play in plays] == pytest.approx([0, 7, 14, 21, 28])
     assert [best_response(tree, 1, play) for play in plays] == pytest.approx([0, 11, 24, 39, 56])
+
+
+def test_repeated_rock_paper_scissors_forgets_nothing_and_is_worth_nothing():
+    """Both rounds count, the hands of the first are public, and uniform play is the equilibrium."""
+    tree = enumerate_game(load("repeated_rps"))
+    assert tree.game.name == "repeated_rps"
+    uniform = jaxgadget.Policy.uniform(tree)
+    assert jaxgadget.nash_conv(uniform) == pytest.approx(0.0, abs=1e-12)
+    assert tree.payoff_bounds == (-2.0, 2.0)
+    assert [len(infosets) for infosets in tree.infosets] == [1 + 9, 1 + 9]
+    for rocks in (jaxgadget.Policy.geometric(tree, 0.1), jaxgadget.Policy.geometric(tree, 10.0)):
+        assert jaxgadget.nash_conv(rocks)[0] > 1

@@ -30,7 +30,7 @@ KINDS = (
 )
 BOUNDED = tuple(kind for kind in KINDS if kind not in ("unsafe", "full"))
 """Kinds with a bound on exploitability."""
-PRIORS = ("none", "uniform", "blueprint")
+PRIORS = ("none", "uniform", "blueprint", "range")
 Prior: TypeAlias = "str | Mapping[Label, float | Array]"
 """One of `PRIORS`, or a user's numbers: probability of following by state (resolving), weights
 by state (max-margin), or weights of the actions by the opponent's infosets (full, optimal
@@ -392,11 +392,21 @@ def clipped_reaches(subgame: Subgame) -> dict[Label, float] | None:
     return {s: max(r / total, CLIP) for s, r in reach.items()} if total > 0 else None
 
 
+def range_shares(subgame: Subgame) -> dict[Label, float]:
+    """`P_-i(s)·N(s)` over its sum in the subgame; 0 where that is 0."""
+    weight = {s: subgame.opponent_reach(s) * subgame.normalizer(s) for s in subgame.states}
+    total = sum(weight.values())
+    return {s: w / total if total > 0 else 0.0 for s, w in weight.items()}
+
+
 def resolving_prior(subgame: Subgame, state: Label, prior: Prior) -> Array:
     """`[p(s, follow), p(s, terminate)]`; uniform also where the blueprint never gets there."""
     if isinstance(prior, Mapping):
         return np.array([prior[state], 1.0 - prior[state]])
     _check(prior)
+    if prior == "range":
+        share = range_shares(subgame)[state]
+        return np.array([share, 1.0 - share])
     q = clipped_reaches(subgame) if prior == "blueprint" else None
     return np.array([0.5, 0.5]) if q is None else np.array([q[state], 1.0 - q[state]])
 
@@ -406,6 +416,9 @@ def max_margin_prior(subgame: Subgame, prior: Prior) -> Array:
     states = max_margin_states(subgame)
     if isinstance(prior, Mapping):
         weights = np.array([float(prior[s]) for s in states])
+    elif prior == "range":
+        shares = range_shares(subgame)
+        weights = np.array([shares[s] for s in states])
     else:
         _check(prior)
         q = clipped_reaches(subgame) if prior == "blueprint" else None
@@ -420,7 +433,7 @@ def way_prior(above: Above, infoset: Label, prior: Prior) -> Array:
         weights = np.asarray(prior[infoset], np.float64)
     else:
         _check(prior)
-        weights = np.maximum(row, CLIP) if prior == "blueprint" else np.ones(len(row))
+        weights = {"blueprint": np.maximum(row, CLIP), "range": row}.get(prior, np.ones(len(row)))
     return weights / weights.sum() if weights.sum() > 0 else np.zeros(len(row))
 
 

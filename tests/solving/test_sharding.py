@@ -66,9 +66,10 @@ for several in (several, solved(asked=asked, iterations=500, dtype="float32")):
         and float(several.gap.max()) < 0.05
     )
 prepared = prepare(build_forest(small()[0], CUT), 0, blueprints(), asked)
-pairs = np.zeros(16, np.int64), np.arange(16) % 3
+none = np.zeros(16, np.int64)
+lanes = none, none, np.arange(16) % 3
 chunks = []
-games = build_games(prepared.structure, prepared.ranges, asked[:1], pairs=pairs)
+games = build_games(prepared.structure, prepared.ranges, asked[:1], lanes=lanes)
 solve(games.batch, make_options(algorithm="cfr+", iterations=1), lambda ended: chunks.append(ended))
 problem, state = chunks[0].problem, chunks[0].state
 with precision(np.float32):

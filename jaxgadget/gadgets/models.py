@@ -1,0 +1,112 @@
+"""Opponents who follow a model with probability p, as numbers of a gadget game.
+
+What the resolving player earns against the model is a constant of its own sequences, and the free opponent's
+share of play scales the entry: no history is added, and no loop.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from scipy.sparse import csr_array
+
+from jaxgadget.gadgets.ranges import Ranges, largest_rows
+from jaxgadget.kernels.problem import Terms
+from jaxgadget.kernels.rows import on_host, pad_rows
+from jaxgadget.tree.forest import Forest, followed_payoff
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Mixtures:
+    """Opponents over a forest, M of them, of N models.
+
+    Everything is weighted by the model's own reach from the game's root on, not normalised: how likely it
+    gets to a subgame counts.
+
+    Attributes:
+      p: `[M]` how likely each follows its model.
+      model: `[M]` which model it has.
+      earned: `[S, N]` what each sequence of the resolving player's body earns where a model is followed, in
+        its utility, weighted by the reach of chance and the model.
+      entered: `[E, N]` the model's reach of the extra roots, where it is followed no longer; E may be 0.
+      reach: `[R, N]` the model's reach of the opponent's roots.
+    """
+
+    p: FloatArray
+    model: IntArray
+    earned: FloatArray
+    entered: FloatArray
+    reach: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.p)
+
+    def mix(self, lanes: IntArray, resolver: Terms, opponent: Terms, num_roots: int) -> tuple[Terms, Terms]:
+        """A gadget's numbers with a model's share: the resolving player's, then the opponent's.
+
+        Args:
+          lanes: `[L]` which mixture each lane has.
+          resolver: without one; nothing is a constant of its body.
+          opponent: without one, roots padded.
+          num_roots: of the free opponent, padding and extra roots not included.
+        """
+        p, model = self.p[lanes], self.model[lanes]
+        scale = np.asarray(opponent.scale)
+        mixed = np.concatenate([(1 - p) * scale[:num_roots], p * self.entered[:, model]])
+        free = dataclasses.replace(
+            opponent,
+            scale=on_host(pad_rows(mixed, len(scale), 0)),
+            constant=on_host((1 - p) * np.asarray(opponent.constant)),
+        )
+        return dataclasses.replace(resolver, body_constant=on_host(p * self.earned[:, model])), free
+
+    def has_decision(
+        self, lanes: IntArray, alone: BoolArray, ranges: Ranges, blueprint: IntArray
+    ) -> BoolArray:
+        """`[S, L]` whether there is anything to solve: for the free opponent, or against the model.
+
+        Args:
+          lanes: `[L]` which mixture each lane has.
+          alone: `[S, L]` whether there is without a model.
+          ranges: what the blueprints bring.
+          blueprint: `[L]` which of their lanes each has.
+        """
+        p, model = self.p[lanes], self.model[lanes]
+        comes = ranges.per_subgame(self.reach[:, model] * (ranges.mass[:, blueprint] > 0)) > 0
+        return (alone & (p < 1)) | (comes & (p > 0))
+
+    def largest_share(self, lanes: IntArray, free: FloatArray, ranges: Ranges) -> FloatArray:
+        """`[S, L]` how much the largest root of a subgame weighs, whoever the opponent is.
+
+        Args:
+          lanes: `[L]` which mixture each lane has.
+          free: `[S, L]` the same of the free opponent alone.
+          ranges: what the blueprints bring.
+        """
+        p, model = self.p[lanes], self.model[lanes]
+        followed = largest_rows(ranges.subgame, self.reach[:, model], ranges.num_subgames)
+        return np.maximum((1 - p) * free, p * followed)
+
+
+def find_mixtures(forest: Forest, player: int, p: FloatArray, model: IntArray, reach: FloatArray) -> Mixtures:
+    """What models bring to a forest.
+
+    Args:
+      forest: the subgames; extra roots, if it has any, are the opponent's.
+      player: who re-solves.
+      p: `[M]` of the opponents.
+      model: `[M]` which model each has.
+      reach: `[sequences of the tree, N]` each model's reach of the opponent's sequences.
+    """
+    entries, extra = followed_payoff(forest, player), forest.extra
+    payoff = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape)
+    entered = np.zeros((0, reach.shape[1])) if extra is None else reach[extra.roots.sequence]
+    return Mixtures(
+        p=p,
+        model=model,
+        earned=np.asarray(payoff @ reach),
+        entered=entered,
+        reach=reach[forest.roots[1 - player].sequence],
+    )
