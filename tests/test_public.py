@@ -12,6 +12,7 @@ PROMISED = {
     *("NoPrior", "UniformPrior", "BlueprintPrior", "ArrayPrior"),
     *("search", "nested_search", "solve_trunk", "cfr_d", "sweep", "train_value", "play_matches"),
     *("solve_ranges", "draw_ranges", "train_ranges", "load_ranges", "range_rmse"),
+    *("Opponent", "Responses", "respond", "best_nash", "data_biased_response", "mix"),
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
 }
 

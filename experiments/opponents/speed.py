@@ -1,0 +1,87 @@
+"""Restricted Nash responses to many models with many p: one batch, one by one, and by linear programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.study import Settings
+from jaxgadget import HistoryTree, Opponent, Policy, Responses, enumerate_game, game_value, load, respond
+from jaxgadget.policy.blueprints import make_blueprints
+
+NAME = "speed"
+GAP = 1e-3
+"""Of the payoff range: all lanes of a solve by CFR+ get there."""
+
+GAMES, SMOKE_GAMES = ("leduc_poker",), ("kuhn_poker",)
+MODELS, SMOKE_MODELS = "draws:100:0.5", "draws:4"
+NUM_P, SMOKE_NUM_P = 11, 3
+SAMPLE, SMOKE_SAMPLE = 22, 2
+"""So many of all lanes are solved one by one, spread over models and p."""
+
+CFR: dict[str, Any] = {"iterations": 5000, "target_gap": GAP, "check_every": 25, "dtype": "float32"}
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game and way, all in one run; what is compiled is compiled before."""
+
+    def measure(key: dict[str, Any]) -> pd.DataFrame:
+        tree = enumerate_game(load(key["game"]))
+        models = make_blueprints(tree, settings.pick(MODELS, SMOKE_MODELS), progress=False)
+        numbers = np.linspace(0, 1, settings.pick(NUM_P, SMOKE_NUM_P)).tolist()
+        cfr = CFR | {"target_gap": GAP * tree.payoff_range, "value": game_value(tree)}
+        exact = {"algorithm": "lp", "value": game_value(tree)}
+        everything, sample = Opponent(models, numbers), _spread(models, numbers, settings)
+        rows = [
+            _timed(tree, "one batch", [everything], cfr),
+            _timed(tree, "one by one", sample, cfr),
+            _timed(tree, "linear programs", sample, exact),
+        ]
+        return pd.DataFrame([key | row for row in rows])
+
+    games = settings.pick(GAMES, SMOKE_GAMES)
+    return settings.gather(NAME, [{"game": game} for game in games], measure)
+
+
+def _spread(models: Policy, numbers: Sequence[float], settings: Settings) -> list[Opponent]:
+    """Opponents of one lane each: every p as often, and as many models as there are opponents."""
+    count = settings.pick(SAMPLE, SMOKE_SAMPLE)
+    lanes = np.linspace(0, models.num_lanes - 1, count).round().astype(int).tolist()
+    return [Opponent(models.lane(lane), numbers[number % len(numbers)]) for number, lane in enumerate(lanes)]
+
+
+def _timed(
+    tree: HistoryTree, way: str, opponents: Sequence[Opponent], options: dict[str, Any]
+) -> dict[str, Any]:
+    """Seconds of a second turn, evaluation and certificates included."""
+
+    def turn() -> list[Responses]:
+        return [respond(tree, opponent, progress=False, **options) for opponent in opponents]
+
+    turn()
+    began = time.perf_counter()
+    responses = turn()
+    seconds = time.perf_counter() - began
+    lanes = sum(len(result.gap) for result in responses)
+    gap = max(float(result.gap.max()) for result in responses) / tree.payoff_range
+    return {
+        "way": way,
+        "lanes": lanes,
+        "seconds": seconds,
+        "milliseconds_a_lane": 1e3 * seconds / lanes,
+        "largest_gap": gap,
+    }
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Restricted Nash responses to a hundred drawn models with eleven p from 0 to 1, for player 0.
+
+    CFR+ until every gap is at most a thousandth of the payoff range (`largest_gap` is in that unit). One by
+    one and by linear programs a sample is solved. Times: how long a lane takes against one in the batch.
+    """
+    batch = frame[frame["way"] == "one batch"].set_index("game")["milliseconds_a_lane"]
+    return frame.assign(times=frame["milliseconds_a_lane"] / batch.reindex(frame["game"]).to_numpy())
