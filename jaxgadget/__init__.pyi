@@ -74,7 +74,9 @@ from .refining.refine import refine_both as refine_both
 from .searching.limited import Search as Search
 from .searching.limited import search as search
 from .searching.nested import Nested as Nested
+from .searching.nested import nested_exactly as nested_exactly
 from .searching.nested import nested_search as nested_search
+from .searching.optimal import OptimalValues as OptimalValues
 from .searching.portfolio import make_portfolio as make_portfolio
 from .searching.searcher import SearchPlayer as SearchPlayer
 from .sweeping.sweep import read_sweep as read_sweep
@@ -130,6 +132,7 @@ __all__ = [
     "NetworkValues",
     "NoPrior",
     "OptimalContinuation",
+    "OptimalValues",
     "OwnValues",
     "Player",
     "Policy",
@@ -179,6 +182,7 @@ __all__ = [
     "make_portfolio",
     "mix",
     "nash_conv",
+    "nested_exactly",
     "nested_search",
     "play_matches",
     "play_players",

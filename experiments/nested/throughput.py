@@ -27,7 +27,8 @@ from experiments.nested.common import (
 from experiments.study import Settings
 from jaxgadget import BlueprintPrior, Resolving
 from jaxgadget.learn.training import train_value
-from jaxgadget.searching.line import Line, decisions
+from jaxgadget.searching.line import Line
+from jaxgadget.searching.schedule import make_schedule
 from jaxgadget.solving.options import make_options
 
 NAME = "throughput"
@@ -69,22 +70,23 @@ def measure(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
     entries = portfolio(game, spec, key["entries"])
     training = train_value(tree, entries, folder=folder, steps=STEPS, **SHAPE, show_progress=False)
     values = training.values
-    levels, rows = decisions(tree, 0), list[dict[str, Any]]()
+    levels, rows = make_schedule(tree, 0, key["depth"]).levels, list[dict[str, Any]]()
     for lanes in key["lane_counts"]:
         gadgets = [Resolving(BlueprintPrior(), epsilon) for epsilon in np.geomspace(1e-3, 1e-1, lanes)]
         options = make_options(algorithm="cfr+", iterations=key["iterations"])
-        line = Line(tree, blueprint(game, spec), gadgets, values, 0, key["depth"], options, visits=False)
+        schedule = make_schedule(tree, 0, key["depth"])
+        line = Line(blueprint(game, spec), gadgets, values, schedule, options, visits=False)
         above = None
         for number in range(level):
-            above = line.search(levels[number].cut(tree), above, lambda done: None)
+            above = line.search(number, levels[number].cut(tree), above, lambda done: None)
         count = levels[level].num_subgames
         for subgames in sorted({1, *(4**k for k in range(10) if 4**k < count), count}):
             where = levels[level].cut(tree, np.arange(subgames))
-            line.search(where, above, lambda done: None)
+            line.search(level, where, above, lambda done: None)
             times: list[tuple[float, float]] = []
             for _ in range(REPETITIONS):
                 before, begin = line.value_seconds, time.perf_counter()
-                line.search(where, above, lambda done: None)
+                line.search(level, where, above, lambda done: None)
                 times.append((time.perf_counter() - begin, line.value_seconds - before))
             seconds, network = sorted(times)[REPETITIONS // 2]
             rows.append(

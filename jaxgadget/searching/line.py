@@ -16,16 +16,15 @@ import numpy as np
 
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import Structure
+from jaxgadget.gadgets.real_way import OptimalContinuation
+from jaxgadget.gadgets.structure import Structure, trunk_ranges
 from jaxgadget.gadgets.two_level import Unsafe
-from jaxgadget.games.game import ACTOR_BIT
+from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
 from jaxgadget.searching.limited import spread
-from jaxgadget.searching.lookahead import (
-    check_room,
-    limit_at_decisions,
-    most_payoffs,
-)
+from jaxgadget.searching.lookahead import check_room, most_payoffs
+from jaxgadget.searching.mixing import earned_outside, opponent_mixtures
+from jaxgadget.searching.schedule import Schedule, SearchLevel
 from jaxgadget.searching.solving import (
     Profile,
     find_ranges,
@@ -35,9 +34,9 @@ from jaxgadget.searching.solving import (
 )
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import SolveOptions
-from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
+from jaxgadget.tree.cut import Cut, leaf_above
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import drop_programs
 from jaxgadget.values.histories import ValueFunction, leaf_values
@@ -48,60 +47,6 @@ PART_CELLS = 1 << 24
 PROGRAM_CELLS = 1 << 23
 """After so many payoffs JAX's compiled programs are dropped. Large parts seldom have equal shapes, and JAX
 keeps every program, 45 MB a part in Goofspiel 6, and its memory mappings, of which Linux grants 65,530."""
-
-OWN_DECISION = "own decision"
-"""What cuts at a player's decisions are called."""
-
-
-class DecisionRoots(NamedTuple):
-    """Where a player decides for the n-th time: H histories in S subgames.
-
-    Attributes:
-      roots: `[H]` these histories, ascending.
-      subgame: `[H]` their subgames, numbered by first root.
-    """
-
-    roots: IntArray
-    subgame: IntArray
-
-    @property
-    def num_subgames(self) -> int:
-        """S."""
-        return int(self.subgame.max()) + 1
-
-    def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
-        """The cut at these decisions, or at those in some subgames."""
-        roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
-        return kept_subgames(tree, OWN_DECISION, roots)
-
-
-def decisions(tree: HistoryTree, player: int) -> list[DecisionRoots]:
-    """A player's first, second, … decisions on every line of play.
-
-    Raises:
-      ValueError: if an infoset of the opponent lies on both sides of one.
-    """
-    acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
-    levels: list[DecisionRoots] = []
-    for level in range(int(number.max(initial=-1)) + 1):
-        roots = acts[number == level]
-        levels.append(DecisionRoots(roots, cut_at(tree, OWN_DECISION, roots).subgame))
-    return levels
-
-
-def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
-    """How often a player has decided before each history where it decides; all of them by default."""
-    infoset = tree.infoset[player]
-    infoset = infoset[infoset >= 0] if histories is None else infoset[histories]
-    return tree.infosets[player].depth[infoset]
-
-
-def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:
-    """`[H]` the player's last decision before each history; every history must have one."""
-    above = tree.parent[histories]
-    while len(late := np.nonzero((tree.actor[above] & ACTOR_BIT[player]) == 0)[0]):
-        above[late] = tree.parent[above[late]]
-    return above.astype(np.int64)
 
 
 class Visits(NamedTuple):
@@ -143,14 +88,22 @@ class AtLimit:
         return joined_leaves[order], np.concatenate([self.values, values])[order]
 
 
+_UNSAFE = Unsafe()
+
+
 class Line:
-    """Nested search after one blueprint, all gadgets side by side: L lanes.
+    """Nested search after one blueprint, all gadgets and opponents side by side: L lanes.
+
+    `lane = gadget * num_opponents + opponent`.
 
     Attributes:
       assembled: the blueprint with the decisions that were searched so far, and what the opponent was
         found to do between them.
       gap_max: `[L]` the largest NashConv of a search's game.
       searches: `[L]` subgames that were searched.
+      objectives: `[levels, L]` p × what is earned where models are followed down to the limits and values
+        hold there, + (1−p) × what is guaranteed by these values; NaN where the subgames of a level do not
+        add up to that: it is known of joint searches, and for p = 1.
       value_seconds: spent in the value function.
       visits: where searches ended, a batch each; None if nobody asks.
       failures: lanes in which a search overflowed, and where; there the blueprint stayed.
@@ -158,35 +111,54 @@ class Line:
 
     def __init__(
         self,
-        tree: HistoryTree,
         blueprint: Policy,
         gadgets: Sequence[Gadget],
         values: ValueFunction,
-        player: int,
-        depth: int,
+        schedule: Schedule,
         options: SolveOptions,
         *,
         visits: bool,
+        opponents: Opponents | None = None,
     ):
-        self.tree, self.player, self.depth, self.options = tree, player, depth, options
-        self.gadgets, self.values = tuple(gadgets), values
-        self.blueprint = spread(blueprint, gadgets)
+        """Takes what every search needs.
+
+        Args:
+          blueprint: one lane.
+          gadgets: of any kinds; the optimal continuation searches a level jointly.
+          values: at the limits.
+          schedule: when to search.
+          options: how to solve.
+          visits: whether to count where searches end.
+          opponents: M of them; by default one, who adapts.
+        """
+        self.tree, self.player, self.schedule = schedule.tree, schedule.player, schedule
+        self.options, self.values = options, values
+        count = 1 if opponents is None else len(opponents)
+        self.gadgets = tuple(gadget for gadget in gadgets for _ in range(count))
+        self.opponents = None if opponents is None or opponents.adapt else opponents
+        self._opponent = np.tile(np.arange(count), len(gadgets))
+        self.blueprint = spread(blueprint, self.gadgets)
         self.assembled = self.blueprint
-        self.gap_max = np.zeros(len(gadgets))
-        self.searches = np.zeros(len(gadgets), np.int64)
+        self.gap_max = np.zeros(len(self.gadgets))
+        self.searches = np.zeros(len(self.gadgets), np.int64)
+        self.objectives = np.zeros((len(schedule.levels), len(self.gadgets)))
         self.seconds = self.value_seconds = 0.0
         self.failures: dict[int, str] = {}
         self.visits: list[Visits] | None = [] if visits else None
         self._payoffs = 0  # searched since programs were dropped
 
-    def run(self, levels: Sequence[DecisionRoots], report: Report) -> None:
-        """Searches at all decisions, part by part, and below a part before the next one.
+    @property
+    def _looks_around(self) -> bool:
+        """Whether a gadget looks at all subgames of a level, so that they must be searched at once."""
+        return any("trunk" in gadget.needs for gadget in self.gadgets)
+
+    def run(self, report: Report) -> None:
+        """Searches everywhere, part by part, and below a part before the next one.
 
         Args:
-          levels: the player's decisions.
           report: is told the number of subgames × iterations done.
         """
-        begin, done = time.perf_counter(), 0
+        begin, done, levels = time.perf_counter(), 0, self.schedule.levels
 
         def told(subgames: int, iterations: int) -> None:
             report(done + subgames * iterations)
@@ -195,7 +167,7 @@ class Line:
             nonlocal done
             for part in self.parts(levels[number], subgames, first=number == 0):
                 where = levels[number].cut(self.tree, part)
-                at_limit = self.search(where, above, functools.partial(told, len(part)))
+                at_limit = self.search(number, where, above, functools.partial(told, len(part)))
                 done += len(part) * self.options.iterations
                 below = subgames[:0]
                 if number + 1 < len(levels):
@@ -206,9 +178,10 @@ class Line:
 
         if levels:
             descend(0, np.arange(levels[0].num_subgames), None)
+        self.objectives[:, list(self.failures)] = np.nan
         self.seconds = time.perf_counter() - begin
 
-    def _below(self, level: DecisionRoots, where: Cut) -> IntArray:
+    def _below(self, level: SearchLevel, where: Cut) -> IntArray:
         """The subgames of the next decisions that lie below some of this one's."""
         inside = where.root[level.roots] >= 0
         subgames = np.unique(level.subgame[inside])
@@ -222,7 +195,7 @@ class Line:
             )
         return subgames
 
-    def parts(self, level: DecisionRoots, subgames: IntArray, *, first: bool) -> list[IntArray]:
+    def parts(self, level: SearchLevel, subgames: IntArray, *, first: bool) -> list[IntArray]:
         """Subgames that are searched together: as many as fit, and under the same gadgets.
 
         Args:
@@ -232,7 +205,7 @@ class Line:
         """
         where = level.cut(self.tree, subgames)
         acted = np.ones(where.num_subgames, np.bool_)
-        if first:
+        if first and not self._looks_around:
             acted[:] = False
             np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
         size, most = self._count_payoffs(where).tolist(), self._most_payoffs()
@@ -247,12 +220,18 @@ class Line:
                 total += size[subgame]
             if part:
                 parts.append(subgames[part])
+        if len(parts) > 1 and self._looks_around:
+            raise ValueError(
+                f"{self.tree.game.name}: the {len(subgames)} subgames of a level have {sum(size)} payoffs, "
+                f"of which {most} fit, and a gadget looks at all of them at once; expected a larger "
+                "memory_limit, a smaller depth, or gadgets that look at their own roots alone"
+            )
         return parts
 
     def _count_payoffs(self, where: Cut) -> IntArray:
         """`[S]` payoffs of the subgames' lookaheads."""
         tree = self.tree
-        leaves = limit_at_decisions(tree, where, self.depth, self.player)
+        leaves = self.schedule.leaves(where)
         ends = tree.terminals[where.root[tree.terminals] >= 0]
         ends = ends[leaf_above(where, leaves)[ends] < 0]
         count = np.zeros(where.num_subgames, np.int64)
@@ -271,28 +250,54 @@ class Line:
         return max(1, min(PART_CELLS, most_payoffs(self.options.placement, self.options.memory_limit)))
 
     def search(
-        self, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
+        self, number: int, where: Cut, above: AtLimit | None, report: Report, beside: AtLimit | None = None
     ) -> AtLimit:
         """Searches some subgames of one level, all at once.
 
         Args:
-          where: at decisions of one level.
+          number: of the level.
+          where: at its roots.
           above: what the level above found, None at the first one.
           report: is told the number of iterations done in each group of gadgets.
           beside: what other searches of this level found; the result is theirs too.
         """
-        leaves = limit_at_decisions(self.tree, where, self.depth, self.player)
+        leaves, other = self.schedule.leaves(where), 1 - self.player
         check_room(leaves, self.values.num_entries, self.tree.game.name, self.options.placement)
-        look = build_forest(self.tree, where, limit=leaves, num_choices=self.values.num_entries)
+        look = build_forest(
+            self.tree,
+            where,
+            limit=leaves,
+            num_choices=self.values.num_entries,
+            second=None if self.opponents is None or len(leaves) == 0 else (other, leaves),
+        )
         values = self._values(leaves)
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
         structure = prepare_lookahead(look, values, self.player, self.options.placement.platform)
-        ranges = self.find_ranges(structure, above, plan)
-        gadgets, acted = self.gadgets, self.tree.sequence[1 - self.player, where.roots] > 0
+        ranges, trunk = self.find_ranges(structure, above, plan), None
+        if self._looks_around:
+            trunk = build_trunk(look)
+            own = self.assembled.reach(self.player)[trunk.sequences(self.player)]
+            theirs = self.assembled.probabilities[other][trunk.form.action_sequences(other) - 1]
+            known = trunk_ranges(trunk, self.player, own, theirs)
+            ranges = dataclasses.replace(ranges, trunk=known)
+        gadgets, acted = self.gadgets, self.tree.sequence[other, where.roots] > 0
         if above is None and not acted.any():
-            gadgets = (Unsafe(),) * len(gadgets)
-        searched = solve_lookahead(structure, ranges, plan, gadgets, self.options, report)
+            gadgets = tuple(gadget if "trunk" in gadget.needs else _UNSAFE for gadget in gadgets)
+        mixtures = None
+        if self.opponents is not None:
+            mixtures = opponent_mixtures(look, self.player, self.opponents, self.values)
+        searched = solve_lookahead(
+            structure,
+            ranges,
+            plan,
+            gadgets,
+            self.options,
+            report,
+            trunk=trunk,
+            mixtures=mixtures,
+            opponent=None if mixtures is None else self._opponent,
+        )
         plan = plan.with_bodies(look, searched.strategy)
         self.failures = {**searched.failures, **self.failures}
         if self.visits is not None:
@@ -300,11 +305,24 @@ class Line:
         gap = np.where(searched.has_decision, searched.gap, 0)
         self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
         self.searches += searched.has_decision.sum(axis=0)
-        self._assemble(look, plan.policy, searched.has_decision)
+        self._add_objective(number, where, searched.value)
+        self._assemble(number, look, plan.policy, searched.has_decision)
         if beside is not None:
             leaves, values = beside.joined(leaves, values)
         self._drop_programs()
         return AtLimit(plan, leaves, values)
+
+    def _add_objective(self, number: int, where: Cut, value: FloatArray) -> None:
+        """Adds what searches of one level are worth to the level's objective; the first one all around it."""
+        p = np.zeros(len(self.gadgets)) if self.opponents is None else self.opponents.p[self._opponent]
+        joint = np.array([gadget.entry_name == OptimalContinuation.entry_name for gadget in self.gadgets])
+        with np.errstate(over="ignore", invalid="ignore"):  # where a search overflows all is undefined
+            total = np.where(joint | (p == 1), value.sum(axis=0), np.nan)
+        if self.opponents is not None and not self.objectives[number].any():
+            level = self.schedule.levels[number].cut(self.tree)
+            models = self.opponents.policy.reach(1 - self.player)[:, self._opponent]
+            total = total + p * earned_outside(level, self.player, self.assembled, models)
+        self.objectives[number] += total
 
     def _values(self, leaves: IntArray) -> FloatArray:
         begin = time.perf_counter()
@@ -340,15 +358,16 @@ class Line:
         lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
         return Visits(leaves, self.tree.chance[leaves, None, None] * lanes)
 
-    def _assemble(self, look: Forest, plan: Policy, has_decision: BoolArray) -> None:
-        """Takes over the decisions at the roots, and what the opponent was found to do below them."""
+    def _assemble(self, number: int, look: Forest, plan: Policy, has_decision: BoolArray) -> None:
+        """Takes over what is played before the next search, and what the opponent was found to do."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]
         infosets = self.tree.infosets[player]
         roots = look.roots[player]
-        infoset = np.unique(self.tree.infoset[player, look.cut.roots])
-        first = np.searchsorted(roots.infostate, self.tree.infostate[player, infosets.history[infoset]])
-        own = self.assembled.reach(player)[infosets.parent[infoset]] > 0
+        above = look.cut.root[infosets.history]
+        infoset = np.nonzero(self.schedule.kept(number) & (above >= 0))[0]
+        first = np.searchsorted(roots.infostate, self.tree.infostate[player, above[infoset]])
+        own = self.assembled.reach(player)[roots.sequence[first]] > 0
         taken = own & has_decision[roots.subgame[first]]
         mask = np.zeros((len(infosets), taken.shape[1]), np.bool_)
         mask[infoset] = taken

@@ -17,20 +17,26 @@ import numpy.typing as npt
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.gadget import AUTO, Gadget, describe, prior_name
+from jaxgadget.gadgets.games import group_gadgets
+from jaxgadget.gadgets.prior import NoPrior
+from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.policy.evaluate import check_value, exploitability, game_value
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.refine import list_gadgets
+from jaxgadget.refining.refine import find_value, list_gadgets
 from jaxgadget.searching.continual import count_searches, resolve_continually
-from jaxgadget.searching.limited import check_depth, values_for
-from jaxgadget.searching.line import Line, Visits, decisions
+from jaxgadget.searching.limited import values_for
+from jaxgadget.searching.line import Line, Visits
+from jaxgadget.searching.optimal import OptimalLine, OptimalValues, joint_bound
+from jaxgadget.searching.schedule import Schedule, make_schedule
 from jaxgadget.solving.devices import Device
-from jaxgadget.solving.options import make_options
+from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_player
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
@@ -47,18 +53,26 @@ EPSILON = 2e-2
 class Nested:
     """Blueprints with one player's decisions replaced by nested search.
 
-    Lanes run over gadgets, then blueprints. Values are in the searching player's utility.
+    Lanes run over gadgets, then opponents, then blueprints. Values are in the searching player's utility.
 
     Attributes:
       player: who searches.
       blueprint: the blueprints.
       gadgets: at every search but the first, and there too where the opponent has acted before.
-      depth: moves of the players down to the limit; None if it is a cut.
+      opponents: whom it is searched against.
+      schedule: when searches begin and where they end; None if that is a cut.
       num_entries: K, strategies of each player to choose from at the limit.
       leaf: what the values at the limit come from.
       policy: the assembled policies, a lane each.
       blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
       nested_exploitability: `[lanes]` the same for the assembled policy.
+      gain: `[lanes]` what the assembled policy earns against the model, less the game's value; NaN without
+        a model.
+      objectives: `[levels, lanes]` what was found at every level, p × what it earns where the model is
+        followed to the limit and play is as the values there say below, + (1−p) × what it guarantees; NaN if
+        that is not known.
+      exploitability_bound: `[lanes]` of the assembled policy: (p × gain + all gaps) / (1−p), for joint
+        searches with optimal values; NaN for others.
       gap_max: `[lanes]` the largest NashConv of a search's game; with range values, below the limit alone.
       searches: `[lanes]` subgames that were searched.
       game_value: bracket of player 0's value of the game.
@@ -72,12 +86,16 @@ class Nested:
     player: int
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
-    depth: int | None
+    opponents: Opponents
+    schedule: Schedule | None
     num_entries: int
     leaf: str
     policy: Policy
     blueprint_exploitability: FloatArray
     nested_exploitability: FloatArray
+    gain: FloatArray
+    objectives: FloatArray
+    exploitability_bound: FloatArray
     gap_max: FloatArray
     searches: npt.NDArray[np.int64]
     game_value: tuple[float, float]
@@ -91,23 +109,39 @@ class Nested:
         return f"<Nested of {self.policy.tree.game.name}: {self.policy.num_lanes} lane(s)>"
 
     @property
+    def depth(self) -> int | None:
+        """Moves of the players down to the limit; None if it is a cut."""
+        return None if self.schedule is None else self.schedule.depth
+
+    @property
     def table(self) -> pd.DataFrame:
-        """A row for every gadget and blueprint."""
-        count, rows = self.blueprint.num_lanes, list[dict[str, Any]]()
+        """A row for every gadget, opponent and blueprint."""
+        rows, schedule = list[dict[str, Any]](), self.schedule
         for lane in range(self.policy.num_lanes):
-            gadget = self.gadgets[lane // count]
+            rest, blueprint = divmod(lane, self.blueprint.num_lanes)
+            number, opponent = divmod(rest, len(self.opponents))
+            gadget = self.gadgets[number]
             rows.append(
                 {
                     "player": self.player,
-                    "blueprint": self.blueprint.labels[lane % count],
+                    "blueprint": self.blueprint.labels[blueprint],
+                    "model": self.opponents.labels[opponent],
+                    "p": float(self.opponents.p[opponent]),
+                    "beyond": self.opponents.beyond[opponent],
                     "gadget": gadget.name,
                     "prior": prior_name(gadget),
                     "epsilon": gadget.epsilon,
+                    "limit": None if schedule is None else schedule.kind,
                     "depth": self.depth,
+                    "step": None if schedule is None else schedule.step,
                     "k": self.num_entries,
                     "leaf": self.leaf,
                     "blueprint_exploitability": self.blueprint_exploitability[lane],
                     "nested_exploitability": self.nested_exploitability[lane],
+                    "gain": self.gain[lane],
+                    "exploitability": self.nested_exploitability[lane],
+                    "exploitability_bound": self.exploitability_bound[lane],
+                    "objectives": self.objectives[:, lane].tolist(),
                     "gap_max": self.gap_max[lane],
                     "searches": int(self.searches[lane]),
                     "seconds": self.seconds[lane],
@@ -122,16 +156,19 @@ def nested_search(
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
-    values: ValueFunction | Sequence[ValueFunction] | RangeValues,
+    values: ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues,
+    opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
     player: int = 0,
     depth: int | None = None,
     limit: CutSpec | None = None,
+    step: int | None = None,
     algorithm: str | Rule = "cfr+",
     iterations: int = ITERATIONS,
     dtype: DTypeLike = "float32",
     value: tuple[float, float] | None = None,
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
+    time_limit: float | None = None,
     visits: bool = True,
     progress: bool | None = None,
 ) -> Nested:
@@ -140,7 +177,13 @@ def nested_search(
     The first search of a line of play is unsafe where the opponent has not acted (exact: its reach is 1);
     else it has the blueprint's range, and alternative values from best responses, down to the limit, to the
     blueprint continued by entry 0. Later ones take reach, range and values from the search before. Lookaheads
-    end at the first decisions of the player at least `depth` moves down. Large games call `jax.clear_caches`.
+    end at the first decisions of the player at least `depth` moves down, or (`limit="moves"`) after exactly
+    `depth` moves, whoever decides then. Large games call `jax.clear_caches`.
+
+    Against an opponent who follows a model with probability p this is a continual depth-limited restricted
+    Nash response, or with p = 1 a best response (Milec, Kubíček and Lisý 2024). `OptimalContinuation` then
+    searches all subgames of a level jointly, which is safe, and is what is done by default; other gadgets
+    search each by itself, which assembled is not.
 
     With values of ranges search is DeepStack's: from the game's root down to `limit`, then again in the
     public states there, to the end, with the opponent's values of the search above.
@@ -148,63 +191,128 @@ def nested_search(
     Args:
       tree: the game's histories.
       blueprint: profiles, as in `refine`; what search does not reach stays theirs.
-      gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2).
-      values: at the limit; one value function, or one for each blueprint; or range values.
+      gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2); with an
+        opponent, or with optimal values, `OptimalContinuation(NoPrior())`.
+      values: at the limit; one value function, or one for each blueprint; `OptimalValues()`; or range values.
+      opponent: one or several, each with models and p; by default one who adapts.
       player: who searches, 0 or 1.
-      depth: D, at least that many moves of the players down to the limit, by default 1; for values of
-        histories.
-      limit: for range values, the cut where lookaheads end; by default the one that a network is for.
-      algorithm: a regret-matching rule, as in `refine`.
+      depth: D, moves of the players down to the limit, by default 1; not for range values.
+      limit: `own` (by default) or `moves`; for range values, the cut where lookaheads end, by default
+        the one that a network is for.
+      step: how much of a search's plan is played before the next search: own decisions (by default 1), or
+        with `limit="moves"` moves, at most and by default D.
+      algorithm: a regret-matching rule, as in `refine`; with optimal values also `lp`.
       iterations: of every search.
       dtype: of the solves.
       value: bracket of player 0's value of the game, if known; else `game_value(tree)`.
       memory_limit: bytes a solve may take on each device: subgames go part by part.
       devices: over which lanes are spread.
+      time_limit: in seconds, for each linear program.
       visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for bad arguments, a value function that returns no numbers, gadgets that look at the
-        trunk, or a game in which an infoset of the opponent lies on both sides of a decision.
+        trunk where nothing of it is known, or a game in which an infoset lies on both sides of a level.
     """
     check_whole(tree)
     check_player(player)
     check_value(value, tree)
-    profiles = as_policy(blueprint, tree, name="blueprint")
+    profiles, optimal = as_policy(blueprint, tree, name="blueprint"), isinstance(values, OptimalValues)
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
         dtype=dtype,
         memory_limit=memory_limit,
         devices=devices,
-        exact=False,
+        time_limit=time_limit,
+        exact=optimal,
     )
-    asked = list_gadgets(gadgets, False, (player,))
+    if gadgets is None and (opponent is not None or optimal):
+        gadgets = OptimalContinuation(NoPrior())
+    asked = _no_auto(list_gadgets(gadgets, optimal, (player,)))
+    opponents = list_opponents(Opponent() if opponent is None else opponent, tree, name="opponent")
     if (ranged := _as_ranged(values)) is not None:
         at_limit = getattr(ranged, "cut", None) if limit is None else limit
         if at_limit is None:
             raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
-        if depth is not None:
-            raise ValueError(
-                f"depth={depth!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
-            )
+        for name, given in (("depth", depth), ("step", step)):
+            if given is not None:
+                raise ValueError(
+                    f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
+                )
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
         return _resolved(profiles, asked, ranged, at_limit, player, how)
-    if limit is not None:
-        raise ValueError(f"limit={limit!r}: values of histories end at own decisions; expected depth=…")
-    leaf, depth = values_for(values, profiles), check_depth(1 if depth is None else depth)  # pyright: ignore[reportArgumentType]
-    levels = decisions(tree, player)
-    lines: list[Line] = []
-    work = sum(level.num_subgames for level in levels) * iterations
-    with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
-        for number, value_function in enumerate(leaf):
-            line = Line(
-                tree, profiles.lane(number), asked, value_function, player, depth, options, visits=visits
+    kind: Any = "own" if limit is None else limit
+    schedule = make_schedule(tree, player, 1 if depth is None else depth, kind, step)
+    if value is None:
+        value = find_value(tree, options.rule is None, progress, time_limit=time_limit)
+    if isinstance(values, OptimalValues):
+        return _optimal(profiles, asked, opponents, schedule, options, value, progress)
+    of_histories = values_for(cast("ValueFunction | Sequence[ValueFunction]", values), profiles)
+    return _entries(profiles, asked, opponents, of_histories, schedule, options, value, visits, progress)
+
+
+def nested_exactly(
+    tree: HistoryTree,
+    blueprint: PolicyLike | Sequence[PolicyLike] | None = None,
+    gadgets: Gadget | Sequence[Gadget] | None = None,
+    *,
+    opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
+    player: int = 0,
+    depth: int = 1,
+    limit: str = "moves",
+    step: int | None = None,
+    value: tuple[float, float] | None = None,
+    time_limit: float | None = None,
+    progress: bool | None = None,
+) -> Nested:
+    """Nested search by linear programs, with optimal values at its limits: for small games.
+
+    Every step is solved exactly, so that `Nested.objectives` are those of the definitions.
+
+    Args:
+      tree: the game's histories.
+      blueprint: profiles, as in `nested_search`; uniform by default. A joint search plays it nowhere.
+      gadgets: by default `OptimalContinuation(NoPrior())`, joint levels.
+      opponent: see `nested_search`; this and what follows.
+      player: who searches, 0 or 1.
+      depth: D.
+      limit: `moves` or `own`.
+      step: between two searches.
+      value: bracket of player 0's value of the game, if known.
+      time_limit: in seconds, for each linear program.
+      progress: as in `nested_search`.
+
+    Raises:
+      ValueError: as `nested_search`.
+    """
+    return nested_search(
+        tree,
+        Policy.uniform(tree) if blueprint is None else blueprint,
+        gadgets,
+        values=OptimalValues(),
+        opponent=opponent,
+        player=player,
+        depth=depth,
+        limit=limit,
+        step=step,
+        algorithm=LP,
+        value=value,
+        time_limit=time_limit,
+        progress=progress,
+    )
+
+
+def _no_auto(gadgets: tuple[Gadget, ...]) -> tuple[Gadget, ...]:
+    """Gadgets, none of which asks for an ε that is to be found."""
+    for gadget in gadgets:
+        if gadget.epsilon == AUTO:
+            raise ValueError(
+                f"epsilon='auto' for {gadget.name}: nested search takes a number; expected one in [0, 1)"
             )
-            line.run(levels, lambda done, before=number * work: report(before + done))
-            lines.append(line)
-    return _collect(lines, profiles, game_value(tree, progress=progress) if value is None else value)
+    return gadgets
 
 
 def _as_ranged(values: Any) -> RangeValues | None:
@@ -212,6 +320,210 @@ def _as_ranged(values: Any) -> RangeValues | None:
     if callable(values) and not hasattr(values, "num_entries"):
         return cast(RangeValues, values)
     return None
+
+
+def _optimal(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    schedule: Schedule,
+    options: SolveOptions,
+    value: tuple[float, float],
+    progress: bool | None,
+) -> Nested:
+    """Searches with optimal values below the limit: gadgets that go together, one kind after the other."""
+    groups, lines = group_gadgets(gadgets), list[OptimalLine]()
+    work = len(schedule.levels) * options.iterations
+    with progress_bar("nested search", len(groups) * work, progress) as report:
+        for number, group in enumerate(groups):
+            line = OptimalLine(profiles, [gadgets[k] for k in group], opponents, schedule, options)
+            line.run(lambda done, before=number * work: report(before + done))
+            lines.append(line)
+    count = len(opponents) * profiles.num_lanes
+    order = np.concatenate([number * count + np.arange(count) for group in groups for number in group])
+    back = np.argsort(order)
+
+    def joined(arrays: Sequence[Any]) -> Any:
+        return np.concatenate(arrays, axis=-1)[..., back]
+
+    failures = {
+        int(order[lane + sum(len(before.gadgets) for before in lines[:number])]): why
+        for number, line in enumerate(lines)
+        for lane, why in line.failures.items()
+    }
+    gaps = joined([np.where(line.is_joint and _exact(line), line.gap_sum, np.nan) for line in lines])
+    return _measured(
+        profiles,
+        gadgets,
+        opponents,
+        schedule,
+        value,
+        rows=joined([line.assembled.probabilities[schedule.player] for line in lines]),
+        objectives=joined([line.objectives for line in lines]),
+        gaps=gaps,
+        gap_max=joined([line.gap_max for line in lines]),
+        failures=failures,
+        num_entries=1,
+        leaf=OptimalValues.name,
+        searches=joined([line.searches for line in lines]),
+        iterations=options.iterations,
+        seconds=joined([np.full(len(line.gadgets), line.seconds / len(line.gadgets)) for line in lines]),
+        value_seconds=float("nan"),
+        visits=(),
+    )
+
+
+def _exact(line: OptimalLine) -> BoolArray:
+    """`[lanes]` whether the opponent may do as it likes: mistakes that it must make are no bound's."""
+    return np.array([gadget.epsilon == 0 for gadget in line.gadgets])
+
+
+def _measured(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    schedule: Schedule | None,
+    value: tuple[float, float],
+    *,
+    player: int | None = None,
+    rows: FloatArray,
+    gaps: FloatArray,
+    gap_max: FloatArray,
+    failures: Mapping[int, str],
+    **rest: Any,
+) -> Nested:
+    """What was found, in the full game.
+
+    Args:
+      profiles: the blueprints.
+      gadgets: the gadgets.
+      opponents: the opponents.
+      schedule: of the searches; None if these ended at a cut.
+      value: bracket of player 0's value of the game.
+      player: who searched; the schedule's by default.
+      rows: `[Q, lanes]` of the player.
+      gaps: `[lanes]` all games' gaps together, NaN where they bound nothing.
+      gap_max: `[lanes]` the largest one.
+      failures: lanes that came to nothing, and why.
+      **rest: of `Nested`, as it is.
+    """
+    if schedule is not None:
+        player = schedule.player
+    assert player is not None
+    other, count = 1 - player, len(gadgets) * len(opponents)
+    kept = np.tile(profiles.probabilities[other], (1, count))
+    labels = tuple(
+        f"{label} | {_named(gadget, opponents, number)}"
+        for gadget in gadgets
+        for number in range(len(opponents))
+        for label in profiles.labels
+    )
+    policy = Policy(profiles.tree, (rows, kept) if player == 0 else (kept, rows), labels)
+    of_lane = np.tile(np.repeat(np.arange(len(opponents)), profiles.num_lanes), len(gadgets))
+    after, gain = (
+        exploitability(policy, player, value=value),
+        _gain(policy, opponents, of_lane, player, value),
+    )
+    bound = joint_bound(np.where(np.isnan(gain), 0, gain), opponents.p[of_lane], gaps)
+    for measured in (after, gain, gap_max, bound, rest["objectives"].T):
+        measured[list(failures)] = np.nan
+    return Nested(
+        player=player,
+        blueprint=profiles,
+        gadgets=gadgets,
+        opponents=opponents,
+        schedule=schedule,
+        policy=policy,
+        blueprint_exploitability=np.tile(exploitability(profiles, player, value=value), count),
+        nested_exploitability=after,
+        gain=gain,
+        exploitability_bound=bound,
+        gap_max=gap_max,
+        game_value=value,
+        failures=failures,
+        **rest,
+    )
+
+
+def _named(gadget: Gadget, opponents: Opponents, number: int) -> str:
+    """What a lane is called after its blueprint: the gadget, and the opponent's model if it has one."""
+    label = opponents.labels[number]
+    model = "" if label is None else f" | p = {opponents.p[number]:g} of {label}"
+    return f"{describe(gadget)}{model}"
+
+
+def _gain(
+    policy: Policy, opponents: Opponents, of_lane: IntArray, player: int, value: tuple[float, float]
+) -> FloatArray:
+    """`[lanes]` what policies earn against models, less the game's value; NaN where there is no model."""
+    known = np.array([label is not None for label in opponents.labels])[of_lane]
+    if not known.any():
+        return np.full(policy.num_lanes, np.nan)
+    models = opponents.policy.probabilities[1 - player][:, of_lane]
+    ours = policy.probabilities[player]
+    pair = (ours, models) if player == 0 else (models, ours)
+    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value - (value[0] + value[1]) / 2
+    return np.where(known, earned if player == 0 else -earned, np.nan)
+
+
+def _entries(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    values: Sequence[ValueFunction],
+    schedule: Schedule,
+    options: SolveOptions,
+    value: tuple[float, float],
+    visits: bool,
+    progress: bool | None,
+) -> Nested:
+    """Searches with values of histories at the limit, blueprint by blueprint."""
+    lines, levels = list[Line](), schedule.levels
+    work = sum(level.num_subgames for level in levels) * options.iterations
+    with progress_bar("nested search", profiles.num_lanes * work, progress) as report:
+        for number, function in enumerate(values):
+            line = Line(
+                profiles.lane(number),
+                gadgets,
+                function,
+                schedule,
+                options,
+                visits=visits,
+                opponents=opponents,
+            )
+            line.run(lambda done, before=number * work: report(before + done))
+            lines.append(line)
+    first, blueprints = lines[0], profiles.num_lanes
+    lanes = len(gadgets) * len(opponents)
+
+    def by_lane(arrays: Sequence[Any]) -> Any:
+        """Arrays `[…, gadgets × opponents]`, one a blueprint → `[…, gadgets × opponents × blueprints]`."""
+        stacked = np.stack(arrays, axis=-1)
+        return stacked.reshape(*stacked.shape[:-2], lanes * blueprints)
+
+    return _measured(
+        profiles,
+        gadgets,
+        opponents,
+        schedule,
+        value,
+        rows=by_lane([line.assembled.probabilities[schedule.player] for line in lines]),
+        objectives=by_lane([line.objectives for line in lines]),
+        gaps=np.full(lanes * blueprints, np.nan),
+        gap_max=by_lane([line.gap_max for line in lines]),
+        failures={
+            lane * blueprints + number: f"after blueprint {profiles.labels[number]!r}, {why}"
+            for number, line in enumerate(lines)
+            for lane, why in line.failures.items()
+        },
+        num_entries=first.values.num_entries,
+        leaf=getattr(first.values, "name", type(first.values).__name__),
+        searches=by_lane([line.searches for line in lines]),
+        iterations=options.iterations,
+        seconds=by_lane([np.full(lanes, line.seconds / lanes) for line in lines]),
+        value_seconds=sum(line.value_seconds for line in lines),
+        visits=tuple(_join_visits(line) for line in lines),
+    )
 
 
 def _resolved(
@@ -225,74 +537,26 @@ def _resolved(
     """Continual re-solving with values of ranges."""
     with (watch := Stopwatch()).phase("run"):
         trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, **how)
-    other, count = 1 - player, len(gadgets)
-    kept = np.tile(profiles.probabilities[other], (1, count))
-    searched = refined.policy.probabilities[player]
-    labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in profiles.labels)
-    rows = (searched, kept) if player == 0 else (kept, searched)
-    lanes = count * profiles.num_lanes
-    undefined = np.isin(np.arange(lanes), list(refined.failures))
-    return Nested(
+    lanes = len(gadgets) * profiles.num_lanes
+    return _measured(
+        profiles,
+        gadgets,
+        list_opponents(Opponent(), profiles.tree),
+        None,
+        refined.game_value,
         player=player,
-        blueprint=profiles,
-        gadgets=gadgets,
-        depth=None,
+        rows=refined.policy.probabilities[player],
+        objectives=np.full((0, lanes), np.nan),
+        gaps=np.full(lanes, np.nan),
+        gap_max=np.nanmax(refined.gap, axis=0, initial=0.0),
+        failures=refined.failures,
         num_entries=1,
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
-        policy=Policy(profiles.tree, rows, labels),
-        blueprint_exploitability=np.tile(exploitability(profiles, player, value=refined.game_value), count),
-        nested_exploitability=refined.refined_exploitability,
-        gap_max=np.where(undefined, np.nan, np.nanmax(refined.gap, axis=0, initial=0.0)),
         searches=count_searches(refined),
-        game_value=refined.game_value,
         iterations=int(how["iterations"]),
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
         value_seconds=float("nan"),
         visits=(),
-        failures=refined.failures,
-    )
-
-
-def _collect(lines: Sequence[Line], profiles: Policy, value: tuple[float, float]) -> Nested:
-    """All blueprints' lanes in order, evaluated in the full game."""
-    first, blueprints, gadgets = lines[0], profiles.num_lanes, len(lines[0].gadgets)
-    player, other = first.player, 1 - first.player
-
-    def by_gadget(arrays: Sequence[Any]) -> Any:
-        """Arrays `[…, gadgets]`, one a blueprint → `[…, gadgets × blueprints]`."""
-        stacked = np.stack(arrays, axis=-1)
-        return stacked.reshape(*stacked.shape[:-2], gadgets * blueprints)
-
-    searched = by_gadget([line.assembled.probabilities[player] for line in lines])
-    kept = np.tile(profiles.probabilities[other], (1, gadgets))
-    labels = tuple(lines[b].assembled.labels[g] for g in range(gadgets) for b in range(blueprints))
-    policy = Policy(profiles.tree, (searched, kept) if player == 0 else (kept, searched), labels)
-    failures = {
-        gadget * blueprints + number: f"after blueprint {profiles.labels[number]!r}, {why}"
-        for number, line in enumerate(lines)
-        for gadget, why in line.failures.items()
-    }
-    after, gap_max = exploitability(policy, player, value=value), by_gadget([line.gap_max for line in lines])
-    for measured in (after, gap_max):
-        measured[list(failures)] = np.nan
-    return Nested(
-        player=player,
-        blueprint=profiles,
-        gadgets=first.gadgets,
-        depth=first.depth,
-        num_entries=first.values.num_entries,
-        leaf=getattr(first.values, "name", type(first.values).__name__),
-        policy=policy,
-        blueprint_exploitability=np.tile(exploitability(profiles, player, value=value), gadgets),
-        nested_exploitability=after,
-        gap_max=gap_max,
-        searches=by_gadget([line.searches for line in lines]),
-        game_value=value,
-        iterations=first.options.iterations,
-        seconds=by_gadget([np.full(gadgets, line.seconds / gadgets) for line in lines]),
-        value_seconds=sum(line.value_seconds for line in lines),
-        visits=tuple(_join_visits(line) for line in lines),
-        failures=failures,
     )
 
 

@@ -13,8 +13,9 @@ from jaxgadget.policy.player import PolicyPlayer
 from jaxgadget.policy.policy import PolicyLike, as_policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.limited import check_depth, values_for
-from jaxgadget.searching.line import AtLimit, DecisionRoots, Line, decision_above, decisions, own_moves
+from jaxgadget.searching.line import AtLimit, Line
 from jaxgadget.searching.nested import ITERATIONS
+from jaxgadget.searching.schedule import decision_above, make_schedule, own_moves
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
@@ -26,13 +27,11 @@ class _Seat(NamedTuple):
 
     Attributes:
       line: the search.
-      levels: its decisions.
       searched: for each level `[S]` which subgames were.
       at_limit: for each level what their searches found.
     """
 
     line: Line
-    levels: list[DecisionRoots]
     searched: list[BoolArray]
     at_limit: list[AtLimit | None]
 
@@ -109,11 +108,10 @@ class SearchPlayer:
         check_whole(tree)
         blueprint = self.blueprint.on(tree)
         if player not in self._seats:
-            levels = decisions(tree, player)
-            how = (self.values, player, self.depth, self._options)
-            line = Line(tree, blueprint, self.gadgets, *how, visits=False)
-            missing = [np.zeros(level.num_subgames, np.bool_) for level in levels]
-            self._seats[player] = _Seat(line, levels, missing, [None] * len(levels))
+            schedule = make_schedule(tree, player, self.depth)
+            line = Line(blueprint, self.gadgets, self.values, schedule, self._options, visits=False)
+            missing = [np.zeros(level.num_subgames, np.bool_) for level in schedule.levels]
+            self._seats[player] = _Seat(line, missing, [None] * len(missing))
         seat = self._seats[player]
         if seat.line.tree is not tree:
             raise ValueError("tree: this SearchPlayer plays in another tree of the game; make one for each")
@@ -125,7 +123,7 @@ class SearchPlayer:
 
 def _search(seat: _Seat, level: int, histories: IntArray) -> None:
     """Searches the subgames of decisions of one level, unless they were, after those above them."""
-    line, where = seat.line, seat.levels[level]
+    line, where = seat.line, seat.line.schedule.levels[level]
     subgames = np.unique(where.subgame[np.searchsorted(where.roots, histories)])
     missing = subgames[~seat.searched[level][subgames]]
     if len(missing) == 0:
@@ -136,7 +134,7 @@ def _search(seat: _Seat, level: int, histories: IntArray) -> None:
     above = seat.at_limit[level - 1] if level > 0 else None
     for part in line.parts(where, missing, first=level == 0):
         seat.at_limit[level] = line.search(
-            where.cut(line.tree, part), above, lambda done: None, seat.at_limit[level]
+            level, where.cut(line.tree, part), above, lambda done: None, seat.at_limit[level]
         )
         if line.failures:
             raise ValueError(line.failures[0])

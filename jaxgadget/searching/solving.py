@@ -1,6 +1,6 @@
-"""Lookaheads solved: ranges, gadgets, CFR, strategies of both players with their certificate.
+"""Lookaheads solved: ranges, gadgets, CFR or linear programs, strategies with their certificate.
 
-Lanes have a gadget and ranges of their own, and share the values at the limit.
+Lanes have a gadget, an opponent and ranges of their own, and share the values at the limit.
 """
 
 from __future__ import annotations
@@ -15,18 +15,22 @@ import numpy.typing as npt
 
 from jaxgadget.gadgets.gadget import Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
+from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.structure import Structure, build_structure
 from jaxgadget.gadgets.structure import find_ranges as ranges_of
-from jaxgadget.kernels.certificate import Certificate, Kept, certify_average, find_overflows
+from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.driver import Finished, Report, solve
+from jaxgadget.solving.lp import solve_lanes
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -90,6 +94,8 @@ class Profile:
     def with_bodies(self, look: Forest, bodies: tuple[FloatArray, FloatArray]) -> Profile:
         """This profile with the strategies found in a lookahead, which may be one part of the limit.
 
+        Where a player's decisions are there twice, those below its usual roots count.
+
         Raises:
           ValueError: if the lookahead's subgames overlap.
         """
@@ -98,7 +104,7 @@ class Profile:
         choices: list[FloatArray] = []
         for player in (0, 1):
             above = self.policy.probabilities[player]
-            states, sequence = look.leaves.states[player], look.form.action_sequences(player)
+            states, sequence = look.leaves.states[player], first_copies(look, player)
             limit = np.empty((len(states) * look.leaves.num_choices, self.num_lanes))
             all_rows = np.concatenate([above, limit])
             all_rows[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
@@ -109,6 +115,13 @@ class Profile:
             choices.append(choice)
         policy = Policy(self.policy.tree, (rows[0], rows[1]), self.policy.labels)
         return Profile(policy, self.states, (choices[0], choices[1]))
+
+
+def first_copies(look: Forest, player: int) -> IntArray:
+    """`[Q]` as `Treeplexes.action_sequences`, and -1 for decisions below extra roots."""
+    sequence, treeplex = look.form.action_sequences(player), look.form.treeplex[player]
+    usual = treeplex.root_of()[treeplex.num_roots :] < len(look.roots[player])
+    return np.where(usual, sequence, -1)
 
 
 def prepare_lookahead(
@@ -163,6 +176,9 @@ class Searched(NamedTuple):
     failures: dict[int, str]
 
 
+_certify = compile_quickly(certify)
+
+
 @compile_quickly
 def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: tuple[Kept, Kept]) -> Certificate:
     """Both players' averages, completed, and their certificate."""
@@ -177,6 +193,10 @@ def solve_lookahead(
     gadgets: Sequence[Gadget],
     options: SolveOptions,
     report: Report,
+    *,
+    trunk: Trunk | None = None,
+    mixtures: Mixtures | None = None,
+    opponent: IntArray | None = None,
 ) -> Searched:
     """Solves the gadget games of all lanes; lane by lane a gadget, with its own ranges.
 
@@ -184,17 +204,21 @@ def solve_lookahead(
       structure: the lookahead on the device.
       ranges: L lanes.
       profile: L lanes; it stays where a search says nothing.
-      gadgets: L of them; those that look at the whole trunk are refused.
+      gadgets: L of them; without a trunk those that look at it are refused.
       options: how.
       report: is told the number of iterations done in each group of gadgets.
+      trunk: what lies above the roots, for gadgets that need it; `ranges` then say what is played there.
+      mixtures: opponents who follow models; by default all only adapt.
+      opponent: `[L]` which of them each lane has.
 
     Raises:
-      ValueError: for a gadget that needs the trunk or the blueprint's own values.
+      ValueError: for a gadget that needs the trunk, if there is none, or the blueprint's own values.
     """
+    known = frozenset[str]() if trunk is None else frozenset({"trunk"})
     for gadget in gadgets:
-        if gadget.needs:
+        if missing := gadget.needs - known:
             raise ValueError(
-                f"gadget {gadget.name!r} needs {', '.join(sorted(gadget.needs))}: search knows only ranges "
+                f"gadget {gadget.name!r} needs {', '.join(sorted(missing))}: this search knows only ranges "
                 "and best-response values at its roots; expected Unsafe(), Resolving() or MaxMargin()"
             )
     look, player, count = structure.forest, structure.player, len(gadgets)
@@ -202,40 +226,88 @@ def solve_lookahead(
     strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
     value, gap = np.zeros((look.num_subgames, count)), np.zeros((look.num_subgames, count))
     has_decision = np.zeros((look.num_subgames, count), np.bool_)
-    iterations = np.zeros(count, np.int64)
-    for lanes in group_gadgets(gadgets):
-        number = np.arange(len(lanes))
+    iterations, failures = np.zeros(count, np.int64), dict[int, str]()
+    for group in group_gadgets(gadgets):
+        lanes = np.array(group)
+        distinct = list({id(gadgets[lane]): gadgets[lane] for lane in group}.values())
+        number = {id(gadget): row for row, gadget in enumerate(distinct)}
         games = build_games(
             structure,
             ranges,
-            [gadgets[lane] for lane in lanes],
-            lanes=(number, np.zeros_like(number), np.array(lanes)),
+            distinct,
+            trunk,
+            mixtures=mixtures,
+            lanes=(
+                np.array([number[id(gadgets[lane])] for lane in group]),
+                np.zeros_like(lanes) if opponent is None else opponent[lanes],
+                lanes,
+            ),
         )
-
-        def finish(ended: Finished, games: GadgetGames = games) -> Certificate:
-            sums = ended.release()
-            kept = games.kept(rows[player], ended.lanes)
-            others = rows[1 - player][:, games.blueprint[ended.lanes]]
-            theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
-            pair = ended.placement.by_lane((kept, theirs) if player == 0 else (theirs, kept))
-            return _conclude(ended.in_float64(), sums, pair)
-
-        solved = solve(games.batch, options, finish, report=report)
-        certificate: Certificate = solved.outcome
+        solved = _solve_games(games, rows, options, report)
+        certificate, num_games = solved.certificate, games.batch.num_games
         for p in (0, 1):
             strategy[p][:, lanes] = certificate.strategy[p]
-        value[:, lanes] = certificate.guaranteed[player][: look.num_subgames]
-        gap[:, lanes] = certificate.gap[: look.num_subgames]
+        value[:num_games, lanes] = certificate.guaranteed[player][:num_games]
+        gap[:num_games, lanes] = certificate.gap[:num_games]
         has_decision[:, lanes] = games.has_decision(np.arange(len(lanes)))
         iterations[lanes] = solved.iterations
+        failures |= {group[lane]: f"{describe(gadgets[group[lane]])}: {why}" for lane, why in solved.failures}
     remedy = "use dtype='float64'" if options.dtype == np.float32 else "give smaller values at the limit"
-    failures = {
-        lane: f"{describe(gadgets[lane])}: the search of subgame {subgame} overflowed in {options.dtype}; "
-        f"{remedy}"
-        for lane, subgame in find_overflows(value, gap).items()
-    }
+    for lane, subgame in find_overflows(value, gap).items():
+        why = f"the search of subgame {subgame} overflowed in {options.dtype}; {remedy}"
+        failures.setdefault(lane, f"{describe(gadgets[lane])}: {why}")
     for lane in failures:
         for p in (0, 1):
             strategy[p][:, lane] = rows[p][:, lane]
         value[:, lane], gap[:, lane], has_decision[:, lane] = np.nan, np.nan, False
     return Searched(strategy, value, np.maximum(gap, 0), has_decision, iterations, failures)
+
+
+class _SolvedGames(NamedTuple):
+    """Games that share an entry, solved; their lanes in order.
+
+    Attributes:
+      certificate: on the host.
+      iterations: `[lanes]` done.
+      failures: lanes whose programs were not solved, and why.
+    """
+
+    certificate: Certificate
+    iterations: npt.NDArray[np.int64]
+    failures: Sequence[tuple[int, str]]
+
+
+def _solve_games(
+    games: GadgetGames, rows: tuple[FloatArray, FloatArray], options: SolveOptions, report: Report
+) -> _SolvedGames:
+    """Solves games by CFR, or by linear programs; `rows` stay where nothing is said."""
+    player = games.player
+
+    def kept(lanes: IntArray) -> tuple[Kept, Kept]:
+        ours, others = games.kept(rows[player], lanes), rows[1 - player][:, games.blueprint[lanes]]
+        theirs = Kept(on_host(others), on_host(np.ones(others.shape, np.bool_)))
+        return (ours, theirs) if player == 0 else (theirs, ours)
+
+    def finish(ended: Finished) -> Certificate:
+        sums = ended.release()
+        return _conclude(ended.in_float64(), sums, ended.placement.by_lane(kept(ended.lanes)))
+
+    if options.rule is not None:
+        solved = solve(games.batch, options, finish, report=report)
+        return _SolvedGames(solved.outcome, solved.iterations, ())
+    lanes = np.arange(games.num_lanes)
+    with precision(np.float64):
+        problem = games.batch.problem()
+        programs = solve_lanes(
+            lambda _: problem,
+            lanes.tolist(),
+            [f"{describe(games.gadgets[gadget])} #{lane}" for lane, gadget in enumerate(games.gadget)],
+            rows[player][:, games.blueprint],
+            auto=False,
+            time_limit=options.time_limit,
+        )
+        certificate = jax.tree.map(np.asarray, _certify(problem, programs.played, kept(lanes)))
+    report(options.iterations)
+    return _SolvedGames(
+        certificate, np.asarray(programs.iterations, np.int64), list(programs.failures.items())
+    )

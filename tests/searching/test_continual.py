@@ -169,5 +169,5 @@ def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None
 def test_values_of_histories_have_no_limit() -> None:
     tree = game("kuhn_poker")
     values = ExactValues(Policy.uniform(tree))
-    with pytest.raises(ValueError, match=r"limit='depth:1': values of histories end at own decisions"):
+    with pytest.raises(ValueError, match=r"limit='depth:1': expected 'own' .at own decisions. or 'moves'"):
         nested("kuhn_poker", Policy.uniform(tree), jg.Unsafe(), values=values, limit="depth:1")

@@ -25,9 +25,10 @@ from jaxgadget import (
     solve,
 )
 from jaxgadget.searching.limited import search
-from jaxgadget.searching.line import Line, decisions
+from jaxgadget.searching.line import Line
 from jaxgadget.searching.lookahead import limit_at_decisions
 from jaxgadget.searching.nested import Nested, nested_search
+from jaxgadget.searching.schedule import decisions, make_schedule
 from jaxgadget.searching.solving import prepare_lookahead
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
@@ -122,9 +123,10 @@ def test_the_next_search_starts_from_the_one_before() -> None:
     blueprint = Policy.dirichlet(tree, 0)
     values = ExactValues(portfolio(tree, blueprint))
     options = make_options(algorithm="cfr+", iterations=50, dtype="float64")
-    line = Line(tree, blueprint, (Unsafe(), Resolving(NoPrior())), values, 0, 1, options, visits=True)
+    gadgets = (Unsafe(), Resolving(NoPrior()))
+    line = Line(blueprint, gadgets, values, make_schedule(tree, 0, 1), options, visits=True)
     first, second = (level.cut(tree) for level in decisions(tree, 0))
-    above = line.search(first, None, lambda done: None)
+    above = line.search(0, first, None, lambda done: None)
     leaves, table = above.leaves, above.values
     assert leaves.tolist() == second.roots.tolist(), "the next roots are the leaves"
     look = build_forest(tree, second, limit=limit_at_decisions(tree, second, 1, 0), num_choices=3)

@@ -23,9 +23,10 @@ from jaxgadget import (
 )
 from jaxgadget.play.match import play_players
 from jaxgadget.policy.player import PolicyPlayer
-from jaxgadget.searching.line import Line, decision_above, decisions
+from jaxgadget.searching.line import Line
 from jaxgadget.searching.lookahead import CELL_BYTES, limit_at_decisions
 from jaxgadget.searching.nested import nested_search
+from jaxgadget.searching.schedule import decision_above, decisions, make_schedule
 from jaxgadget.searching.searcher import SearchPlayer
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.forest import build_forest
@@ -152,9 +153,9 @@ def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> No
 
     tree, sizes, solve = game(GAMES[1]), list[int](), line.solve_lookahead
 
-    def noted(here: Any, *rest: Any) -> Any:
+    def noted(here: Any, *rest: Any, **more: Any) -> Any:
         sizes.append(here.forest.num_subgames)
-        return solve(here, *rest)
+        return solve(here, *rest, **more)
 
     monkeypatch.setattr(line, "solve_lookahead", noted)
     blueprint = Policy.uniform(tree)
@@ -171,7 +172,9 @@ MEMORY = 30 * CELL_BYTES
 def test_what_fits_is_counted() -> None:
     """Payoffs of every subgame are those of its forest, but for terminals that share a pair of sequences."""
     tree, options = game(GAMES[1]), make_options(algorithm="cfr+", iterations=1, memory_limit=MEMORY)
-    searching = Line(tree, Policy.uniform(tree), [Unsafe()], values(tree), 0, 1, options, visits=False)
+    searching = Line(
+        Policy.uniform(tree), [Unsafe()], values(tree), make_schedule(tree, 0, 1), options, visits=False
+    )
     for number, level in enumerate(decisions(tree, 0)):
         everything = np.arange(level.num_subgames)
         size: list[int] = []
@@ -199,9 +202,9 @@ def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch)
 
     tree, sizes, solve = game(GAMES[1]), list[int](), line.solve_lookahead
 
-    def noted(here: Any, *rest: Any) -> Any:
+    def noted(here: Any, *rest: Any, **more: Any) -> Any:
         sizes.append(here.forest.num_subgames)
-        return solve(here, *rest)
+        return solve(here, *rest, **more)
 
     monkeypatch.setattr(line, "solve_lookahead", noted)
     blueprint, gadgets = Policy.dirichlet(tree, 0), [Resolving(BlueprintPrior()), Resolving(UniformPrior())]

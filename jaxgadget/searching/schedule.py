@@ -1,0 +1,183 @@
+"""When a player searches again, and where each search ends: levels of roots, and a limit below each.
+
+A player may search at every own decision, or after every so many moves of anybody. What a search finds is
+played from its roots down to the next level's; what it looks ahead further only tells it what that is worth.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, SIMULTANEOUS
+from jaxgadget.searching.limited import check_depth
+from jaxgadget.searching.lookahead import limit_at_decisions, limit_by_depth
+from jaxgadget.tree.cut import Cut, cut_at, kept_subgames, leaf_above
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import BoolArray, IntArray
+
+LimitKind = Literal["own", "moves"]
+LIMIT_KINDS: tuple[LimitKind, ...] = ("own", "moves")
+
+OWN_DECISION = "own decision"
+"""What cuts at a player's decisions are called."""
+
+
+class SearchLevel(NamedTuple):
+    """Where a player searches for the n-th time: H histories in S subgames.
+
+    Attributes:
+      roots: `[H]` these histories, ascending.
+      subgame: `[H]` their subgames, numbered by first root.
+      name: what the cut at them is called.
+    """
+
+    roots: IntArray
+    subgame: IntArray
+    name: str = OWN_DECISION
+
+    @property
+    def num_subgames(self) -> int:
+        """S."""
+        return int(self.subgame.max()) + 1
+
+    def cut(self, tree: HistoryTree, subgames: IntArray | None = None) -> Cut:
+        """The cut at these roots, or at those of some subgames."""
+        roots = self.roots if subgames is None else self.roots[np.isin(self.subgame, subgames)]
+        return kept_subgames(tree, self.name, roots)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Schedule:
+    """A player's searches, one level below the other.
+
+    Attributes:
+      tree: the game's histories.
+      player: who searches.
+      kind: `own`: levels are the player's decisions, every `step` of them, and a search ends at the first of
+        them at least `depth` moves below its roots. `moves`: the first level is the game's root, the next
+        ones follow after `step` moves each, whoever decides then; a search ends after exactly `depth` moves.
+      depth: D, moves of the players from a root down to the limit.
+      step: how much of a search's plan is played before the next one.
+      levels: the levels.
+    """
+
+    tree: HistoryTree
+    player: int
+    kind: LimitKind
+    depth: int
+    step: int
+    levels: tuple[SearchLevel, ...]
+
+    def leaves(self, where: Cut) -> IntArray:
+        """`[H]` where searches at the roots of a cut end; none if they go on to the end."""
+        if self.kind == "own":
+            return limit_at_decisions(self.tree, where, self.depth, self.player)
+        return limit_by_depth(self.tree, where, self.depth)
+
+    def kept(self, number: int) -> BoolArray:
+        """`[num_infosets]` where the player plays what it found at a level: before the next level's roots."""
+        history = self.tree.infosets[self.player].history
+        kept = self.levels[number].cut(self.tree).root[history] >= 0
+        if number + 1 < len(self.levels):
+            kept &= self.levels[number + 1].cut(self.tree).root[history] < 0
+        return kept
+
+
+def make_schedule(
+    tree: HistoryTree, player: int, depth: int, limit: str = "own", step: int | None = None
+) -> Schedule:
+    """A player's searches in a game.
+
+    Args:
+      tree: the game's histories.
+      player: who searches.
+      depth: D.
+      limit: `own` or `moves`.
+      step: own decisions, or moves, between two searches; by default every own decision, or D moves: a plan
+        is kept to its end.
+
+    Raises:
+      ValueError: if a number is out of range, an infoset lies on both sides of a level or of a limit, or a
+        level lies below the limit of the one before.
+    """
+    depth = check_depth(depth)
+    if limit not in LIMIT_KINDS:
+        raise ValueError(
+            f"limit={limit!r}: expected 'own' (at own decisions) or 'moves' (after depth moves); a cut is "
+            "for values of ranges"
+        )
+    kind: LimitKind = limit
+    if step is None:
+        step = 1 if kind == "own" else depth
+    step = check_whole_number("step", step, 1)
+    if kind == "moves":
+        if step > depth:
+            raise ValueError(
+                f"step={step}: a search looks ahead depth={depth} moves; expected a step of 1 to {depth}"
+            )
+        return Schedule(tree, player, kind, depth, step, tuple(_after_moves(tree, depth, step)))
+    levels = decisions(tree, player)[::step]
+    schedule = Schedule(tree, player, kind, depth, step, tuple(levels))
+    if step > 1:
+        for above, below in itertools.pairwise(levels):
+            _check_reached(schedule, above.cut(tree), below)
+    return schedule
+
+
+def _check_reached(schedule: Schedule, where: Cut, below: SearchLevel) -> None:
+    """ValueError if a search ends before the next one begins."""
+    tree, ends = schedule.tree, leaf_above(where, schedule.leaves(where))
+    late = below.roots[(ends[below.roots] >= 0) & (ends[below.roots] != below.roots)]
+    if len(late):
+        raise ValueError(
+            f"step={schedule.step}: the next search at {tree.moves(int(late[0]))} lies below the limit of "
+            f"the one before, depth={schedule.depth} moves down; expected a smaller step or a larger depth"
+        )
+
+
+def _after_moves(tree: HistoryTree, depth: int, step: int) -> list[SearchLevel]:
+    """The game's root, then what follows after every so many moves, until a search goes on to the end."""
+    levels = [SearchLevel(np.zeros(1, np.int64), np.zeros(1, np.int64), "root")]
+    acts = (tree.actor & SIMULTANEOUS) > 0
+    most = int(tree.num_moves[acts].max(initial=-1))
+    for moves in range(step, most + 1, step):
+        if moves - step + depth > most:
+            break  # the search above went on to the end
+        roots = np.nonzero(acts & (tree.num_moves == moves))[0]
+        name = f"after {moves} moves"
+        levels.append(SearchLevel(roots, cut_at(tree, name, roots).subgame, name))
+    return levels
+
+
+def decisions(tree: HistoryTree, player: int) -> list[SearchLevel]:
+    """A player's first, second, … decisions on every line of play.
+
+    Raises:
+      ValueError: if an infoset of the opponent lies on both sides of one.
+    """
+    acts, number = np.nonzero(tree.infoset[player] >= 0)[0], own_moves(tree, player)
+    levels: list[SearchLevel] = []
+    for level in range(int(number.max(initial=-1)) + 1):
+        roots = acts[number == level]
+        levels.append(SearchLevel(roots, cut_at(tree, OWN_DECISION, roots).subgame))
+    return levels
+
+
+def own_moves(tree: HistoryTree, player: int, histories: IntArray | None = None) -> IntArray:
+    """How often a player has decided before each history where it decides; all of them by default."""
+    infoset = tree.infoset[player]
+    infoset = infoset[infoset >= 0] if histories is None else infoset[histories]
+    return tree.infosets[player].depth[infoset]
+
+
+def decision_above(tree: HistoryTree, player: int, histories: IntArray) -> IntArray:
+    """`[H]` the player's last decision before each history; every history must have one."""
+    above = tree.parent[histories]
+    while len(late := np.nonzero((tree.actor[above] & ACTOR_BIT[player]) == 0)[0]):
+        above[late] = tree.parent[above[late]]
+    return above.astype(np.int64)

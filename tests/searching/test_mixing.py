@@ -1,0 +1,102 @@
+"""Nested search with K × K values against opponents who follow models: explicit programs of every step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget import NoPrior, Opponent, OptimalContinuation, Policy, nested_search
+from tests.reference import continuations, depth_limited, efg, lp
+from tests.reference.depth_limited import Kind
+from tests.reference.random_games import random_tree
+
+PS = (0.0, 0.4, 1.0)
+
+
+def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:
+    first, second = (np.append(1.0, rows[:, lane]) for rows in policy.probabilities)
+    return efg.from_sequences(policy.tree, (first, second))
+
+
+@pytest.mark.parametrize("player", (0, 1))
+@pytest.mark.parametrize("beyond", ["rational", "model"])
+@pytest.mark.parametrize(
+    ("shape", "kind", "depth", "step"), [("betting", "moves", 2, 1), ("weather", "own", 1, 1)]
+)
+def test_step_objectives_are_those_of_explicit_games_within_gaps(
+    shape: str, kind: Kind, depth: int, step: int, beyond: Any, player: int
+) -> None:
+    tree, game = random_tree(shape, 2)
+    model, portfolio = Policy.dirichlet(tree, 5), Policy.stack([Policy.dirichlet(tree, k) for k in (0, 1, 2)])
+    found = nested_search(
+        tree,
+        portfolio.lane(0),
+        values=jg.ExactValues(portfolio),
+        opponent=Opponent(model, PS, beyond),
+        player=player,
+        depth=depth,
+        step=step,
+        limit=kind,
+        iterations=3000,
+        dtype="float64",
+    )
+    assert found.gap_max.max() < 1e-3 and len(found.objectives) > 1
+    entries = [rows_of(portfolio, lane) for lane in range(3)]
+    values = continuations.continuation_values(game, (entries, entries))
+    models = [rows_of(model)]
+    pair = (entries, models) if player == 0 else (models, entries)
+    locked = continuations.continuation_values(game, pair).reshape(len(values), 3)
+    at_limit = depth_limited.choice_of_entries(tree, player, values, locked if beyond == "model" else None)
+    for lane, p in enumerate(PS):
+        settled = rows_of(found.policy, lane)
+        for number in range(len(found.objectives)):
+            roots = depth_limited.level_histories(tree, player, kind, number, step)
+            limit = depth_limited.limit_histories(tree, player, kind, roots, depth)
+            step_game = depth_limited.step_game(tree, player, models[0], p, settled, roots, limit, at_limit)
+            best = lp.solve(step_game, player).value
+            reached = found.objectives[number, lane]
+            assert reached <= best + 1e-9 and best - reached <= found.gap_max[lane] + 1e-9
+
+
+def test_against_a_locked_opponent_subgames_add_up_under_any_gadget() -> None:
+    """And where an opponent only adapts, it is the search without one."""
+    tree, _ = random_tree("weather", 2)
+    portfolio = Policy.stack([Policy.dirichlet(tree, k) for k in (0, 1)])
+    how: dict[str, Any] = {
+        "values": jg.ExactValues(portfolio),
+        "iterations": 1500,
+        "dtype": "float64",
+        "depth": 2,
+        "limit": "moves",
+        "step": 1,
+    }
+    gadgets = [OptimalContinuation(NoPrior()), jg.Unsafe(), jg.Resolving(NoPrior())]
+    opponent = Opponent(Policy.dirichlet(tree, 3), [0.0, 1.0])
+    found = nested_search(tree, portfolio.lane(0), gadgets, opponent=opponent, **how)
+    locked = found.objectives[0, 1::2]
+    np.testing.assert_allclose(locked, locked[0], atol=2e-3)
+    assert np.isnan(found.objectives[:, [2, 4]]).all(), "subgames by themselves say nothing of the whole"
+    assert np.isnan(found.exploitability_bound).all(), "K strategies restrict both players"
+    alone = nested_search(tree, portfolio.lane(0), gadgets[1:], **how)
+    adapting = found.policy.probabilities[0][:, [2, 4]]
+    np.testing.assert_allclose(adapting, alone.policy.probabilities[0], atol=1e-6)
+    assert alone.table["model"].isna().all() and alone.gain.shape == (2,)
+    assert np.isnan(alone.gain).all() and (alone.table["p"] == 0).all()
+
+
+def test_what_values_do_not_say_and_what_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree, _ = random_tree("betting", 2)
+    uniform = Policy.uniform(tree)
+    own = jg.OwnValues(lambda tree, histories: np.zeros((len(histories), 1, 1)), 1)
+    how: dict[str, Any] = {"iterations": 2, "value": (0.0, 0.0)}
+    with pytest.raises(ValueError, match=r"beyond='model' with values=OwnValues.*expected one of these"):
+        nested_search(tree, uniform, values=own, opponent=Opponent(uniform, 1.0, "model"), **how)
+    monkeypatch.setattr("jaxgadget.searching.line.PART_CELLS", 1)
+    joint: dict[str, Any] = {"opponent": Opponent(uniform, 0.5), "limit": "moves"}
+    with pytest.raises(
+        ValueError, match="a gadget looks at all of them at once; expected a larger memory_limit"
+    ):
+        nested_search(tree, uniform, values=own, **joint, **how)
