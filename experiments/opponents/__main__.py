@@ -5,16 +5,15 @@ Every experiment writes its data (`data/`), prints a table, and goes on from wha
 
 from __future__ import annotations
 
-import pathlib
-
-from experiments.opponents import speed
+from experiments.opponents import breaker, siblings, speed, table1
+from experiments.opponents.common import HERE
 from experiments.study import Study
 
 STUDY = Study(
     name="opponents",
     description=__doc__,
-    folder=pathlib.Path(__file__).parent,
-    experiments=(speed,),
+    folder=HERE,
+    experiments=(table1, breaker, siblings, speed),
 )
 main = STUDY.main
 
