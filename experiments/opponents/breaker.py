@@ -106,7 +106,7 @@ def _responses(game: str, every_p: FloatArray) -> pd.DataFrame:
 
 
 def estimates(game: str) -> dict[str, FloatArray]:
-    """`[5]` what each gadget takes an action to guarantee, from its definition, after a blueprint of action 0.
+    """`[5]` what each gadget takes an action to guarantee, from its definition; the blueprint is action 0.
 
     All alternative values are 0. In the real game, and in the full gadget, the opponent picks the dearer side
     of each coin. In a resolving gadget it follows wherever that pays. In a max-margin gadget it picks one

@@ -1,0 +1,129 @@
+"""Figures 6 and 7: gains of best responses and of depth-limited ones, against early CFR and drawn models."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pandas as pd
+from matplotlib.figure import Figure
+
+from experiments.common import LIARS_DICE, make_axes, one_legend
+from experiments.opponents.common import (
+    CFR_MODELS,
+    DRAWN_MODELS,
+    LEDUC,
+    SMALL,
+    SMOKE_MODELS,
+    goofspiel,
+    in_words,
+    is_drawn,
+    models_of,
+    tree_of,
+    value_of,
+)
+from experiments.study import Settings
+from jaxgadget import Opponent, nested_exactly, respond
+
+NAME = "gains"
+DEPTHS = {LEDUC: (1, 3, 5), goofspiel(5): (1, 2, 3), LIARS_DICE: (1, 3, 5)}
+"""Moves from one own decision to the limit, of which the first is the player's own. A simultaneous one counts
+once here and twice in the paper."""
+
+ALSO = {LEDUC: (2, 4, 5)}
+"""After exactly so many moves, with a plan kept to its end."""
+
+BEST = "best response"
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, player, method and model."""
+
+    def measure(key: dict[str, Any]) -> pd.DataFrame:
+        return _measure(settings, **key)
+
+    games = settings.pick(tuple(DEPTHS), (SMALL,))
+    keys = [
+        {"game": game, "player": player, "method": method}
+        for game, player in itertools.product(games, (0, 1))
+        for method in _methods(game)
+    ]
+    return settings.gather(NAME, keys, measure)
+
+
+def _methods(game: str) -> dict[str, dict[str, Any]]:
+    """Searches by name; the best response is none."""
+    own = {f"CDBR, own {depth}": {"limit": "own", "depth": depth} for depth in DEPTHS.get(game, (1, 2))}
+    moves = {f"CDBR, moves {depth}": {"limit": "moves", "depth": depth} for depth in ALSO.get(game, ())}
+    return {BEST: {}} | own | moves
+
+
+def _measure(settings: Settings, game: str, player: int, method: str) -> pd.DataFrame:
+    tree, value = tree_of(game), value_of(game)
+    models = models_of(game, settings.pick((*CFR_MODELS, *DRAWN_MODELS), SMOKE_MODELS))
+    opponent, how = Opponent(models, 1.0), _methods(game)[method]
+    if method == BEST:
+        found = respond(tree, opponent, player=player, algorithm="lp", value=value, progress=False)
+    else:
+        found = nested_exactly(tree, opponent=opponent, player=player, value=value, progress=False, **how)
+    return found.table[["model", "gain"]].assign(game=game, player=player, method=method)
+
+
+def shares(frame: pd.DataFrame) -> pd.DataFrame:
+    """Rows with `share`, of the best response's gain."""
+    keys = ["game", "player", "model"]
+    most = frame[frame["method"] == BEST].set_index(keys)["gain"]
+    return frame.assign(share=frame["gain"] / most.reindex(pd.MultiIndex.from_frame(frame[keys])).to_numpy())
+
+
+def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Shares of the best response's gain in per cent, by linear programs: mean and least over models.
+
+    `gain`: the least in payoffs. `own D`: searches at own decisions that end at the first one at least D
+    moves down; `moves D`: after exactly D moves, and the plan is kept that long. `falls`: models against
+    which a search gains less than the one of the same kind with the next smaller depth.
+    """
+    tables: dict[str, pd.DataFrame] = {}
+    measured = shares(frame)
+    for (game, player), rows in measured.groupby(["game", "player"], sort=False):
+        gains = rows.pivot(index="model", columns="method", values="gain")
+        table: list[dict[str, Any]] = []
+        before: str | None = None
+        for method, part in rows.groupby("method", sort=False):
+            kind = str(method).rpartition(" ")[0]
+            same = before is not None and before.startswith(kind) and method != BEST
+            row: dict[str, Any] = {"method": method}
+            for name, models in (
+                ("CFR", part[~is_drawn(part["model"])]),
+                ("drawn", part[is_drawn(part["model"])]),
+            ):
+                row[f"{name}, mean"] = 100 * models["share"].mean()
+                row[f"{name}, least"] = 100 * models["share"].min()
+            row["gain"] = part["gain"].min()
+            row["falls"] = str((gains[method] < gains[before] - 1e-6).sum()) if same else "-"
+            table.append(row)
+            before = str(method)
+        tables[f"{in_words(str(game))}, player {player}"] = pd.DataFrame(table)
+    return tables
+
+
+def draw(frame: pd.DataFrame) -> Figure:
+    """Gain by model, player 0: early averages of CFR on the left, draws on the right."""
+    games = list(dict.fromkeys(frame["game"]))
+    figure, axes = make_axes(2 * len(games), 2, (4.4, 2.8))
+    for (game, drawn), ax in zip(itertools.product(games, (False, True)), axes, strict=True):
+        rows = frame[(frame["game"] == game) & (frame["player"] == 0)]
+        rows = rows[is_drawn(rows["model"]) == drawn]
+        for number, (method, part) in enumerate(rows.groupby("method", sort=False)):
+            style = {"color": "black"} if method == BEST else {"color": f"C{number - 1}"}
+            ax.plot(part["model"], part["gain"], "o-", markersize=3, linewidth=1, label=method, **style)
+        ax.axhline(0, color="#BBBBBB", linewidth=0.8)
+        if not drawn:
+            ax.set_yscale("symlog", linthresh=1e-2)
+        ax.set_title(f"{in_words(game)}, player 0", fontsize=9)
+        ax.set_ylabel("Gain [payoff]", fontsize=8)
+        ax.tick_params(labelsize=6)
+        ax.tick_params(axis="x", rotation=60)
+        ax.legend(fontsize=7)
+    one_legend(figure, axes, 4)
+    return figure
