@@ -5,7 +5,18 @@ Every experiment writes its data (`data/`), prints a table, and goes on from wha
 
 from __future__ import annotations
 
-from experiments.opponents import breaker, gadgets, gains, siblings, speed, table1, tradeoff
+from experiments.opponents import (
+    breaker,
+    gadgets,
+    gains,
+    large,
+    rounds,
+    siblings,
+    speed,
+    steps,
+    table1,
+    tradeoff,
+)
 from experiments.opponents.common import HERE
 from experiments.study import Study
 
@@ -13,7 +24,7 @@ STUDY = Study(
     name="opponents",
     description=__doc__,
     folder=HERE,
-    experiments=(table1, breaker, siblings, tradeoff, gains, gadgets, speed),
+    experiments=(table1, breaker, siblings, tradeoff, gains, gadgets, steps, rounds, large, speed),
 )
 main = STUDY.main
 

@@ -33,7 +33,7 @@ NAME = "gadgets"
 EPSILON = 2e-2
 """As in the experiments on nested search."""
 
-EVERY_P = (0.0, 0.01, 0.05, 0.2, 0.5)
+EVERY_P = (0.0, 0.01, 0.1, 0.5)
 MODELS = ("cfr:3", "dirichlet:0")
 SMOKE_MODELS = ("cfr:3",)
 

@@ -43,10 +43,11 @@ def compute(settings: Settings) -> pd.DataFrame:
         return _measure(settings, **key)
 
     games = settings.pick(tuple(DEPTHS), (SMALL,))
+    players = {game: (0, 1) if game == LEDUC else (0,) for game in games}
     keys = [
         {"game": game, "player": player, "method": method}
-        for game, player in itertools.product(games, (0, 1))
-        for method in _methods(game)
+        for game in games
+        for player, method in itertools.product(players[game], _methods(game))
     ]
     return settings.gather(NAME, keys, measure)
 
