@@ -73,6 +73,8 @@ from .refining.refine import refine as refine
 from .refining.refine import refine_both as refine_both
 from .searching.limited import Search as Search
 from .searching.limited import search as search
+from .searching.local import call_down as call_down
+from .searching.local import local_best_response as local_best_response
 from .searching.nested import Nested as Nested
 from .searching.nested import nested_exactly as nested_exactly
 from .searching.nested import nested_search as nested_search
@@ -162,6 +164,7 @@ __all__ = [
     "best_response",
     "blueprint_digest",
     "build_forest",
+    "call_down",
     "cfr_checkpoints",
     "cfr_d",
     "cut",
@@ -178,6 +181,7 @@ __all__ = [
     "load",
     "load_ranges",
     "load_values",
+    "local_best_response",
     "make_blueprints",
     "make_portfolio",
     "mix",

@@ -6,17 +6,19 @@ import contextlib
 import math
 import pathlib
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_gadgets, keeping, refuse_unused
+from jaxgadget.cli.command import check_algorithm, check_gadgets, keeping, refuse_unused
 from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, first_cut, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
+    Beyond,
+    BeyondName,
     Blueprint,
     Blueprints,
     Depth,
@@ -29,13 +31,18 @@ from jaxgadget.cli.search_options import (
     Leaf,
     LeafEntries,
     LearningRate,
+    LimitName,
+    LimitOption,
     Matches,
     MatchPlot,
+    Model,
+    NestedGadget,
     NestedPlot,
     NetworkName,
     OneEpsilon,
     Out,
     Plot,
+    Probability,
     RangeBatch,
     RangeHeldOut,
     RangeNetworkOption,
@@ -45,6 +52,7 @@ from jaxgadget.cli.search_options import (
     Samples,
     SearchIterations,
     Seed,
+    Step,
     Steps,
     Targets,
     TargetsName,
@@ -59,8 +67,10 @@ if TYPE_CHECKING:
     from jaxgadget.gadgets.gadget import Gadget as GadgetGame
     from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
+    from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.policy import Policy
     from jaxgadget.searching.nested import Nested
+    from jaxgadget.searching.optimal import OptimalValues
     from jaxgadget.tree.history import HistoryTree
     from jaxgadget.values.histories import ValueFunction
     from jaxgadget.values.ranges import RangeValues
@@ -89,6 +99,8 @@ Examples:
 `jaxgadget nested leduc_poker --blueprint cfr:10 --leaf leduc-values --depth 1 --player 1 --json -`
 
 `jaxgadget nested leduc_poker --leaf ranges:leduc-ranges --gadget resolving`
+
+`jaxgadget nested leduc_poker --model uniform --p 0.5 --p 1 --leaf optimal --limit moves --algorithm lp`
 """
 
 MATCH_EXAMPLES = """\
@@ -100,6 +112,7 @@ Examples:
 """
 
 EXACT = "exact"
+OPTIMAL = "optimal"
 RANGES = "ranges"
 ENTRIES = 10
 """K of exact values, and of networks that are trained, if nothing is said."""
@@ -288,11 +301,18 @@ def nested(
     depth: Depth = 1,
     k: LeafEntries = None,
     leaf: Leaf = EXACT,
+    limit: LimitOption = LimitName.OWN,
+    step: Step = None,
     blueprint: Blueprints = None,
-    gadget: Gadget = None,
+    model: Model = None,
+    p: Probability = None,
+    beyond: Beyond = BeyondName.RATIONAL,
+    gadget: NestedGadget = None,
     prior: options.Prior = None,
     epsilon: Epsilon = None,
+    algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: SearchIterations = 3000,
+    time_limit: options.TimeLimit = None,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
     seed: Seed = 0,
     plot: NestedPlot = None,
@@ -304,20 +324,40 @@ def nested(
 
     The policy that comes out is assembled in the whole game, so its exploitability is exact.
     Seconds include compiling: the first search of every shape does that (Leduc: about half a minute).
+
+    With a model of the opponent, who follows it with probability P, play is a continual depth-limited
+    response: what it gains over the game's value against the model is told beside how exploitable it is.
     """
-    if leaf != EXACT:
+    if leaf == OPTIMAL:
+        refuse_unused(context, "with optimal values at --leaf", "k", "seed")
+    elif leaf != EXACT:
         refuse_unused(context, "with a network at --leaf", "seed")
+    if algorithm == options.LP and leaf != OPTIMAL:
+        raise ValueError(
+            "--algorithm lp: linear programs need optimal values; expected --leaf optimal beside it"
+        )
+    check_algorithm(context, algorithm)
+    if not model:
+        refuse_unused(context, "without --model", "p", "beyond")
     check_outputs({"--json": json, "--save": save, "--plot": plot})
-    check_gadgets(context, gadgets := _gadgets(gadget, prior, epsilon))
+    gadgets = None
+    if gadget or not (model or leaf == OPTIMAL):
+        check_gadgets(context, gadgets := _gadgets(gadget, prior, epsilon))
+    else:
+        refuse_unused(context, "without --gadget, where levels are searched jointly", "prior", "epsilon")
+    opponents = _opponents(model, p, beyond)
     tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
     from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report
     from jaxgadget.report.tables import constant_note
 
-    values = _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
+    values = _leaf_values(context, tree, profiles, leaf, k, seed)
+    if opponents is not None:
+        opponents = opponents(tree)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
     how: dict[str, Any] = {"iterations": iterations, "dtype": dtype.value, "progress": True}
-    how |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth}
+    how |= {"algorithm": algorithm, "time_limit": time_limit, "opponent": opponents}
+    how |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth, "limit": limit.value, "step": step}
     searches: list[Nested] = []
     from jaxgadget.searching.nested import nested_search
 
@@ -335,7 +375,7 @@ def nested(
         _draw_nested(searches, plot)
     if json is not None:
         write_json(json, report.nested_records(searches, together))
-    unused = "" if searches[0].depth is None else _note_unused(searches)
+    unused = "" if searches[0].schedule is None or leaf == OPTIMAL else _note_unused(searches)
     reasons = [why for result in searches for why in result.failures.values()]
     total = sum(result.policy.num_lanes for result in searches)
     if json == STANDARD_OUTPUT:
@@ -504,15 +544,46 @@ def _prepare(
     return tree, profiles
 
 
+def _opponents(
+    models: Sequence[str] | None, numbers: Sequence[float] | None, beyond: BeyondName
+) -> Callable[[HistoryTree], Opponent] | None:
+    """What makes the opponents of a game, specs and numbers checked; None if nobody follows a model."""
+    if not models:
+        return None
+    from jaxgadget.opponents.opponent import Opponent
+    from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
+
+    specs, shares = [parse_blueprint(text) for text in models], list(numbers or [1.0])
+    for number in shares:
+        if not 0 <= number <= 1:
+            raise ValueError(f"--p {number:g}: expected a number in [0, 1], how likely the model is followed")
+
+    def made(tree: HistoryTree) -> Opponent:
+        return Opponent(make_blueprints(tree, specs, progress=True), shares, beyond.value)
+
+    return made
+
+
 def _range_values(context: typer.Context, leaf: str) -> RangeValues | None:
     """The values of ranges that `--leaf ranges:DIR` names; None for others."""
     name, _, folder = leaf.partition(":")
     if name != RANGES or not folder:
         return None
-    refuse_unused(context, "with values of ranges at --leaf", "depth", "k")
+    refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step", "algorithm")
     from jaxgadget.learn.range_network import FolderRanges
 
     return FolderRanges(folder)
+
+
+def _leaf_values(
+    context: typer.Context, tree: HistoryTree, profiles: Policy, leaf: str, k: int | None, seed: int
+) -> RangeValues | OptimalValues | list[ValueFunction]:
+    """The values at the limit of nested search: optimal, of ranges, or for each blueprint of histories."""
+    if leaf == OPTIMAL:
+        from jaxgadget.searching.optimal import OptimalValues
+
+        return OptimalValues()
+    return _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
 
 
 def _find_values(

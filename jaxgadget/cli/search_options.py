@@ -11,14 +11,18 @@ import typer
 from jaxgadget.cli.options import MOST_ITERATIONS
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 
+NESTED_GADGETS = (*DEFAULT_GADGETS, "full", "optimal-continuation")
+"""What nested search knows; matches search with the first ones."""
+
 BLUEPRINT = "cfr:10"
 """What is searched with if nothing else is asked for."""
 
 
 if TYPE_CHECKING:  # a member is a string, and checkers cannot know which
-    SearchGadgetName = str
+    SearchGadgetName = NestedGadgetName = str
 else:
     SearchGadgetName = enum.StrEnum("SearchGadgetName", {name: name for name in DEFAULT_GADGETS})
+    NestedGadgetName = enum.StrEnum("NestedGadgetName", {name: name for name in NESTED_GADGETS})
 
 
 class TargetsName(enum.StrEnum):
@@ -26,6 +30,20 @@ class TargetsName(enum.StrEnum):
 
     EXACT = "exact"
     SAMPLED = "sampled"
+
+
+class LimitName(enum.StrEnum):
+    """Where searches end."""
+
+    OWN = "own"
+    MOVES = "moves"
+
+
+class BeyondName(enum.StrEnum):
+    """What an opponent who follows a model does below the limit."""
+
+    RATIONAL = "rational"
+    MODEL = "model"
 
 
 class NetworkName(enum.StrEnum):
@@ -62,13 +80,70 @@ Gadget = Annotated[
         help="The opponent's way into a subgame: `unsafe`, `resolving` or `max-margin`. *May be repeated.*",
     ),
 ]
+NestedGadget = Annotated[
+    list[NestedGadgetName] | None,
+    typer.Option(
+        "--gadget",
+        metavar="NAME",
+        show_default="unsafe, resolving and max-margin; with --model or optimal values optimal-continuation",
+        help="The opponent's way into a subgame: `unsafe`, `resolving`, `max-margin` or `full`, a subgame at "
+        "a time; `optimal-continuation` searches all subgames of a level jointly, which is safe. *May be "
+        "repeated.*",
+    ),
+]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        show_default=False,
+        help="What the opponent is believed to play, as `--blueprint`. *May be repeated.*",
+    ),
+]
+Probability = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--p",
+        metavar="P",
+        show_default="1",
+        help="How likely the opponent follows the model, from 0 to 1; else it plays as it likes. *May be "
+        "repeated.*",
+    ),
+]
+Beyond = Annotated[
+    BeyondName,
+    typer.Option(
+        "--beyond",
+        metavar="rational|model",
+        help="What an opponent who follows the model does below the limit of a search.",
+    ),
+]
+LimitOption = Annotated[
+    LimitName,
+    typer.Option(
+        "--limit",
+        metavar="own|moves",
+        help="Where searches end: where the searching player decides again, at least D moves down; or after "
+        "exactly D moves, whoever decides then, the first search at the game's root.",
+    ),
+]
+Step = Annotated[
+    int | None,
+    typer.Option(
+        "--step",
+        metavar="N",
+        min=1,
+        show_default="1, or D with --limit moves",
+        help="How many own decisions, or with `--limit moves` moves, are played before the next search.",
+    ),
+]
 Depth = Annotated[
     int,
     typer.Option(
         "--depth",
         metavar="D",
         min=1,
-        help="Least number of moves down to the limit; it lies where the searching player decides again.",
+        help="Number of moves down to the limit; the least one where that is at own decisions.",
     ),
 ]
 Entries = Annotated[
@@ -94,9 +169,10 @@ Leaf = Annotated[
     str,
     typer.Option(
         "--leaf",
-        metavar="exact|DIR|ranges:DIR",
+        metavar="exact|DIR|optimal|ranges:DIR",
         help="Values at the limit: exact, or a network that `train-value` made for this blueprint; or, for "
-        "`nested`, one of ranges that `train-ranges` made, whose cut is the limit.",
+        "`nested`, `optimal`, all that lies below is solved with the search, or a network of ranges that "
+        "`train-ranges` made, whose cut is the limit.",
     ),
 ]
 Epsilon = Annotated[

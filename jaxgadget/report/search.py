@@ -48,23 +48,37 @@ def together_note(labels: Sequence[str], together: FloatArray) -> str:
 
 
 def nested_table(nested: Nested) -> Table:
-    """A line for every blueprint and gadget."""
+    """A line for every blueprint, opponent and gadget."""
     numbers = ("ε", "before", "nested", "largest\ngap", "searches", "seconds")
-    shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
+    modelled = any(label is not None for label in nested.opponents.labels)
+    names, gains = (("model", "p"), ("gain", "bound")) if modelled else ((), ())
+    right = (*names[1:], *numbers, *gains)
+    columns = ("blueprint", *names, "gadget", "prior", *numbers[:3], *gains, *numbers[3:])
+    shown = make_table(*columns, right=right, fold="blueprint")
     shown.title = f"Exploitability of player {nested.player}"
     for lane, row in enumerate(nested.table.to_dict("records")):
         failed = lane in nested.failures
+        opponent = (str(row["model"]), f"{row['p']:g}") if modelled else ()
+        gain, bound = (_number(row[name]) for name in ("gain", "exploitability_bound"))
         shown.add_row(
             row["blueprint"],
+            *opponent,
             row["gadget"],
             row["prior"],
             f"{row['epsilon']:g}",
             f"{row['blueprint_exploitability']:.5f}",
-            *(("–", "–") if failed else (f"{row['nested_exploitability']:.5f}", f"{row['gap_max']:.2g}")),
+            "–" if failed else f"{row['nested_exploitability']:.5f}",
+            *((gain, bound) if modelled else ()),
+            "–" if failed else f"{row['gap_max']:.2g}",
             str(row["searches"]),
             f"{row['seconds']:.2f}",
         )
     return shown
+
+
+def _number(value: float) -> str:
+    """A number that may be unknown."""
+    return f"{value:.5f}" if math.isfinite(value) else "–"
 
 
 def nested_notes(nested: Nested) -> list[str]:
@@ -75,11 +89,32 @@ def nested_notes(nested: Nested) -> list[str]:
         _how_nested(nested),
         f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second"
         f"{_in_values(nested, seconds)}. Compiling is counted.",
+        *_of_models(nested),
         "Before: the blueprint's; largest gap: NashConv of a search's own depth-limited game; seconds: an "
         "equal share of what all lanes took together.",
         "Exploitability is v* − value against a best response, of the assembled policy in the whole game, "
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
+    ]
+
+
+def _of_models(nested: Nested) -> list[str]:
+    """What was found against models, step by step, if there are any."""
+    if all(label is None for label in nested.opponents.labels):
+        return []
+    steps = [
+        f"{row['model']}, p = {row['p']:g}, {row['gadget']}: "
+        + ", ".join(_number(value) for value in row["objectives"])
+        for row in nested.table.to_dict("records")
+        if any(map(math.isfinite, row["objectives"]))
+    ]
+    return [
+        "Gain: what the policy earns against the model, less the game's value; bound: of exploitability, "
+        "(p × gain + all gaps) / (1 − p), for joint searches with optimal values.",
+        f"Objectives of the steps, p × against the model as far as it is followed + (1 − p) × guaranteed: "
+        f"{'; '.join(steps)}."
+        if steps
+        else "",
     ]
 
 
@@ -96,10 +131,18 @@ def _how_nested(nested: Nested) -> str:
             f"{game} from the root to the limit and again in every public state there, {nested.iterations} "
             f"iterations each, with values of ranges at the limit ({nested.leaf})."
         )
-    return (
-        f"{game} at every decision that its own play reaches, {nested.iterations} iterations each, at least "
-        f"{nested.depth} move(s) deep, with {nested.num_entries} entries at the limit ({nested.leaf} values)."
-    )
+    schedule, lp = nested.schedule, nested.algorithm == "lp"
+    how = "by linear programs" if lp else f"{nested.iterations} iterations each"
+    choice = f"{nested.num_entries} entries at the limit ({nested.leaf} values)"
+    ends = "optimal values at the limit" if nested.leaf == "optimal" else choice
+    if schedule is not None and schedule.kind == "moves":
+        return (
+            f"{game} at the root and after every {schedule.step} move(s), {how}, {schedule.depth} move(s) "
+            f"deep, with {ends}."
+        )
+    every = f"every {schedule.step}th decision" if schedule and schedule.step > 1 else "every decision"
+    deep = f"at least {nested.depth} move(s) deep"
+    return f"{game} at {every} that its own play reaches, {how}, {deep}, with {ends}."
 
 
 def match_record(game: str, frame: pd.DataFrame) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from jaxgadget.searching.continual import count_searches, resolve_continually
 from jaxgadget.searching.limited import values_for
 from jaxgadget.searching.line import Line, Visits
 from jaxgadget.searching.optimal import OptimalLine, OptimalValues, joint_bound
+from jaxgadget.searching.ranged import respond_continually
 from jaxgadget.searching.schedule import Schedule, make_schedule
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import LP, SolveOptions, make_options
@@ -76,7 +77,8 @@ class Nested:
       gap_max: `[lanes]` the largest NashConv of a search's game; with range values, below the limit alone.
       searches: `[lanes]` subgames that were searched.
       game_value: bracket of player 0's value of the game.
-      iterations: of each search.
+      algorithm: the rule's name, or `lp`.
+      iterations: of each search, at most.
       seconds: `[lanes]` a lane's share of the time.
       value_seconds: of them, spent in the value function, all lanes together; NaN for values of ranges.
       visits: for each blueprint, where its searches ended; nothing if that was not asked for.
@@ -99,6 +101,7 @@ class Nested:
     gap_max: FloatArray
     searches: npt.NDArray[np.int64]
     game_value: tuple[float, float]
+    algorithm: str
     iterations: int
     seconds: FloatArray
     value_seconds: float
@@ -241,6 +244,8 @@ def nested_search(
                 raise ValueError(
                     f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
                 )
+        if not opponents.adapt:
+            return _responded(profiles, asked, opponents, ranged, at_limit, player, options, value, progress)
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
         return _resolved(profiles, asked, ranged, at_limit, player, how)
@@ -366,6 +371,7 @@ def _optimal(
         num_entries=1,
         leaf=OptimalValues.name,
         searches=joined([line.searches for line in lines]),
+        algorithm=options.algorithm,
         iterations=options.iterations,
         seconds=joined([np.full(len(line.gadgets), line.seconds / len(line.gadgets)) for line in lines]),
         value_seconds=float("nan"),
@@ -519,6 +525,7 @@ def _entries(
         num_entries=first.values.num_entries,
         leaf=getattr(first.values, "name", type(first.values).__name__),
         searches=by_lane([line.searches for line in lines]),
+        algorithm=options.algorithm,
         iterations=options.iterations,
         seconds=by_lane([np.full(lanes, line.seconds / lanes) for line in lines]),
         value_seconds=sum(line.value_seconds for line in lines),
@@ -553,7 +560,48 @@ def _resolved(
         num_entries=1,
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
         searches=count_searches(refined),
+        algorithm=refined.algorithm,
         iterations=int(how["iterations"]),
+        seconds=np.full(lanes, watch.seconds["run"] / lanes),
+        value_seconds=float("nan"),
+        visits=(),
+    )
+
+
+def _responded(
+    profiles: Policy,
+    gadgets: tuple[Gadget, ...],
+    opponents: Opponents,
+    values: RangeValues,
+    limit: CutSpec,
+    player: int,
+    options: SolveOptions,
+    value: tuple[float, float] | None,
+    progress: bool | None,
+) -> Nested:
+    """Continual responses with values of ranges."""
+    with (watch := Stopwatch()).phase("run"):
+        trunk, policy, searched = respond_continually(
+            profiles, gadgets, opponents, values, limit, player, options, progress
+        )
+    lanes = policy.num_lanes
+    return _measured(
+        profiles,
+        gadgets,
+        opponents,
+        None,
+        find_value(profiles.tree, False, progress) if value is None else value,
+        player=player,
+        rows=policy.probabilities[player],
+        objectives=np.full((0, lanes), np.nan),
+        gaps=np.full(lanes, np.nan),
+        gap_max=searched.gap.max(axis=0, initial=0.0),
+        failures=searched.failures,
+        num_entries=1,
+        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
+        searches=1 + searched.has_decision.sum(axis=0),
+        algorithm=options.algorithm,
+        iterations=options.iterations,
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
         value_seconds=float("nan"),
         visits=(),

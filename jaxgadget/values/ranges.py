@@ -177,6 +177,8 @@ class RangedPayoff:
       function: a `RangeFunction`, as a pytree.
       sequence: for both players `[R]` the sequence of each leaf infostate.
       linked: for both players, sums over leaf infostates into sequences.
+      added: for both players `[R, L]`, what else comes to their leaf infostates besides them: another copy
+        of theirs, for which the same values hold. None if nothing does.
       bound: a payoff that no values exceed, above the limit and at every leaf.
     """
 
@@ -186,10 +188,13 @@ class RangedPayoff:
     sequence: Pair
     linked: tuple[Sums, Sums]
     bound: Payoff
+    added: Pair | None = None
 
     def gradient(self, player: int, reach: Pair, state: RootSums) -> tuple[jax.Array, RootSums]:
         """See `Payoff`; `state` gains the player's values, until one is not finite: then it stays so."""
         ranges = take_rows(reach[0], self.sequence[0]), take_rows(reach[1], self.sequence[1])
+        if self.added is not None:
+            ranges = ranges[0] + self.added[0], ranges[1] + self.added[1]
         values = self.function(ranges)[player].astype(reach[player].dtype)
         outside, _ = self.outside.gradient(player, reach, None)
         after = state.add(player, values, self.weighting)

@@ -11,12 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.tree_util import Partial
 from jax.typing import DTypeLike
+from scipy.sparse import csr_array
 
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import State, averages
 from jaxgadget.kernels.problem import Problem, evaluation_game, with_regret_tolerance
 from jaxgadget.kernels.regret import Bounds, Rule
 from jaxgadget.kernels.response import evaluate
+from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.solving.decomposition import RootSums
@@ -25,7 +27,7 @@ from jaxgadget.solving.driver import Finished, solve
 from jaxgadget.solving.memory import one_chunk
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, CutSpec, cut, first_below, whole_cut
-from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.forest import Forest, build_forest, followed_payoff
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.arrays import FloatArray
@@ -47,6 +49,9 @@ from jaxgadget.values.ranges import (
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class LimitedTrunk:
     """What was found above a depth limit; L lanes. Nothing bounds how exploitable the policy is.
+
+    Against opponents who follow models, lanes run over opponents, then blueprints, values are those of the
+    free opponents, and neither gaps nor best-response values are known.
 
     Attributes:
       limit: where the solve stopped; player p has R_p leaf infostates there.
@@ -93,6 +98,8 @@ class LimitedTrunk:
         for what, worst in (("gap", self.gap), ("gap of the trunk", self.trunk_gap)):
             if np.isfinite(worst).all():
                 return f"{what} {float(worst.max()):.3g} after {done}"
+        if np.isnan(self.best_response_values).all():
+            return f"{done} against opponents who follow models"
         return f"{done} against a player whose strategy was given"
 
 
@@ -103,6 +110,7 @@ def solve_trunk(
     *,
     blueprint: PolicyLike | None = None,
     fixed: int | None = None,
+    against: tuple[int, Opponents] | None = None,
     algorithm: str | Rule = "cfr+",
     iterations: int = 1000,
     dtype: DTypeLike = "float64",
@@ -121,6 +129,8 @@ def solve_trunk(
         `values` say how many these are (`num_lanes`).
       fixed: a player who follows the blueprint above the limit, too; the other one solves alone, and finds
         the optimal continuation's values. By default nobody.
+      against: a player, and whom it plays: opponents who follow models down to the limit. Values there are
+        asked for at what comes of both, p × the model's range + (1−p) × that of the free opponent.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, or a `Rule`.
       iterations: one updates both players, player 0 first.
       dtype: `float32` or `float64`.
@@ -136,7 +146,11 @@ def solve_trunk(
     )
     rule = options.rule
     assert rule is not None
-    below = _spread(blueprint, tree, _check_values(values))
+    count = _check_values(values)
+    below = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
+    if against is not None:
+        below = _against(below, against, fixed)
+    below = _spread(below, count)
     num_lanes = below.num_lanes
     if fixed is not None and blueprint is None:
         raise ValueError(f"fixed={fixed!r} without a blueprint: expected the one that player follows")
@@ -146,6 +160,8 @@ def solve_trunk(
         at_limit = Limit.of(cut(tree, limit), options.dtype)
         look = _above(at_limit.cut)
         problem = _problem(look, at_limit, values, rule, num_lanes, given)
+        if against is not None:
+            problem = _mixed(problem, look, at_limit, *against)
         game = Batch.of(problem, "trunk", no_sums(at_limit, num_lanes))
     linear = bool(getattr(values, "linear", False))
 
@@ -162,6 +178,8 @@ def solve_trunk(
         gap = np.array(solved.gap, np.float64)
         if fixed is not None:
             best[1 - fixed], gap[:] = np.nan, np.nan
+        if against is not None:
+            best[:], gap[:] = np.nan, np.nan
     return LimitedTrunk(
         limit=at_limit,
         policy=_policy(
@@ -190,9 +208,8 @@ def _check_values(values: object) -> int | None:
     return None if count is None else check_whole_number("values.num_lanes", count, 1)
 
 
-def _spread(blueprint: PolicyLike | None, tree: HistoryTree, num_lanes: int | None) -> Policy:
-    """A blueprint, uniform by default, with so many lanes, its own if that is not known."""
-    rows = Policy.uniform(tree) if blueprint is None else as_policy(blueprint, tree, name="blueprint")
+def _spread(rows: Policy, num_lanes: int | None) -> Policy:
+    """A blueprint with so many lanes, its own if that is not known."""
     if num_lanes is None:
         return rows
     if rows.num_lanes not in (1, num_lanes):
@@ -234,6 +251,42 @@ def _problem(
         terms[player] = dataclasses.replace(terms[player], body=Bounds(floor=jnp.asarray(floor)))
         game = dataclasses.replace(game, order=(1 - player,), terms=(terms[0], terms[1]))
     return with_regret_tolerance(game)
+
+
+def _against(below: Policy, against: tuple[int, Opponents], fixed: int | None) -> Policy:
+    """Blueprints once for each opponent: `lane = opponent * num_blueprints + blueprint`."""
+    player, opponents = against
+    check_player(player)
+    if fixed is not None:
+        raise ValueError(f"fixed={fixed!r} with opponents who follow models: expected one of the two")
+    if "model" in opponents.beyond:
+        raise ValueError(
+            "beyond='model' with values that depend on the ranges: these are of players who play on "
+            "rationally below the limit; expected beyond='rational'"
+        )
+    return Policy.stack([below] * len(opponents))
+
+
+def _mixed(problem: Problem, look: Forest, limit: Limit, player: int, opponents: Opponents) -> Problem:
+    """The depth-limited game against mixtures; at the limit both copies of the opponent arrive."""
+    other = 1 - player
+    blueprints = problem.num_lanes // len(opponents)
+    opponent = np.repeat(np.arange(len(opponents)), blueprints)
+    p, reach = opponents.p[opponent], opponents.policy.reach(other)[:, opponent]
+    entries = followed_payoff(look, player)
+    earned = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape) @ reach
+    terms = list(problem.terms)
+    terms[player] = dataclasses.replace(
+        terms[player], body_constant=jnp.asarray((p * earned).astype(limit.dtype))
+    )
+    free = np.asarray(terms[other].scale) * (1 - p)
+    terms[other] = dataclasses.replace(terms[other], scale=jnp.asarray(free.astype(limit.dtype)))
+    added = [np.zeros((len(roots), len(p)), limit.dtype) for roots in limit.roots]
+    added[other] = (p * reach[limit.roots[other].sequence]).astype(limit.dtype)
+    payoff = problem.payoff
+    assert isinstance(payoff, RangedPayoff)
+    joined = dataclasses.replace(payoff, added=(jnp.asarray(added[0]), jnp.asarray(added[1])))
+    return with_regret_tolerance(dataclasses.replace(problem, terms=(terms[0], terms[1]), payoff=joined))
 
 
 def _check_finite(values: RangeValues, limit: Limit, sums: RootSums) -> None:

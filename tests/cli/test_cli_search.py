@@ -20,14 +20,23 @@ NESTED = ["game", "iterations", "game_value", "rows"]
 NESTED_ROW = [
     "player",
     "blueprint",
+    "model",
+    "p",
+    "beyond",
     "gadget",
     "prior",
     "epsilon",
+    "limit",
     "depth",
+    "step",
     "k",
     "leaf",
     "blueprint_exploitability",
     "nested_exploitability",
+    "gain",
+    "exploitability",
+    "exploitability_bound",
+    "objectives",
     "gap_max",
     "searches",
     "seconds",
@@ -100,6 +109,53 @@ def test_nested(tmp_path: pathlib.Path) -> None:
             atol=1e-6,
         )
     np.testing.assert_allclose(found["nash_conv"], jaxgadget.nash_conv(policy), atol=1e-9)
+
+
+def test_nested_against_models() -> None:
+    """Case 5: Kuhn poker, a uniform model; p × G + (1−p) × (−E) of the last step, and a bound."""
+    against = ("nested", "kuhn_poker", "--blueprint", "uniform", "--model", "uniform", "--p", 0.25, "--p", 1)
+    more = ("--leaf", "optimal", "--limit", "moves", "--depth", 2, "--step", 1, "--algorithm", "lp")
+    rows = record(run(*against, *more, "--json", "-"))["rows"]
+    assert [list(row) for row in rows] == [NESTED_ROW] * 2
+    assert [(row["model"], row["p"], row["gadget"]) for row in rows] == [
+        ("uniform", 0.25, "optimal-continuation"),
+        ("uniform", 1.0, "optimal-continuation"),
+    ]
+    assert (
+        rows[1]["objectives"][0] == pytest.approx(0.5, abs=1e-9) and rows[1]["exploitability_bound"] is None
+    )
+    assert rows[0]["exploitability"] <= rows[0]["exploitability_bound"] + 1e-9
+    assert rows[0]["limit"] == "moves" and rows[0]["step"] == 1 and rows[0]["leaf"] == "optimal"
+    shown = run(*against, *more)
+    text = re.sub(r"\s+", " ", shown.stdout)
+    assert shown.exit_code == 0
+    for words in (
+        "Gain: what the policy earns",
+        "uniform, p = 1, optimal-continuation: 0.50000",
+        "by linear pro",
+    ):
+        assert words in text
+
+
+def test_nested_with_entries_against_models() -> None:
+    options = (
+        "--model",
+        "uniform",
+        "--beyond",
+        "model",
+        "--gadget",
+        "full",
+        "--gadget",
+        "unsafe",
+        "--prior",
+        "none",
+    )
+    rows = record(run("nested", *FAST, *options, "--limit", "moves", "--depth", 2, "--json", "-"))["rows"]
+    assert [(row["gadget"], row["beyond"], row["p"]) for row in rows] == [
+        ("full", "model", 1.0),
+        ("unsafe", "model", 1.0),
+    ]
+    assert all(row["gain"] > 0 and row["exploitability_bound"] is None for row in rows)
 
 
 def test_nested_shows_a_table() -> None:
@@ -283,8 +339,17 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
     for arguments, message in (
         (("nested", *FAST, "--leaf", tmp_path / "nothing"), "does not exist"),
         (("nested", *FAST, "--leaf", tmp_path), "has no network.json"),
-        (("nested", *FAST, "--gadget", "full"), "'full' is not one of 'unsafe', 'resolving', 'max-margin'"),
+        (("match", *FAST, "--gadget", "full"), "'full' is not one of 'unsafe', 'resolving', 'max-margin'"),
         (("match", *FAST, "--gadget", "best"), "'best' is not one of"),
+        (("nested", *FAST, "--p", 0.5), "--p means nothing without --model; leave it out"),
+        (("nested", *FAST, "--model", "uniform", "--p", 1.5), "--p 1.5: expected a number in [0, 1]"),
+        (
+            ("nested", *FAST, "--model", "uniform", "--epsilon", 0.5),
+            "--epsilon means nothing without --gadget",
+        ),
+        (("nested", *FAST, "--algorithm", "lp"), "expected --leaf optimal beside it"),
+        (("nested", *FAST, "--leaf", "optimal"), "--k means nothing with optimal values at --leaf"),
+        (("nested", *FAST, "--limit", "moves", "--step", 2), "step=2: a search looks ahead depth=1 moves"),
         (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
         (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),
         (("nested", *FAST, "--epsilon", 1.5), "epsilon"),
