@@ -63,7 +63,8 @@ A **blueprint** is a strategy for the whole game, a **cut** says where subgames 
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
 was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
 `show` shows one subgame under a policy, `infostates` lists what may be asked for by name. `solve` finds an
-equilibrium of a whole game. `bench` tells how fast that goes here.
+equilibrium of a whole game, `respond` strategies against models of an opponent. `bench` tells how fast that
+goes here.
 """
 
 FIRST_STEPS = """\

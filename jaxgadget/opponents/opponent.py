@@ -111,22 +111,25 @@ def list_opponents(
             f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
             "not say how likely it is followed"
         )
-    models: list[Policy] = []
+    known: dict[
+        int, tuple[Policy, int]
+    ] = {}  # by what was given: the model, and the number of its first lane
     number: list[int] = []
     numbers: list[float] = []
     labels: list[str | None] = []
     beyond: list[Beyond] = []
     for one in listed:
-        model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
-        every_p, count = _numbers(one.p), sum(policy.num_lanes for policy in models)
-        models.append(model)
+        if id(one.model) not in known:
+            model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
+            known[id(one.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
+        (model, first), every_p = known[id(one.model)], _numbers(one.p)
         for lane in range(model.num_lanes):
-            number += [count + lane] * len(every_p)
+            number += [first + lane] * len(every_p)
             numbers += every_p
             labels += [None if one.model is None else model.labels[lane]] * len(every_p)
             beyond += [one.beyond] * len(every_p)
     return Opponents(
-        models=Policy.stack(models),
+        models=Policy.stack([policy for policy, _ in known.values()]),
         model=np.array(number, np.int64),
         p=np.array(numbers, np.float64),
         labels=tuple(labels),

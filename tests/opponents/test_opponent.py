@@ -39,6 +39,16 @@ def test_models_are_crossed_with_p_one_opponent_after_the_other() -> None:
     assert list_opponents(Opponent(), tree).adapt
 
 
+def test_a_model_that_is_given_again_is_the_same() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    models = jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.geometric(tree, 0.5)])
+    other = jg.Policy.dirichlet(tree, 0)
+    opponents = list_opponents([Opponent(models, 0.5), Opponent(other, 0.5), Opponent(models, (0, 1))], tree)
+    assert opponents.models.labels == ("uniform", "geometric:0.5", "dirichlet:0")
+    assert opponents.model.tolist() == [0, 1, 2, 0, 0, 1, 1]
+    assert opponents.p.tolist() == [0.5, 0.5, 0.5, 0, 1, 0, 1]
+
+
 def test_a_model_of_another_game_a_policy_alone_and_nothing_are_refused() -> None:
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     other = jg.enumerate_game(jg.load("matching_pennies_twist"))
