@@ -23,7 +23,19 @@ from experiments.opponents.common import (
     value_of,
 )
 from experiments.study import Settings
-from jaxgadget import Opponent, nested_exactly, respond
+from jaxgadget import (
+    ExactValues,
+    HistoryTree,
+    Nested,
+    Opponent,
+    Policy,
+    call_down,
+    evaluate_policy,
+    local_best_response,
+    nested_exactly,
+    nested_search,
+    respond,
+)
 
 NAME = "gains"
 DEPTHS = {LEDUC: (1, 3, 5), goofspiel(5): (1, 2, 3), LIARS_DICE: (1, 3, 5)}
@@ -33,7 +45,11 @@ once here and twice in the paper."""
 ALSO = {LEDUC: (2, 4, 5)}
 """After exactly so many moves, with a plan kept to its end."""
 
-BEST = "best response"
+BEST, LBR, CALL_DOWN = "best response", "LBR", "CDBR, own 1, call-down"
+"""LBR is the published local best response; with values of calling down at the limit CDBR is nearly that."""
+
+ITERATIONS = 1000
+"""Of CFR+, for the latter, as linear programs are for optimal values."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -53,10 +69,11 @@ def compute(settings: Settings) -> pd.DataFrame:
 
 
 def _methods(game: str) -> dict[str, dict[str, Any]]:
-    """Searches by name; the best response is none."""
+    """Searches by name; best and local best responses are none."""
     own = {f"CDBR, own {depth}": {"limit": "own", "depth": depth} for depth in DEPTHS.get(game, (1, 2))}
     moves = {f"CDBR, moves {depth}": {"limit": "moves", "depth": depth} for depth in ALSO.get(game, ())}
-    return {BEST: {}} | own | moves
+    local = {LBR: {}, CALL_DOWN: {"depth": 1}} if game == LEDUC else {}
+    return {BEST: {}} | local | own | moves
 
 
 def _measure(settings: Settings, game: str, player: int, method: str) -> pd.DataFrame:
@@ -64,10 +81,24 @@ def _measure(settings: Settings, game: str, player: int, method: str) -> pd.Data
     models = models_of(game, settings.pick((*CFR_MODELS, *DRAWN_MODELS), SMOKE_MODELS))
     opponent, how = Opponent(models, 1.0), _methods(game)[method]
     if method == BEST:
-        found = respond(tree, opponent, player=player, algorithm="lp", value=value, progress=False)
+        table = respond(tree, opponent, player=player, algorithm="lp", value=value, progress=False).table
+    elif method == LBR:
+        earned = evaluate_policy(local_best_response(models, player)).value - sum(value) / 2
+        table = pd.DataFrame({"model": models.labels, "gain": earned if player == 0 else -earned})
     else:
-        found = nested_exactly(tree, opponent=opponent, player=player, value=value, progress=False, **how)
-    return found.table[["model", "gain"]].assign(game=game, player=player, method=method)
+        how |= {"opponent": opponent, "player": player, "value": value, "progress": False}
+        table = _search(tree, method, how).table
+    return table[["model", "gain"]].assign(game=game, player=player, method=method)
+
+
+def _search(tree: HistoryTree, method: str, how: dict[str, Any]) -> Nested:
+    """With values of calling down at the limit, or optimal ones."""
+    if method == CALL_DOWN:
+        values = ExactValues(call_down(tree))
+        return nested_search(
+            tree, Policy.uniform(tree), values=values, iterations=ITERATIONS, dtype="float64", **how
+        )
+    return nested_exactly(tree, **how)
 
 
 def shares(frame: pd.DataFrame) -> pd.DataFrame:
@@ -82,7 +113,8 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     `gain`: the least in payoffs. `own D`: searches at own decisions that end at the first one at least D
     moves down; `moves D`: after exactly D moves, and the plan is kept that long. `falls`: models against
-    which a search gains less than the one of the same kind with the next smaller depth.
+    which a search gains less than the one of the same kind with the next smaller depth. `call-down`: both
+    players are taken to call from the limit on.
     """
     tables: dict[str, pd.DataFrame] = {}
     measured = shares(frame)
@@ -92,7 +124,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
         before: str | None = None
         for method, part in rows.groupby("method", sort=False):
             kind = str(method).rpartition(" ")[0]
-            same = before is not None and before.startswith(kind) and method != BEST
+            same = before is not None and before.rpartition(" ")[0] == kind and kind.startswith("CDBR")
             row: dict[str, Any] = {"method": method}
             for name, models in (
                 ("CFR", part[~is_drawn(part["model"])]),

@@ -17,8 +17,11 @@ from jaxgadget import (
     Policy,
     best_nash,
     enumerate_game,
+    evaluate_policy,
+    exploitability,
     lift,
     load,
+    local_best_response,
     nested_exactly,
     respond,
     solve,
@@ -83,6 +86,11 @@ def _measure(settings: Settings, game: str, buckets: int, player: int) -> list[d
     add("RNR, p = 0.5", respond(tree, Opponent(model, 0.5), algorithm="lp", **how), begin)
     begin = time.perf_counter()
     add("best Nash", best_nash(tree, model, **how), begin)
+    begin, local = time.perf_counter(), local_best_response(model, player)
+    earned = float(evaluate_policy(local).value[0]) - sum(value) / 2
+    lost = float(exploitability(local, player, value=value)[0])
+    numbers = {"gain": earned if player == 0 else -earned, "exploitability": lost}
+    rows.append({"method": "LBR"} | numbers | {"seconds": time.perf_counter() - begin})
     for method, options in METHODS.items():
         begin, opponent = time.perf_counter(), Opponent(model, options["p"])
         found = nested_exactly(tree, opponent=opponent, limit="own", depth=options["depth"], **how)

@@ -73,7 +73,7 @@ def _worth(policy: Policy, model: Policy) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """The most that each method gains with an exploitability of at most so much, whatever p; linear programs.
+    """The most that each method gains with an exploitability of at most so much, whatever p.
 
     The model plays Rock 0.5, Paper 0.3 and Scissors 0.2 in both rounds; a best response gains 0.6. p of SES is
     α, of CDBR-NE the weight of the response. `pairs`: different pairs of gain and exploitability over p.
