@@ -1,6 +1,7 @@
 """Responses to models of an opponent: `python -m experiments.opponents`.
 
-Every experiment writes its data (`data/`), prints a table, and goes on from what is there.
+Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and goes on from what
+is there.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from experiments.opponents import (
     gadgets,
     gains,
     large,
+    larger,
     rounds,
     siblings,
     speed,
@@ -24,7 +26,8 @@ STUDY = Study(
     name="opponents",
     description=__doc__,
     folder=HERE,
-    experiments=(table1, breaker, siblings, tradeoff, gains, gadgets, steps, rounds, large, speed),
+    experiments=(table1, breaker, siblings, tradeoff, gains, gadgets, steps, rounds, large, speed, larger),
+    only_by_name=frozenset({larger.NAME}),
 )
 main = STUDY.main
 

@@ -73,16 +73,16 @@ def _worth(policy: Policy, model: Policy) -> pd.DataFrame:
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
-    """The most that each method gains with an exploitability of at most so much, whatever p.
+    """The most that each method gains with an exploitability E of at most so much, over all p.
 
-    The model plays Rock 0.5, Paper 0.3 and Scissors 0.2 in both rounds; a best response gains 0.6. p of SES is
-    α, of CDBR-NE the weight of the response. `pairs`: different pairs of gain and exploitability over p.
+    By linear programs. The model plays Rock 0.5, Paper 0.3 and Scissors 0.2 in both rounds; a best response
+    gains 0.6. p of SES is α, of CDBR-NE the weight of the response. `pairs`: different pairs of gain and E.
     """
     rows: list[dict[str, Any]] = []
     for method, part in frame.groupby("method", sort=False):
         limits = (0.0, 0.25, 0.5, 1.0, 2.0)
         most = {
-            f"E ≤ {limit:g}": part.loc[part["exploitability"] <= limit + 1e-6, "gain"].max()
+            f"E ≤ {limit:g}": part.loc[part["exploitability"] <= limit + 1e-6, "gain"].max().round(6)
             for limit in limits
         }
         pairs = len(part[["gain", "exploitability"]].round(6).drop_duplicates())
