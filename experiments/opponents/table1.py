@@ -24,6 +24,15 @@ GAMES = {
 }
 """The deepest searches, in moves of the players; a simultaneous one counts once."""
 
+KEPT = {
+    LEDUC: {3: 2, 5: 3},
+    goofspiel(4): {2: 2},
+    turn_based(goofspiel(4)): {3: 2, 5: 3},
+    goofspiel(5): {2: 2, 3: 3},
+    turn_based(goofspiel(5)): {3: 2, 5: 3},
+}
+"""Own decisions of player 0 until a search of so many moves from one of them has come to its limit."""
+
 PRINTED = {
     LEDUC: {"CDBR1": 74.4, "CDBR3": 96.0, "CDBR5": 97.1, "best Nash": 32.6, "ABR": 98.0},
     goofspiel(4): {"CDBR1": 98.5, "CDBR3": 100.0, "CDBR5": 100.0, "best Nash": 77.1, "ABR": 97.0},
@@ -52,6 +61,7 @@ def _strategies(game: str, player: int, deepest: int) -> Iterator[dict[str, Any]
     most = float(best.best_response_gain[0])
     yield _row("best Nash", most, float(best.gain[0]), float(best.exploitability[0]))
     schedules = [("own", depth, 1) for depth in range(1, deepest + 1)]
+    schedules += [("own", depth, step) for depth, step in KEPT.get(game, {}).items() if player == 0]
     schedules += [("moves", depth, depth) for depth in range(1, deepest + 1)]
     schedules += [("moves", depth, 1) for depth in range(2, deepest + 1)]
     for limit, depth, step in schedules:
@@ -97,16 +107,18 @@ def _row(method: str, most: float, gain: float, exploitability: float) -> dict[s
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Gain against the uniform model in per cent of the best response's, by linear programs.
 
-    Searches are made at every own decision and end at the first own decision at least so many moves down
-    (`own`), or after exactly so many moves, with a plan kept to its end (`kept`) or one move of it (`1`).
-    `-`: not run. Printed: Milec, Kubíček and Lisý's Table 1, which is player 0's.
+    Searches end at the first own decision at least so many moves down (`own`), or after exactly so many
+    moves (`moves`). The next one is made at the next own decision, or after one move (`step 1`), or where the
+    one before ended (`kept`). `-`: not run. Printed: Milec, Kubíček and Lisý's Table 1, which is player 0's.
     """
     tables: dict[str, pd.DataFrame] = {}
     for (game, player), rows in frame.groupby(["game", "player"], sort=False):
         searched = rows[rows["method"] == "CDBR"].copy()
-        kept = (searched["limit"] == "moves") & (searched["step"] == searched["depth"])
-        searched["way"] = searched["limit"].where(searched["limit"] == "own", "moves, step 1")
-        searched.loc[kept, "way"] = "moves, kept"
+        own, single = searched["limit"] == "own", searched["step"] == 1
+        kept = searched["limit"] + ", kept"
+        searched["way"] = kept.mask(single & own, "own, step 1").mask(
+            single & ~own & (searched["depth"] > 1), "moves, step 1"
+        )
         table = searched.pivot(index="way", columns="depth", values="share")
         table = (100 * table).map(lambda share: "-" if pd.isna(share) else f"{share:.2f}").reset_index()
         table.columns = ["searches end", *(f"depth {depth:.0f}" for depth in table.columns[1:])]
