@@ -116,6 +116,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             lost = mean["exploitability"].clip(lower=0)
             ax.plot(lost, mean["gain"], dashed, marker="o", markersize=3, color=color, label=way, linewidth=1)
         ax.set_xscale("symlog", linthresh=1e-3)
+        ax.set_xlim(left=-1e-4)
         ax.set_title(in_words(str(game)), fontsize=9)
         ax.set_xlabel("Exploitability [payoff]", fontsize=8)
         ax.set_ylabel("Gain [payoff]", fontsize=8)

@@ -90,6 +90,7 @@ def draw(frame: pd.DataFrame) -> Figure:
             style: dict[str, Any] = {"color": COLORS[str(way)], "markersize": 3, "linewidth": 1}
             ax.plot(lost, part["gain"], "o-", label=way, **style)
         ax.set_xscale("symlog", linthresh=1e-3)
+        ax.set_xlim(left=-1e-4)
         ax.set_title(f"{in_words(str(game))}, depth {depth}", fontsize=9)
         ax.set_xlabel("Exploitability [payoff]", fontsize=8)
         ax.set_ylabel("Gain [payoff]", fontsize=8)

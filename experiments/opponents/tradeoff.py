@@ -156,10 +156,13 @@ def draw(frame: pd.DataFrame) -> Figure:
         for method, part in frame[(frame["model"] == model) & (frame["p"] < 1)].groupby("method", sort=False):
             lost, marker = part["exploitability"].clip(lower=0), "s" if method == "best Nash" else "o"
             style: dict[str, Any] = {"color": COLORS[str(method)], "marker": marker, "markersize": 3}
+            if method == ITERATED:  # nearly the same as without iterations: a halo around it
+                style |= {"markersize": 6, "zorder": 1}
             ax.plot(lost, part["gain"], linewidth=1, label=method, **style)
         most = frame.loc[frame["model"] == model, "best_response_gain"].iloc[0]
         ax.axhline(most, color="#BBBBBB", linewidth=0.8, linestyle="--")
         ax.set_xscale("symlog", linthresh=1e-2)
+        ax.set_xlim(left=-1e-3)
         ax.set_title(f"Leduc against {model}", fontsize=9)
         ax.set_xlabel("Exploitability [payoff]", fontsize=8)
         ax.set_ylabel("Gain [payoff]", fontsize=8)
