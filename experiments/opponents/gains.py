@@ -55,8 +55,9 @@ ITERATIONS = 1000
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, player, method and model."""
 
-    def measure(key: dict[str, Any]) -> pd.DataFrame:
-        return _measure(settings, **key)
+    def measured(key: dict[str, Any]) -> pd.DataFrame:
+        models = models_of(key["game"], settings.pick((*CFR_MODELS, *DRAWN_MODELS), SMOKE_MODELS))
+        return measure(models, **key)
 
     games = settings.pick(tuple(DEPTHS), (SMALL,))
     players = {game: (0, 1) if game == LEDUC else (0,) for game in games}
@@ -65,7 +66,7 @@ def compute(settings: Settings) -> pd.DataFrame:
         for game in games
         for player, method in itertools.product(players[game], _methods(game))
     ]
-    return settings.gather(NAME, keys, measure)
+    return settings.gather(NAME, keys, measured)
 
 
 def _methods(game: str) -> dict[str, dict[str, Any]]:
@@ -76,9 +77,9 @@ def _methods(game: str) -> dict[str, dict[str, Any]]:
     return {BEST: {}} | local | own | moves
 
 
-def _measure(settings: Settings, game: str, player: int, method: str) -> pd.DataFrame:
+def measure(models: Policy, game: str, player: int, method: str) -> pd.DataFrame:
+    """A row for every model: what a method gains against it."""
     tree, value = tree_of(game), value_of(game)
-    models = models_of(game, settings.pick((*CFR_MODELS, *DRAWN_MODELS), SMOKE_MODELS))
     opponent, how = Opponent(models, 1.0), _methods(game)[method]
     if method == BEST:
         table = respond(tree, opponent, player=player, algorithm="lp", value=value, progress=False).table
