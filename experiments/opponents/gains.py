@@ -142,22 +142,23 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 
 def draw(frame: pd.DataFrame) -> Figure:
-    """Gain by model, player 0: early averages of CFR on the left, draws on the right."""
+    """Shares of the best response's gain by model, player 0: early averages of CFR, and draws."""
+    frame = shares(frame[frame["player"] == 0])
+    colors = {LBR: "#000000", CALL_DOWN: "#AAAAAA"}
+    searches = [name for name in dict.fromkeys(frame["method"]) if name not in (BEST, *colors)]
+    colors |= {name: f"C{number}" for number, name in enumerate(searches)}
     games = list(dict.fromkeys(frame["game"]))
     figure, axes = make_axes(2 * len(games), 2, (4.4, 2.8))
     for (game, drawn), ax in zip(itertools.product(games, (False, True)), axes, strict=True):
-        rows = frame[(frame["game"] == game) & (frame["player"] == 0)]
-        rows = rows[is_drawn(rows["model"]) == drawn]
-        for number, (method, part) in enumerate(rows.groupby("method", sort=False)):
-            style = {"color": "black"} if method == BEST else {"color": f"C{number - 1}"}
-            ax.plot(part["model"], part["gain"], "o-", markersize=3, linewidth=1, label=method, **style)
-        ax.axhline(0, color="#BBBBBB", linewidth=0.8)
-        if not drawn:
-            ax.set_yscale("symlog", linthresh=1e-2)
+        rows = frame[(frame["game"] == game) & (is_drawn(frame["model"]) == drawn)]
+        for method, part in rows[rows["method"] != BEST].groupby("method", sort=False):
+            style: dict[str, Any] = {"color": colors[str(method)], "markersize": 3, "linewidth": 1}
+            ax.plot(part["model"], 100 * part["share"], "o-", label=method, **style)
+        ax.axhline(100, color="black", linewidth=0.8)
+        ax.set_ylim(45, 103)
         ax.set_title(f"{in_words(game)}, player 0", fontsize=9)
-        ax.set_ylabel("Gain [payoff]", fontsize=8)
-        ax.tick_params(labelsize=6)
-        ax.tick_params(axis="x", rotation=60)
+        ax.set_ylabel("Gain [% of the best response's]", fontsize=8)
+        ax.tick_params(labelsize=7)
         ax.legend(fontsize=7)
     one_legend(figure, axes, 4)
     return figure
