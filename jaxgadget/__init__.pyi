@@ -67,6 +67,8 @@ from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
+from .refining.promises import PromiseError as PromiseError
+from .refining.promises import measure_promise as measure_promise
 from .refining.refine import BothRefined as BothRefined
 from .refining.refine import Refinement as Refinement
 from .refining.refine import refine as refine
@@ -140,6 +142,7 @@ __all__ = [
     "Policy",
     "PolicyPlayer",
     "ProfileValues",
+    "PromiseError",
     "RangeNetwork",
     "RangeTraining",
     "RangeValues",
@@ -172,6 +175,7 @@ __all__ = [
     "draw_ranges",
     "enable_compilation_cache",
     "enumerate_game",
+    "estimate_policy",
     "evaluate_policy",
     "expected_matches",
     "exploitability",
@@ -184,6 +188,7 @@ __all__ = [
     "local_best_response",
     "make_blueprints",
     "make_portfolio",
+    "measure_promise",
     "mix",
     "nash_conv",
     "nested_exactly",

@@ -14,6 +14,10 @@ Every lane (blueprint, gadget, prior, ε) of every structure and either player:
 - what the package says of exploitability before and after, and its bound, is what the structures add up to;
 - nothing changes outside the subgames, nor where there is nothing to solve.
 
+Every structure is solved twice: against an opponent who adapts, and against one who follows a drawn model
+with a drawn probability. Then the bound counts with what is gained from the model, and the gadget games
+have a fixed branch.
+
 And of some lanes, drawn at random, of each structure:
 
 - the optimum of the gadget game's explicit tree lies in `[value, value + gap]`, and is the value itself if
@@ -31,13 +35,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
 import jaxgadget
 from jaxgadget.gadgets.gadget import Gadget, describe, prior_name
+from jaxgadget.gadgets.prior import RangePrior
 from jaxgadget.gadgets.registry import GADGETS, PRIORS
 from jaxgadget.gadgets.specs import make_gadgets
+from jaxgadget.opponents.opponent import Opponent, list_opponents
 from jaxgadget.policy.evaluate import exploitability
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy
@@ -51,13 +58,20 @@ from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import drop_programs
 from tests.kernels.grove import to_policy
-from tests.reference import cuts, efg, gadgets, lp
+from tests.reference import cuts, efg, gadgets, lp, models
 from tests.reference.efg import Array, Label, Strategy
 from tests.reference.random_games import RandomGame, Shape, random_policy, random_shape, side_by_side
 
 EPSILONS = (1e-3, 0.05, 0.3)
 """Besides 0, which is that of prior `none`."""
 ALL_GADGETS = tuple(make_gadgets(list(GADGETS), list(PRIORS), EPSILONS))
+SAFE = (
+    jaxgadget.Resolving,
+    jaxgadget.MaxMargin,
+    jaxgadget.ReachResolving,
+    jaxgadget.ReachMaxMargin,
+)
+PRIORS_WITH_MISTAKES = (jaxgadget.UniformPrior(), jaxgadget.BlueprintPrior())
 ALGORITHMS = ("cfr+", "dcfr", "pcfr+", "linear-cfr", "cfr", "sapcfr+")
 DTYPES = ("float32", "float64")
 ROUNDING = 1e-11
@@ -285,6 +299,7 @@ class Outcome:
       before: `[lanes]` exploitability of the blueprint.
       after: `[lanes]` refined.
       bound: `[lanes]` of `after`, NaN where there is none.
+      opponent: who follows a model, one lane; None if nobody does.
     """
 
     bundle: Bundle
@@ -300,6 +315,23 @@ class Outcome:
     before: Array
     after: Array
     bound: Array
+    opponent: Opponent | None = None
+
+    @property
+    def p(self) -> float:
+        """How likely the model is followed."""
+        return 0.0 if self.opponent is None else float(np.asarray(self.opponent.p))
+
+    @functools.cached_property
+    def model(self) -> dict[Label, Array]:
+        """The model, or the blueprint if there is none: p is 0 then."""
+        policy = self.blueprint if self.opponent is None else self.opponent.model
+        assert isinstance(policy, Policy)
+        return {label: rows[:, 0] for label, rows in _rows(policy).items()}
+
+    def has_bound(self, gadget: Gadget) -> bool:
+        """Whether one is known: of reach gadgets only against an opponent who adapts."""
+        return gadget.name in gadgets.BOUNDED and (self.p == 0 or not gadget.name.startswith("reach"))
 
     @property
     def exact(self) -> bool:
@@ -308,14 +340,28 @@ class Outcome:
 
     def lane_name(self, lane: int) -> str:
         gadget, blueprint = divmod(lane, self.blueprint.num_lanes)
-        return f"{self.blueprint.labels[blueprint]} | {describe(self.gadgets[gadget])}"
+        label = f"{self.blueprint.labels[blueprint]}{_against(self.opponent)}"
+        return f"{label} | {describe(self.gadgets[gadget])}"
 
 
-def solve_by_cfr(bundle: Bundle, player: int, *, algorithm: str, dtype: str, iterations: int) -> Outcome:
+def solve_by_cfr(
+    bundle: Bundle,
+    player: int,
+    *,
+    algorithm: str,
+    dtype: str,
+    iterations: int,
+    opponent: Opponent | None = None,
+) -> Outcome:
     """All gadgets with all blueprints, by regret matching, as `refine` does it; with every game's losses."""
     options = make_options(algorithm=algorithm, iterations=iterations, dtype=dtype)
     task = GadgetTask(
-        build_forest(bundle.tree, bundle.where), player, bundle.blueprints, ALL_GADGETS, options
+        build_forest(bundle.tree, bundle.where),
+        player,
+        bundle.blueprints,
+        ALL_GADGETS,
+        options,
+        opponents=None if opponent is None else list_opponents(opponent, bundle.tree),
     )
     solutions = solve_gadgets(task, Stopwatch(), progress=False)
     policy, value = solutions.policy(task), _value(bundle)
@@ -323,7 +369,7 @@ def solve_by_cfr(bundle: Bundle, player: int, *, algorithm: str, dtype: str, ite
     return Outcome(
         bundle=bundle,
         player=player,
-        how=f"{algorithm} in {dtype}",
+        how=f"{algorithm} in {dtype}{_against(opponent)}",
         gadgets=task.gadgets,
         blueprint=task.blueprint,
         policy=policy,
@@ -334,20 +380,33 @@ def solve_by_cfr(bundle: Bundle, player: int, *, algorithm: str, dtype: str, ite
         before=before,
         after=exploitability(policy, player, value=value),
         bound=before + solutions.loss_bound,
+        opponent=opponent,
     )
 
 
-def solve_by_programs(bundle: Bundle, player: int, rng: np.random.Generator) -> Outcome:
-    """One blueprint, and every gadget with a prior and an ε drawn at random, by linear programs."""
-    by_name = [[gadget for gadget in ALL_GADGETS if gadget.name == name] for name in GADGETS]
+def _against(opponent: Opponent | None) -> str:
+    return "" if opponent is None else f" against a model with p = {opponent.p}"
+
+
+def solve_by_programs(
+    bundle: Bundle, player: int, rng: np.random.Generator, opponent: Opponent | None = None
+) -> Outcome:
+    """One blueprint, and every gadget with a prior and an ε drawn at random, by linear programs.
+
+    HiGHS takes no floors as small as an unclipped range may make them.
+    """
+    by_name = [
+        [gadget for gadget in ALL_GADGETS if gadget.name == name and not isinstance(gadget.prior, RangePrior)]
+        for name in GADGETS
+    ]
     asked = tuple(several[int(rng.integers(len(several)))] for several in by_name)
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
     how = {"player": player, "algorithm": "lp", "value": _value(bundle), "progress": False}
-    result = refine(bundle.tree, bundle.where, blueprint, asked, **how)
+    result = refine(bundle.tree, bundle.where, blueprint, asked, opponent=opponent, **how)
     return Outcome(
         bundle=bundle,
         player=player,
-        how="lp",
+        how=f"lp{_against(opponent)}",
         gadgets=asked,
         blueprint=blueprint,
         policy=result.policy,
@@ -358,6 +417,7 @@ def solve_by_programs(bundle: Bundle, player: int, rng: np.random.Generator) -> 
         before=result.blueprint_exploitability,
         after=result.refined_exploitability,
         bound=result.exploitability_bound,
+        opponent=opponent,
     )
 
 
@@ -422,17 +482,17 @@ def _examine_rise(
     """
     count = len(kept)
     for number, gadget in enumerate(outcome.gadgets):
-        if gadget.name not in gadgets.BOUNDED:
+        if not outcome.has_bound(gadget):
             continue
         lanes = slice(number * count, (number + 1) * count)
         rise, asked = kept - earned[lanes], f"{where}, {describe(gadget)}"
         joint = gadget.name == "optimal-continuation"
         tolerance = ROUNDING * (outcome.bundle.unit if joint else part.unit)
-        if outcome.losses is not None and not (joint and gadget.epsilon > 0):
+        if outcome.losses is not None and not (joint and (gadget.epsilon > 0 or outcome.p > 0)):
             most = _allowed(gadget.name, part, outcome.losses[:, lanes])
             statement = f"{gadget.name}: exploitability rises no more than the losses allow"
             findings.hold(statement, asked, rise - most, tolerance)
-        if gadget.epsilon == 0:
+        if gadget.epsilon == 0 and outcome.p == 0:
             most = _allowed(gadget.name, part, outcome.gap[:, lanes])
             statement = f"{gadget.name}: with ε = 0 exploitability rises no more than the gap"
             findings.hold(statement, asked, rise - most, tolerance)
@@ -459,7 +519,7 @@ def _examine_sums(outcome: Outcome, kept: Array, earned: Array, findings: Findin
     for number, gadget in enumerate(outcome.gadgets):
         lanes = slice(number * kept.shape[1], (number + 1) * kept.shape[1])
         asked = f"{where}, {describe(gadget)}"
-        if gadget.name in gadgets.BOUNDED:
+        if outcome.has_bound(gadget):
             statement = f"{gadget.name}: the bound that is reported holds for all structures together"
             findings.hold(statement, asked, after[lanes] - outcome.bound[lanes], tolerance)
         else:
@@ -535,8 +595,9 @@ def _examine_games(
         off = abs(outcome.value[0, lane] - value)
         findings.hold(IS_GUARANTEED, where, off, ROUNDING * bundle.unit)
         if outcome.losses is not None:
-            off = abs(outcome.losses[0, lane] - max(outcome.gap[0, lane] + extra, 0.0))
-            findings.hold("losses are those of the definition", where, off, ROUNDING * bundle.unit)
+            share = 1 - outcome.p
+            off = abs(outcome.losses[0, lane] - max(outcome.gap[0, lane] / share + extra, 0.0))
+            findings.hold("losses are those of the definition", where, off, ROUNDING * bundle.unit / share)
 
 
 def _examine_game(
@@ -565,19 +626,20 @@ def _examine_game(
     kind, asked = gadget.name, (prior_name(gadget), float(gadget.epsilon))
     where = f"{part.shape.name}, subgame {row}, player {outcome.player}, {outcome.lane_name(lane)}"
     where = f"{where}, {outcome.how}, {outcome.bundle.name}"
-    tree = gadgets.build(kind, subgame, *asked)
+    tree = models.build(kind, subgame, outcome.model, outcome.p, *asked)
     unit = part.most if kind in ("max-margin", "reach-max-margin") else part.unit
-    constant = elsewhere if kind == "full" else 0.0
+    constant = (1 - outcome.p) * elsewhere if kind == "full" else 0.0
     optimum = _optimum(tree.root, outcome.player, tree.floors, unit) + constant
     largest = outcome.bundle.unit if kind == "full" else unit
     _hold_optimum(outcome, row, lane, optimum, where, (unit, largest), findings)
-    value = gadgets.objective(kind, subgame, strategies, *asked) + constant
+    value = models.objective(kind, subgame, strategies, outcome.model, outcome.p, *asked) + constant
     off = abs(outcome.value[row, lane] - value)
     findings.hold(IS_GUARANTEED, where, off, ROUNDING * largest)
-    if outcome.losses is not None and kind in gadgets.BOUNDED:
-        rise = gadgets.rise_bound(kind, subgame, strategies, outcome.gap[row, lane], *asked)
+    if outcome.losses is not None and outcome.has_bound(gadget):
+        gap = outcome.gap[row, lane]
+        rise = models.rise_bound(kind, subgame, strategies, outcome.model, outcome.p, gap, *asked)
         off = abs(outcome.losses[row, lane] - rise)
-        findings.hold("losses are those of the definition", where, off, ROUNDING * unit)
+        findings.hold("losses are those of the definition", where, off, ROUNDING * unit / (1 - outcome.p))
 
 
 def _hold_optimum(
@@ -630,33 +692,80 @@ def _examine_continuation(
       findings: are told.
 
     Returns:
-      The part's optimum, what the strategy guarantees, and what the opponent gains by leaving its floors.
+      The part's optimum, what the strategy guarantees, and what the opponent gains by leaving its floors and
+      by what is earned more from a model.
     """
     gadget = outcome.gadgets[lane // outcome.blueprint.num_lanes]
     subgame, asked = above.subgames[0], (prior_name(gadget), float(gadget.epsilon))
-    tree = gadgets.build(gadget.name, subgame, *asked)
+    mixture = outcome.model, outcome.p
+    tree = models.build(gadget.name, subgame, *mixture, *asked)
     optimum = _optimum(tree.root, outcome.player, tree.floors, part.unit)
-    value = gadgets.objective(gadget.name, subgame, strategies, *asked)
+    value = models.objective(gadget.name, subgame, strategies, *mixture, *asked)
     where = f"{part.shape.name}, player {outcome.player}, {outcome.lane_name(lane)}, {outcome.how}"
     where, gap = f"{where}, {outcome.bundle.name}", float(outcome.gap[0, lane])
     tolerance = PROGRAM * part.unit + ROUNDING * outcome.bundle.unit
     statement = "optimal-continuation: no structure is further from its own optimum than the gap"
     findings.hold(statement, where, optimum - value - gap, tolerance)
     findings.hold("the optimum is at least the value", where, value - optimum, tolerance)
-    return np.array([optimum, value, gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)])
+    gained = models.earned(gadget.name, subgame, outcome.model, strategies)
+    gained -= models.earned(gadget.name, subgame, outcome.model, subgame.blueprint)
+    extra = gadgets.rise_bound(gadget.name, subgame, strategies, 0.0, *asked)
+    return np.array([optimum, value, extra + outcome.p * gained / (1 - outcome.p)])
 
 
 # The attack
 
 
 def outcomes(bundle: Bundle, iterations: int) -> Iterator[Outcome]:
-    """Both players, by regret matching and by linear programs."""
+    """Both players, by regret matching and by programs, against one who adapts and one with a model."""
     rng = np.random.default_rng(bundle.seed)
     algorithm = ALGORITHMS[bundle.seed % len(ALGORITHMS)]
     dtype = DTYPES[bundle.seed // len(ALGORITHMS) % len(DTYPES)]
-    for player in (0, 1):
-        yield solve_by_cfr(bundle, player, algorithm=algorithm, dtype=dtype, iterations=iterations)
-        yield solve_by_programs(bundle, player, rng)
+    drawn = to_policy(bundle.tree, [random_policy(bundle.tree, rng, float(rng.choice([0.0, 0.35])))])
+    follows = Opponent(drawn, float(rng.uniform(0.05, 0.95)))
+    how = {"algorithm": algorithm, "dtype": dtype, "iterations": iterations}
+    for player, opponent in itertools.product((0, 1), (None, follows)):
+        yield solve_by_cfr(bundle, player, **how, opponent=opponent)
+        yield solve_by_programs(bundle, player, rng, opponent)
+
+
+def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
+    """Values of continuations, solved or estimated, as alternatives of safe gadgets, by linear programs.
+
+    Exact ones make safe gadgets the optimal continuation; those of a few iterations are as safe as these;
+    with estimates max-margin keeps the bounds of the largest error.
+    """
+    rng = np.random.default_rng(bundle.seed + player)
+    blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
+    how: dict[str, Any] = {"player": player, "value": _value(bundle), "progress": False}
+    exact, few = jaxgadget.ContinuationValues(), jaxgadget.ContinuationValues(5)
+    rough = jaxgadget.ResolvedValues(10)
+    estimates = [
+        jaxgadget.ContinuationValues(rough, guard=guard, iterations=30)
+        for guard in (False, 0.01 * bundle.unit)
+    ]
+    none, alone = jaxgadget.NoPrior(), [jaxgadget.OptimalContinuation(jaxgadget.NoPrior())]
+    asked: list[Gadget] = [make(none, alternative=v) for v in (exact, few) for make in SAFE]
+    asked += [make(prior, "auto", exact) for make in SAFE[:2] for prior in PRIORS_WITH_MISTAKES]
+    asked += [jaxgadget.MaxMargin(none, alternative=values) for values in estimates]
+    found = refine(bundle.tree, bundle.where, blueprint, [*alone, *asked], algorithm="lp", **how)
+    (optimum, *after), bounds = found.refined_exploitability.tolist(), found.exploitability_bound.tolist()[1:]
+    tolerance = 1e-7 * bundle.unit
+    for gadget, number, bound in zip(asked, after, bounds, strict=True):
+        values: Any = getattr(gadget, "alternative", None)
+        where = f"{bundle.name}, player {player}, {blueprint.labels[0]} | {describe(gadget)}"
+        findings.hold("nothing is better than the optimal continuation", where, optimum - number, tolerance)
+        if values is exact:
+            findings.hold(
+                "with V* safe gadgets are the optimal continuation", where, number - optimum, tolerance
+            )
+        if not values.is_estimate:
+            findings.hold("with a continuation's values its bound holds", where, number - bound, tolerance)
+            continue
+        error = jaxgadget.measure_promise(bundle.tree, bundle.where, blueprint, values, **how)
+        for what in ("bound", "theorem2_bound"):
+            most = float(getattr(error, what)[0])
+            findings.hold(f"with estimates max-margin keeps {what}", where, number - most, tolerance)
 
 
 def attack(seed: int, structures: int, batch: int, programs: int, iterations: int) -> Findings:
@@ -670,6 +779,8 @@ def attack(seed: int, structures: int, batch: int, programs: int, iterations: in
         examine_value(bundle, findings)
         for outcome in outcomes(bundle, iterations):
             examine(outcome, findings, programs)
+        for player in (0, 1):
+            examine_promises(bundle, player, findings)
         findings.structures += [shape.name for shape in shapes]
         drop_programs()
         print(

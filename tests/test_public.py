@@ -14,6 +14,7 @@ PROMISED = {
     *("solve_ranges", "draw_ranges", "train_ranges", "load_ranges", "range_rmse"),
     *("Opponent", "Responses", "respond", "best_nash", "data_biased_response", "mix"),
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
+    *("Opponent", "RangePrior"),
 }
 
 

@@ -77,7 +77,9 @@ def sweep_grid(
     )
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
-    return frame.drop(columns=["piece", "piece_rows", "failure"])  # these only matter in a sweep's folder
+    # These only matter in a sweep's folder, with estimates, and against opponents who follow a model.
+    unused = ["piece", "piece_rows", "failure", "guard_share", "model", "p", "gain"]
+    return frame.drop(columns=unused)
 
 
 def figure2_gadgets() -> list[Gadget]:

@@ -23,8 +23,10 @@ from jaxgadget.cli.command import (
     Command,
     check_algorithm,
     check_gadgets,
+    check_models,
     clear_errors,
     keeping,
+    make_asked_gadgets,
     refuse_unused,
 )
 from jaxgadget.cli.export import EXPORT_EXAMPLES, export
@@ -48,6 +50,8 @@ from jaxgadget.report.output import (
 )
 
 if TYPE_CHECKING:
+    from jaxgadget.opponents.opponent import Opponent
+    from jaxgadget.policy.blueprints import BlueprintSpec
     from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.cut import Cut
     from jaxgadget.tree.history import HistoryTree
@@ -93,6 +97,8 @@ Examples:
 `jaxgadget refine leduc_poker --cut flop --player 1 --blueprint cfr:10 --blueprint uniform --gadget resolving`
 
 `jaxgadget refine "goofspiel(num_cards=4,imp_info=True)" --cut depth:1 --blueprint cfr:100 --json -`
+
+`jaxgadget refine leduc_poker --blueprint cfr:100 --gadget resolving --model uniform --p 0.1 --p 0.5 --p 1`
 
 `jaxgadget refine leduc_poker --player both --blueprint cfr:100 --gadget resolving --gadget
 optimal-continuation --algorithm lp --epsilon auto`
@@ -209,6 +215,8 @@ def refine(
     alternative: options.Alternative = None,
     gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
     scale_gifts: options.ScaleGifts = False,
+    model: options.Model = None,
+    p: options.Follows = None,
     algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 2000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
@@ -223,7 +231,7 @@ def refine(
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
     json: options.Json = None,
 ) -> None:
-    """Re-solve all subgames below a cut, for every blueprint, gadget, prior and epsilon.
+    """Re-solve all subgames below a cut, for every blueprint, gadget, prior, epsilon, model and p.
 
     Prints a line for each, or a summary if there are many. Exploitability is v* − value against a
     best response, so the game's value v* is bracketed too.
@@ -232,14 +240,13 @@ def refine(
     if json == STANDARD_OUTPUT:
         refuse_unused(context, "with --json -, which has all rows", "rows")
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
-    from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 
+    check_models(model, p)
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
-    promises = [make_alternative(text) for text in dict.fromkeys(alternative or [BEST_RESPONSE])]
+    models = [parse_blueprint(text) for text in model or ()]
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or DEFAULT_PRIORS, epsilon, promises, ways)
+    gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative, ways)
     check_gadgets(context, gadgets)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut)
@@ -255,6 +262,7 @@ def refine(
         "time_limit": time_limit,
         "memory_limit": memory_limit,
         "infostate": infostate,
+        "opponent": _make_opponent(tree, models, p),
         "progress": True,
     }
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
@@ -272,6 +280,18 @@ def refine(
     _finish_refine(results, both_refined, spent, json=json, plot=plot, save=save, rows=rows)
     reasons = [why for result in results for why in result.failures.values()]
     exit_if_undefined(reasons, sum(result.policy.num_lanes for result in results))
+
+
+def _make_opponent(
+    tree: HistoryTree, models: Sequence[BlueprintSpec], p: Sequence[float] | None
+) -> Opponent | None:
+    """Every model with every p; None if there is no model."""
+    if not models:
+        return None
+    from jaxgadget.opponents.opponent import Opponent
+    from jaxgadget.policy.blueprints import make_blueprints
+
+    return Opponent(make_blueprints(tree, models, progress=True), list(p or ()))
 
 
 def _finish_refine(

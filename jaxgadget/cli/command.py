@@ -6,15 +6,18 @@ import contextlib
 import errno
 import logging
 import os
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand, TyperOption
 
 from jaxgadget.cli.options import LP
+from jaxgadget.gadgets.registry import BEST_RESPONSE, CONTINUATION, DEFAULT_GADGETS, PRIORS, RANGE_VALUES
+from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
+    from jaxgadget.gadgets.alternative import Alternative
     from jaxgadget.gadgets.gadget import Gadget
 
 
@@ -69,16 +72,64 @@ def check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
             refuse_unused(context, f"for {names}", option)
 
 
-@contextlib.contextmanager
-def keeping(describe: Callable[[], str]) -> Generator[None]:
-    """An interrupt inside is given a note of what is kept, if `describe` has something to say."""
+def check_models(models: Sequence[str] | None, p: Sequence[float] | None) -> None:
+    """ValueError unless models come with how likely they are followed, in [0, 1]."""
+    if p and not models:
+        raise ValueError(f"--p {p[0]:g}: expected --model with it, what the opponent is believed to play")
+    if models and not p:
+        raise ValueError(
+            f"--model {models[0]}: expected --p with it, how likely the model is followed, from 0 to 1"
+        )
+    for number in p or ():
+        if not 0 <= number <= 1:
+            raise ValueError(f"--p {number:g}: expected a number from 0 to 1")
+
+
+def make_asked_gadgets(
+    names: Sequence[str] | None,
+    priors: Sequence[str] | None,
+    epsilons: Sequence[str] | None,
+    alternatives: Sequence[str] | None,
+    settings: Mapping[str, Any] | None = None,
+) -> list[Gadget]:
+    """The gadgets that the options name together; see `make_gadgets`.
+
+    Raises:
+      ValueError: as `make_gadgets`, in the words of the options; and for a network that is not finished.
+    """
+    from jaxgadget.gadgets.alternative import AlternativeRefusedError
+    from jaxgadget.gadgets.specs import make_gadgets
+
+    asked = list(dict.fromkeys(alternatives or [BEST_RESPONSE]))
+    promises = [_make_promise(text) for text in asked]
     try:
-        yield
-    except KeyboardInterrupt as interrupt:
-        with contextlib.suppress(OSError, ValueError):
-            if kept := describe():
-                interrupt.add_note(f"{kept}; the same command goes on.")
-        raise
+        return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons, promises, settings)
+    except AlternativeRefusedError:
+        raise ValueError(
+            f"--alternative {', '.join(asked)} means nothing for --gadget optimal-continuation: play never "
+            "leaves that one, so there is nothing to promise; leave one of the two out"
+        ) from None
+
+
+def _make_promise(text: str) -> Alternative:
+    """What `--alternative` names."""
+    from jaxgadget.gadgets.specs import make_alternative
+    from jaxgadget.util.registry import find
+
+    name, _, told = text.partition(":")
+    if name in RANGE_VALUES and told and find(RANGE_VALUES, name, "values")(told).error is None:
+        raise ValueError(
+            f"--alternative {text!r}: the training in {told!r} is not finished, so nobody knows how far "
+            "off its network is; go on with it, with the same `jaxgadget train-ranges` command"
+        )
+    if name == CONTINUATION and told and not told.strip("0"):
+        raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
+    return make_alternative(text)
+
+
+def keeping(describe: Callable[[], str]) -> contextlib.AbstractContextManager[None]:
+    """An interrupt inside is told what is kept, if `describe` has something to say."""
+    return telling_what_is_kept(describe, "command")
 
 
 @contextlib.contextmanager

@@ -48,6 +48,13 @@ class PlayerName(enum.StrEnum):
     BOTH = "both"
 
 
+def folder(text: str) -> pathlib.Path:
+    """A folder that is named: an empty name would mean the working folder."""
+    if not text:
+        raise typer.BadParameter("'' names no folder; expected one, such as results")
+    return pathlib.Path(text)
+
+
 def _either(names: Iterable[str]) -> str:
     """`a`, `b` or `c`."""
     *most, last = (f"`{name}`" for name in names)
@@ -135,7 +142,10 @@ CheckpointFile = Annotated[
 CheckpointFolder = Annotated[
     pathlib.Path | None,
     typer.Option(
-        "--checkpoint", metavar="FOLDER", help="Save work to this folder now and then, and resume from it."
+        "--checkpoint",
+        metavar="FOLDER",
+        parser=folder,
+        help="Save work to this folder now and then, and resume from it.",
     ),
 ]
 Cut = Annotated[
@@ -196,6 +206,26 @@ Blueprint = Annotated[
         "`dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations; "
         "`mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote. "
         "*May be repeated.*",
+    ),
+]
+Model = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--model",
+        metavar="SPEC",
+        show_default="none: the opponent adapts",
+        help="What the opponent is believed to play in the whole game, as for `--blueprint`. "
+        "*May be repeated.*",
+    ),
+]
+Follows = Annotated[
+    list[float] | None,
+    typer.Option(
+        "--p",
+        metavar="P",
+        show_default=False,
+        help="How likely it follows the model, from 0 to 1; else it adapts. Each `--model` is taken with "
+        "each. *May be repeated.*",
     ),
 ]
 Gadget = Annotated[

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_algorithm, check_gadgets, keeping, refuse_unused
+from jaxgadget.cli.command import check_algorithm, check_gadgets, check_models, keeping, refuse_unused
 from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, first_cut, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
     BatchSize,
     Beyond,
     BeyondName,
+    Blocks,
     Blueprint,
     Blueprints,
     Depth,
@@ -35,14 +36,12 @@ from jaxgadget.cli.search_options import (
     LimitOption,
     Matches,
     MatchPlot,
-    Model,
     NestedGadget,
     NestedPlot,
     NetworkName,
     OneEpsilon,
     Out,
     Plot,
-    Probability,
     RangeBatch,
     RangeHeldOut,
     RangeNetworkOption,
@@ -58,6 +57,7 @@ from jaxgadget.cli.search_options import (
     TargetsName,
     Width,
 )
+from jaxgadget.gadgets.registry import RANGE_VALUES
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, working, write_json, written
 
@@ -127,6 +127,7 @@ def train_value(
     steps: Steps = 10_000,
     targets: Targets = TargetsName.EXACT,
     width: Width = 512,
+    blocks: Blocks = 1,
     batch_size: BatchSize = 256,
     learning_rate: LearningRate = 3e-3,
     heldout: HeldOut = 0.02,
@@ -161,6 +162,7 @@ def train_value(
             targets=targets.value,
             seed=seed,
             width=width,
+            depth=blocks,
             batch_size=batch_size,
             learning_rate=learning_rate,
             heldout=heldout,
@@ -209,6 +211,7 @@ def train_ranges(
     steps: RangeSteps = 10_000,
     network: RangeNetworkOption = NetworkName.PADDED,
     width: Width = 64,
+    blocks: Blocks = 1,
     batch_size: RangeBatch = 64,
     learning_rate: LearningRate = 2e-3,
     iterations: LabelIterations = 300,
@@ -225,10 +228,11 @@ def train_ranges(
     """
     check_outputs({"--json": json, "--plot": plot})
     tree, _ = enumerate_named(game, max_histories)
+    from jaxgadget.learn.range_training import describe_kept
     from jaxgadget.learn.range_training import train_ranges as train
     from jaxgadget.report import search as report
 
-    with _keeping_steps(out, steps):
+    with keeping(lambda: describe_kept(out, steps)):
         training = train(
             tree,
             first_cut(tree.game) if cut is None else cut,
@@ -239,6 +243,7 @@ def train_ranges(
             batch_size=batch_size,
             network=network.value,
             width=width,
+            depth=blocks,
             learning_rate=learning_rate,
             seed=seed,
             iterations=iterations,
@@ -250,7 +255,9 @@ def train_ranges(
         write_json(json, report.ranges_record(training, steps))
     if json != STANDARD_OUTPUT:
         use = ["jaxgadget", "refine", game, "--cut", training.values.cut, "--alternative", f"values:{out}"]
-        notes = [*report.ranges_notes(training), "Use it after any blueprint:", shlex.join(use)]
+        search = ["jaxgadget", "nested", game, "--leaf", f"{RANGES}:{out}"]
+        notes = [*report.ranges_notes(training), "Use it after any blueprint:"]
+        notes += [shlex.join(use), shlex.join(search)]
         show(report.ranges_table(training, steps), [*notes, *written(results=json, picture=plot)])
 
 
@@ -304,8 +311,8 @@ def nested(
     limit: LimitOption = LimitName.OWN,
     step: Step = None,
     blueprint: Blueprints = None,
-    model: Model = None,
-    p: Probability = None,
+    model: options.Model = None,
+    p: options.Follows = None,
     beyond: Beyond = BeyondName.RATIONAL,
     gadget: NestedGadget = None,
     prior: options.Prior = None,
@@ -337,8 +344,9 @@ def nested(
             "--algorithm lp: linear programs need optimal values; expected --leaf optimal beside it"
         )
     check_algorithm(context, algorithm)
+    check_models(model, p)
     if not model:
-        refuse_unused(context, "without --model", "p", "beyond")
+        refuse_unused(context, "without --model", "beyond")
     check_outputs({"--json": json, "--save": save, "--plot": plot})
     gadgets = None
     if gadget or not (model or leaf == OPTIMAL):
@@ -547,32 +555,29 @@ def _prepare(
 def _opponents(
     models: Sequence[str] | None, numbers: Sequence[float] | None, beyond: BeyondName
 ) -> Callable[[HistoryTree], Opponent] | None:
-    """What makes the opponents of a game, specs and numbers checked; None if nobody follows a model."""
+    """What makes the opponents of a game, their specs checked; None if nobody follows a model."""
     if not models:
         return None
     from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
 
-    specs, shares = [parse_blueprint(text) for text in models], list(numbers or [1.0])
-    for number in shares:
-        if not 0 <= number <= 1:
-            raise ValueError(f"--p {number:g}: expected a number in [0, 1], how likely the model is followed")
+    specs = [parse_blueprint(text) for text in models]
 
     def made(tree: HistoryTree) -> Opponent:
-        return Opponent(make_blueprints(tree, specs, progress=True), shares, beyond.value)
+        return Opponent(make_blueprints(tree, specs, progress=True), list(numbers or ()), beyond.value)
 
     return made
 
 
-def _range_values(context: typer.Context, leaf: str) -> RangeValues | None:
+def _range_values(context: typer.Context, leaf: str, tree: HistoryTree) -> RangeValues | None:
     """The values of ranges that `--leaf ranges:DIR` names; None for others."""
     name, _, folder = leaf.partition(":")
     if name != RANGES or not folder:
         return None
-    refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step", "algorithm")
-    from jaxgadget.learn.range_network import FolderRanges
+    refuse_unused(context, "with values of ranges at --leaf", "depth", "k", "limit", "step")
+    from jaxgadget.learn.range_network import load_ranges
 
-    return FolderRanges(folder)
+    return load_ranges(folder, tree)
 
 
 def _leaf_values(
@@ -583,7 +588,7 @@ def _leaf_values(
         from jaxgadget.searching.optimal import OptimalValues
 
         return OptimalValues()
-    return _range_values(context, leaf) or _find_values(tree, profiles, leaf, k, seed)
+    return _range_values(context, leaf, tree) or _find_values(tree, profiles, leaf, k, seed)
 
 
 def _find_values(
@@ -599,7 +604,9 @@ def _find_values(
                 ExactValues(make_portfolio(profiles.lane(lane), size=k or ENTRIES, seed=seed, progress=True))
                 for lane in range(profiles.num_lanes)
             ]
-    if leaf.partition(":")[0] == RANGES:
+    if not leaf:
+        raise ValueError("--leaf '': expected exact, the folder of a network, or ranges:DIR")
+    if leaf.partition(":")[0] in (RANGES, *RANGE_VALUES):
         raise ValueError(
             f"--leaf {leaf!r}: values of ranges are for `nested` alone, with a folder: ranges:DIR"
         )

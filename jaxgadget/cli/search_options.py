@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from jaxgadget.cli import options
 from jaxgadget.cli.options import MOST_ITERATIONS
 from jaxgadget.gadgets.registry import DEFAULT_GADGETS
 
@@ -88,25 +89,6 @@ NestedGadget = Annotated[
         show_default="unsafe, resolving and max-margin; with --model or optimal values optimal-continuation",
         help="The opponent's way into a subgame: `unsafe`, `resolving`, `max-margin` or `full`, a subgame at "
         "a time; `optimal-continuation` searches all subgames of a level jointly, which is safe. *May be "
-        "repeated.*",
-    ),
-]
-Model = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--model",
-        metavar="SPEC",
-        show_default=False,
-        help="What the opponent is believed to play, as `--blueprint`. *May be repeated.*",
-    ),
-]
-Probability = Annotated[
-    list[float] | None,
-    typer.Option(
-        "--p",
-        metavar="P",
-        show_default="1",
-        help="How likely the opponent follows the model, from 0 to 1; else it plays as it likes. *May be "
         "repeated.*",
     ),
 ]
@@ -200,11 +182,22 @@ Out = Annotated[
         "--out",
         metavar="DIR",
         show_default=False,
+        parser=options.folder,
         help="Where checkpoints and the log are kept; the same command goes on with what is there.",
     ),
 ]
 Steps = Annotated[int, typer.Option("--steps", metavar="N", min=1, help="Training steps.")]
 Width = Annotated[int, typer.Option("--width", metavar="N", min=1, help="Units of a layer of the network.")]
+Blocks = Annotated[
+    int,
+    typer.Option(
+        "--blocks",
+        metavar="N",
+        min=0,
+        max=MOST_ITERATIONS,
+        help="Residual blocks of the network, of two layers each: its `depth` in Python.",
+    ),
+]
 BatchSize = Annotated[
     int, typer.Option("--batch-size", metavar="N", min=1, help="Histories a training step.")
 ]
@@ -221,7 +214,8 @@ HeldOut = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="Of the histories, for their error alone; search asks about them too and does best with 0.",
+        help="Of the histories, at least 0 and below 1, for their error alone; search asks about them too "
+        "and does best with 0.",
     ),
 ]
 SearchIterations = Annotated[
@@ -292,7 +286,8 @@ RangeHeldOut = Annotated[
         metavar="SHARE",
         min=0,
         max=1,
-        help="Of the ranges and of the blueprints that are searched, for their error alone.",
+        help="Of the ranges and of the blueprints that are searched, at least 0 and below 1, for their error "
+        "alone.",
     ),
 ]
 Targets = Annotated[

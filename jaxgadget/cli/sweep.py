@@ -9,7 +9,14 @@ from typing import Annotated, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_algorithm, check_gadgets, keeping, refuse_unused
+from jaxgadget.cli.command import (
+    check_algorithm,
+    check_gadgets,
+    check_models,
+    keeping,
+    make_asked_gadgets,
+    refuse_unused,
+)
 from jaxgadget.cli.prepare import exit_if_undefined, first_cut, keep_programs
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
@@ -32,6 +39,7 @@ Folder = Annotated[
     typer.Argument(
         metavar="FOLDER",
         show_default=False,
+        parser=options.folder,
         help="Where finished pieces are kept. The same command goes on with what is missing there, or waits "
         "for others that are at it.",
     ),
@@ -167,6 +175,8 @@ def sweep(
     prior: options.Prior = None,
     epsilon: options.Epsilon = None,
     alternative: options.Alternative = None,
+    model: options.Model = None,
+    p: options.Follows = None,
     player: Player = options.PlayerName.BOTH,
     seed: Seeds = None,
     algorithm: options.Algorithm = options.CFR_PLUS,
@@ -184,7 +194,7 @@ def sweep(
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
     json: options.Json = None,
 ) -> None:
-    """Re-solve subgames for every game, cut, blueprint, gadget, prior, epsilon, player and seed.
+    """Re-solve subgames for every game, cut, blueprint, gadget, prior, epsilon, model, p, player and seed.
 
     Every finished piece is kept in FOLDER, so the same command goes on after an interruption, and several may
     be at work in one folder. Prints a summary for every game, cut and player.
@@ -193,19 +203,18 @@ def sweep(
     check_outputs({"--json": json, "--csv": csv, "--parquet": parquet, "--plot": plot})
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
     asked |= {"epsilons": epsilon, "alternatives": alternative, "seeds": seed, "iterations": iterations}
+    check_models(model, p)
     options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
-    from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
-    from jaxgadget.gadgets.specs import make_alternative, make_gadgets
     from jaxgadget.games.registry import load
+    from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import DRAWS, parse_blueprint
     from jaxgadget.report import sweeps
     from jaxgadget.sweeping.sweep import DEFAULT_BLUEPRINTS, describe_finished
     from jaxgadget.sweeping.sweep import sweep as run_sweep
     from jaxgadget.sweeping.workers import Processes, slurm_executor
 
-    promises = [make_alternative(text) for text in alternative or [BEST_RESPONSE]]
-    gadgets = make_gadgets(gadget or DEFAULT_GADGETS, prior or DEFAULT_PRIORS, epsilon, promises)
+    gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative)
     check_gadgets(context, gadgets)
     if not any(parse_blueprint(spec).kind == DRAWS for spec in blueprint or DEFAULT_BLUEPRINTS):
         refuse_unused(context, "without --blueprint draws:COUNT", "seed")
@@ -216,6 +225,7 @@ def sweep(
         rows = run_sweep(
             folder,
             {name: cut or first_cut(load(name)) for name in game},
+            opponent=Opponent(model, p or ()) if model else None,
             players=(0, 1) if player is options.PlayerName.BOTH else int(player),
             algorithm=str(algorithm),
             dtype=dtype.value,

@@ -18,6 +18,9 @@ from jaxgadget.gadgets.ranges import Ranges, inverse
 from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
+TRUNK_ITERATIONS = 500
+"""Of the opponent's trunk with range values."""
+
 EXACT = "exact"
 """By linear programs."""
 
@@ -121,26 +124,32 @@ class ContinuationValues:
 
     Of a continuation that is solved, by linear programs or some iterations, the opponent's best responses are
     promised: no gadget's solution is then more exploitable than it, but for gaps and mistakes (Brown and
-    Sandholm 2017, §6). It takes all subgames at once: where a forest fits memory only in parts, that is
-    refused.
+    Sandholm 2017, §6). It is of all subgames below the cut at once, also if only one of them is re-solved
+    (`infostate`): play may get to any. Where a forest fits memory only in parts, that is refused.
     Range values, such as a network's, only solve the opponent's trunk, with the resolver's fixed: what they
     say at its end is an estimate, so no bound is known.
 
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
         (`RangeValues`), such as `FolderRanges(folder)` for a network.
-      guard: an error of range values, in payoff units, that a guard counts with: of all values between the
-        blueprint's (0) and the estimates (1), it promises those, on a line, for which the best response above
-        the cut plus twice the error is least. If no estimate is further off than the error times N(s) from
-        what a continuation attains, that bounds the exploitability of max-margin; for other gadgets, and with
-        an error that is only typical, it is a rule of thumb. True: the error that the range values state
-        (`error`): a network states how far off the values of games were that it predicted. False: no guard.
+      guard: an error of range values, in payoff units, that a guard counts with. It promises the estimates
+        only where the best response above the cut gets less than against the blueprint, even if every root is
+        worth error × N(s) less than promised; else the blueprint's V̄. True: the error that the range values
+        state (`error`). False: no guard.
       iterations: of the opponent's trunk, for range values.
+
+    What the guard compares is a bound for max-margin without mistakes. If some continuation attains the
+    estimates but for error × N(s), no margin of max-margin's solution is below -error, and the opponent gets
+    no more above the cut than if all margins were that. The error counts once, by the probability that play
+    gets below the cut. Theorem 2 (Brown and Sandholm 2017, §6) counts it twice, as it does not look at what
+    is promised but bounds it by V*. For resolving, which adds up what a subgame's roots fall short instead
+    of looking at the worst, it is a rule of thumb, and so it is for any gadget with an error that is only
+    typical.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT
     guard: float | bool = True
-    iterations: int = 500
+    iterations: int = TRUNK_ITERATIONS
     _stated: bool = dataclasses.field(default=False, init=False, repr=False)  # as True == 1.0
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
@@ -156,10 +165,31 @@ class ContinuationValues:
             )
         check_whole_number("iterations", self.iterations, 1)
         object.__setattr__(self, "_stated", isinstance(self.guard, bool))
-        if self.guard is True and self.is_estimate and getattr(source, "error", 0.0) is None:
+        self._check_guard()
+        if not self.is_estimate and self.iterations != TRUNK_ITERATIONS:
+            raise ValueError(
+                f"iterations={self.iterations!r} for {source!r}: they are those of the opponent's trunk with "
+                "range values; leave them out"
+            )
+
+    def _check_guard(self) -> None:
+        """ValueError for a guard that is no number or has nothing to guard, or for want of an error."""
+        source: Any = self.source
+        stated = getattr(source, "error", 0.0) if self.guard is True and self.is_estimate else 0.0
+        if stated is None:
             raise ValueError(
                 f"guard=True: {source!r} states no error, as its training is not finished; go on with it, or "
                 "give an error in payoff units, or guard=False"
+            )
+        if not (is_finite_number(stated) and stated >= 0):
+            raise ValueError(
+                f"guard=True: {source!r} states an error of {stated!r}, as its training diverged; train "
+                "again, or give an error in payoff units, or guard=False"
+            )
+        if not self.is_estimate and not isinstance(self.guard, bool):
+            raise ValueError(
+                f"guard={self.guard!r} for {source!r}: only range values are estimates that a guard is for; "
+                "leave it out"
             )
         if not isinstance(self.guard, bool) and not (is_finite_number(self.guard) and self.guard >= 0):
             raise ValueError(
@@ -183,7 +213,14 @@ class ContinuationValues:
     def name(self) -> str:
         """See `Alternative`."""
         if self.is_estimate:
-            return f"values:{getattr(self.source, 'name', type(self.source).__name__)}"
+            parts = [f"values:{getattr(self.source, 'name', type(self.source).__name__)}"]
+            if self.guard is False:
+                parts.append("no guard")
+            elif not isinstance(self.guard, bool):
+                parts.append(f"guard {self.guard:g}")
+            if self.iterations != TRUNK_ITERATIONS:
+                parts.append(f"{self.iterations} iterations")
+            return ", ".join(parts)
         return "continuation" if self.source == EXACT else f"continuation:{self.source}"
 
     def values(self, ranges: Ranges) -> FloatArray:

@@ -113,8 +113,8 @@ class ContinuationPrior:
     """The opponent's reach in the optimal continuation, as `BlueprintPrior` takes the blueprint's.
 
     Attributes:
-      continuation: values of ranges, such as `ContinuationValues(FolderRanges(folder))`: as an alternative of
-        the same gadget they are solved once.
+      continuation: which, such as `ContinuationValues(100)` or `ContinuationValues(FolderRanges(folder))`:
+        as an alternative of the same gadget it is solved once.
       clip: least reach of a root infostate.
     """
 
@@ -125,10 +125,9 @@ class ContinuationPrior:
     def __post_init__(self) -> None:
         BlueprintPrior(self.clip)
         given: Any = self.continuation
-        if not isinstance(given, ContinuationValues) or not given.is_estimate:
+        if not isinstance(given, ContinuationValues):
             raise ValueError(
-                f"continuation={given!r}: expected ContinuationValues of range values, whose "
-                "trunk has the opponent's reach"
+                f"continuation={given!r}: expected ContinuationValues, such as ContinuationValues(100)"
             )
 
     def follow(self, ranges: Ranges) -> FloatArray:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -134,8 +135,7 @@ class Ranges:
 
     def share(self, x: FloatArray) -> FloatArray:
         """Weights ≥ 0 as a distribution over the roots of every subgame, 0 where all are: `[R, L]`."""
-        total = self.per_subgame(x)[self.subgame]
-        return x / np.where(total > 0, total, 1)  # x × 1/x would not always be 1
+        return divide(x, self.per_subgame(x)[self.subgame])
 
     def lanes(self, lanes: IntArray) -> Ranges:
         """Those of some blueprints only."""
@@ -165,6 +165,15 @@ def _map_lanes(change: Callable[..., FloatArray], *parts: Ranges) -> Ranges:
 def inverse(x: FloatArray) -> FloatArray:
     """1 / x, and 0 where x is not positive."""
     return np.where(x > 0, 1 / np.where(x > 0, x, 1), 0)
+
+
+def divide(x: Any, total: Any, otherwise: Any = 0.0) -> Any:
+    """`x / total`, and `otherwise` where the total is 0; arrays of NumPy or of JAX.
+
+    So weights are normalised everywhere: x × 1/x would not always be 1, and 1/x overflows for tiny x.
+    """
+    arrays = x.__array_namespace__()
+    return arrays.where(total > 0, x / arrays.where(total > 0, total, 1), otherwise)
 
 
 def sum_rows(row: IntArray, x: FloatArray, num_rows: int) -> FloatArray:

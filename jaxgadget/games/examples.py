@@ -148,8 +148,8 @@ def sequential_rps() -> StepwiseGame:
 def repeated_rps() -> StepwiseGame:
     """Rock-paper-scissors twice, both hands revealed between (Continual depth-limited responses, Fig. 15).
 
-    A win pays 1 in each round. The value is 0 and both play uniformly. The paper's is biased, in a way that it
-    does not state. The cut roots at the second round, which begins with nothing hidden.
+    A win pays 1 in each round. The value is 0 and both play uniformly. The paper's is biased, in a way that
+    it does not state. The cut roots at the second round, which begins with nothing hidden.
     """
 
     def reveal(first: str, second: str, paid: float) -> Tree:

@@ -21,7 +21,9 @@ import jax
 
 from jaxgadget.learn.perceptron import Weights
 from jaxgadget.util.arguments import is_finite_number
-from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.files import atomic_writer, check_folder_name, make_folder
+from jaxgadget.util.folders import KINDS, find_kind, kind_of, wrong_folder
+from jaxgadget.util.folders import NETWORK as DESCRIPTION
 from jaxgadget.util.machine import describe_device, find_versions
 from jaxgadget.util.sealed import checksum, damaged, file_checksum, read_record, write_record
 
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
 
     from jaxgadget.learn.trainer import Progress
 
-DESCRIPTION = "network.json"
 LOG = "log.json"
 CHECKPOINTS = "checkpoints"
 CHECKSUMS = "checksums.json"
@@ -67,7 +68,12 @@ class NetworkKind:
     @property
     def expected(self) -> str:
         """For the error about another file."""
-        return f"expected what {self.writer} wrote"
+        return f"expected what {self.writer} wrote; {REMEDY}"
+
+    @property
+    def content(self) -> str:
+        """What errors say that a folder should hold."""
+        return str(KINDS.get(self.format, f"a {self.name}, from {self.writer}"))
 
     def label(self, folder: str | os.PathLike[str]) -> str:
         """What errors call the network in a folder."""
@@ -129,12 +135,19 @@ class TrainingFolder:
 
     def __init__(self, folder: str | os.PathLike[str], described: dict[str, Any], kind: NetworkKind):
         _orbax()
+        make_folder(folder)
         self.path = pathlib.Path(folder)
-        make_folder(self.path)
         asked = {"format": kind.format, "version": kind.version, **described}
         machine = {"device": describe_device(), **find_versions(("jax", "jaxlib"))}
         description = _find_description(self.path, kind)
         if description is None:
+            if (other := find_kind(self.path)) is not None:
+                raise wrong_folder(self.path, other, f"an empty folder, or one with {kind.content}")
+            if (step := self.last_step()) is not None:
+                raise ValueError(
+                    f"folder={str(self.path)!r} holds the checkpoint of step {step} and no {DESCRIPTION} "
+                    f"that says what it is of; {REMEDY}, or choose another one"
+                )
             write_record(self.path / DESCRIPTION, asked | {MACHINE: machine})
             return
         begun = description.pop(MACHINE, machine)
@@ -220,9 +233,12 @@ def read_description(folder: str | os.PathLike[str], kind: NetworkKind) -> dict[
     Raises:
       ValueError: if the folder has none, it cannot be read, or it is of another kind or version.
     """
+    check_folder_name(folder)
     path = pathlib.Path(folder)
     description = _find_description(path, kind)
     if description is None:
+        if (other := find_kind(path)) is not None:
+            raise wrong_folder(folder, other, kind.content)
         wrong = f"has no {DESCRIPTION}" if path.exists() else "does not exist"
         raise ValueError(
             f"{kind.label(folder)} {wrong}; expected a folder that {kind.writer} "
@@ -269,6 +285,9 @@ def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any]
         return None
     with parsing(folder, kind):
         found = (description["format"], description["version"])
+    other = kind_of(description)
+    if found[0] != kind.format and other is not None:
+        raise wrong_folder(folder, other, kind.content)
     if found != (kind.format, kind.version):
         raise ValueError(
             f"{str(path)!r} is {found[0]!r} version {found[1]!r}; expected {kind.format!r} "

@@ -20,6 +20,7 @@ import numpy as np
 from flax import nnx
 from jax.tree_util import Partial
 
+from jaxgadget.gadgets.ranges import divide
 from jaxgadget.learn.checkpoints import (
     CHECKSUMS,
     DESCRIPTION,
@@ -44,6 +45,9 @@ NETWORKS = ("padded", "infostates")
 
 ERRORS = "errors.json"
 """What a finished training measured, beside the network."""
+
+DIVERGED = 0.5
+"""Of the payoff range: a network with such an error says less than none."""
 
 Slots: TypeAlias = tuple[jax.Array, jax.Array]
 """Of both players `[S, B, n_p]`: public states, batch, infostates with padding."""
@@ -239,14 +243,10 @@ class PublicStates:
         """Ranges that add up to 1, even where they were 0, in float32; and their sums `[S, B, 1]`."""
         totals = [jnp.sum(rows, axis=-1, keepdims=True) for rows in ranges]
         first, second = (
-            jnp.where(
-                total > 0,
-                (rows / jnp.where(total > 0, total, 1)).astype(jnp.float32),
-                (mask / jnp.sum(mask, axis=-1, keepdims=True))[:, None],
-            )
+            divide(rows, total, (mask / jnp.sum(mask, axis=-1, keepdims=True))[:, None].astype(rows.dtype))
             for rows, total, mask in zip(ranges, totals, self.mask, strict=True)
         )
-        return (first, second), (totals[0], totals[1])
+        return (first.astype(jnp.float32), second.astype(jnp.float32)), (totals[0], totals[1])
 
     def opposing(self, ranges: Slots) -> Slots:
         """For both players, chance × the other's range at each infostate."""
@@ -311,8 +311,9 @@ class RangeNetwork:
       shape: its architecture.
       scale: the payoff range, the unit of its outputs.
       weights: its parameters.
-      error: of the value that it predicts for optimal continuations, in payoff units, as `train_ranges`
-        measured it (`RangeTraining.value_rmse`); None if the training is not finished.
+      error: how much more the opponent got than the network promised, at most, in payoff units, as
+        `train_ranges` measured it after blueprints of its own (`RangeTraining.shortfall`): what a guard
+        counts with, and no Δ of Theorem 2, which bounds every promise. None if training is not finished.
       name: what tables call it: the folder that it is in, else `ranges`.
     """
 
@@ -328,6 +329,11 @@ class RangeNetwork:
     def __repr__(self) -> str:
         what = f"{self.shape.network}, width {self.shape.width}, depth {self.shape.depth}"
         return f"<RangeNetwork of {self.game} below {self.cut}: {what}>"
+
+    @property
+    def doubt(self) -> str | None:
+        """Why it is not to be relied on, if its training is not finished or diverged."""
+        return _doubt(self.name, self.error, self.scale)
 
     def describe(self, training: dict[str, Any]) -> dict[str, Any]:
         """For a `TrainingFolder`, with what the weights depend on besides."""
@@ -416,7 +422,7 @@ def load_ranges(
                 "this cut"
             )
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
-    network.error = read_errors(folder).get("value_rmse")
+    network.error = read_errors(folder).get("shortfall")
     return network
 
 
@@ -425,15 +431,16 @@ class FolderRanges:
     """The network in a folder as `RangeValues`, loaded when it is first asked: it can be named beforehand.
 
     Attributes:
-      folder: where `train_ranges` left it.
+      folder: where `train_ranges` left it; a path becomes a string.
     """
 
     folder: str
 
     def __post_init__(self) -> None:
         given: Any = self.folder
-        if not isinstance(given, str) or not given:
+        if not isinstance(given, str | os.PathLike) or not os.fspath(given):
             raise ValueError(f"FolderRanges({given!r}): expected the folder of a train_ranges")
+        object.__setattr__(self, "folder", os.fspath(given))
 
     @property
     def name(self) -> str:
@@ -449,7 +456,12 @@ class FolderRanges:
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
         read_description(self.folder, KIND)
-        return read_errors(self.folder).get("value_rmse")
+        return read_errors(self.folder).get("shortfall")
+
+    @property
+    def doubt(self) -> str | None:
+        """See `RangeNetwork`; ValueError if it cannot be read."""
+        return _doubt(self.folder, self.error, float(read_description(self.folder, KIND)["scale"]))
 
     @property
     def fingerprint(self) -> str:
@@ -461,6 +473,22 @@ class FolderRanges:
     def __call__(self, limit: Limit) -> RangeFunction:
         """See `RangeNetwork`; ValueError as `load_ranges`."""
         return load_ranges(self.folder, limit.tree)(limit)
+
+
+def _doubt(name: str, error: float | None, scale: float) -> str | None:
+    """Why a network is not to be relied on, and what to do about it, in a sentence."""
+    if error is None:
+        return (
+            f"the network in {name!r} is not finished, so nobody knows how far off it is; go on with "
+            "train_ranges (the same arguments and folder), or use another one"
+        )
+    if not error <= DIVERGED * scale:  # NaN is none either
+        return (
+            f"the network in {name!r} diverged: the opponent got {error:.3g} more than it promised, with "
+            f"payoffs in a range of {scale:g}; train again in another folder, with a smaller learning_rate "
+            "or more steps"
+        )
+    return None
 
 
 def read_errors(folder: str | os.PathLike[str]) -> dict[str, float]:

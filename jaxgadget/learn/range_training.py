@@ -20,11 +20,13 @@ import numpy as np
 import pandas as pd
 from jax.tree_util import Partial
 
+from jaxgadget.gadgets.alternative import ArrayValues, ContinuationValues
 from jaxgadget.gadgets.prior import NoPrior
-from jaxgadget.gadgets.ranges import inverse, sum_rows
+from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.real_way import OptimalContinuation
+from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.kernels.regret import CFR_PLUS, Rule
-from jaxgadget.learn.checkpoints import REMEDY, TrainingFolder
+from jaxgadget.learn.checkpoints import REMEDY, TrainingFolder, last_step
 from jaxgadget.learn.options import TrainingOptions
 from jaxgadget.learn.perceptron import Weights, initial_weights
 from jaxgadget.learn.range_network import (
@@ -41,18 +43,24 @@ from jaxgadget.learn.range_network import (
 )
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.promises import find_promises
 from jaxgadget.refining.refine import refine
+from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.driver import Report
+from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.solving.options import check_iterations
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.util.sealed import damaged, read_archive, write_archive, write_record
 from jaxgadget.values.draws import CONCENTRATIONS, RangePair, draw_ranges, random_policies, reach_of
-from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues
+from jaxgadget.values.ranges import Limit, Pair, RangeFunction, RangeValues, function_at
+from jaxgadget.values.shards import count_lanes
 from jaxgadget.values.solved import SolvedRanges, solve_ranges
 from jaxgadget.values.trunk import LimitedTrunk, solve_trunk
 
@@ -77,6 +85,9 @@ RECIPE: dict[str, str] = {
 }
 """What ranges depend on besides a training's settings; a training does not go on with others."""
 
+SOLVED = "solved"
+"""The folder of what was solved to learn from, in the training's own; `solve_ranges` keeps it."""
+
 JUDGES = 10**6
 """Beside the seed, of the blueprints that a network is judged by; rounds have smaller numbers."""
 
@@ -97,6 +108,8 @@ class RangeTraining:
       blueprint_rmse: over the ranges of blueprints that were held out; NaN likewise.
       visited_rmse: where searches with the trained network ask, after blueprints drawn for this alone.
       value_rmse: of the value that the network predicts for the optimal continuations of these blueprints.
+      shortfall: the most by which resolving falls short of what the network promises after these blueprints;
+        see `largest_shortfall`. The guard of `ContinuationValues` counts with it.
       payoff_range: the largest less the smallest payoff.
       samples: subgames that were solved to learn from.
       gap_max: the largest gap of these, in payoff units.
@@ -111,6 +124,7 @@ class RangeTraining:
     blueprint_rmse: float
     visited_rmse: float
     value_rmse: float
+    shortfall: float
     payoff_range: float
     samples: int
     gap_max: float
@@ -189,7 +203,9 @@ def train_ranges(
         raise ValueError(f"network={network!r} is unknown; expected one of {', '.join(NETWORKS)}")
     check_whole(tree)
     forest = build_forest(tree, where)
-    with precision(np.float32):
+    kept = telling_what_is_kept(lambda: "" if folder is None else describe_kept(folder, options.steps))
+    _check_samples(forest, samples, rounds)
+    with precision(np.float32), kept:
         limit = Limit.of(forest.cut, np.dtype(np.float32))
         values = make_network(tree, limit, network, options.width, options.depth)
         options.check_room(*values.shape.layers)
@@ -200,7 +216,8 @@ def train_ranges(
                 options.describe() | RECIPE | {"samples": samples, "rounds": rounds, "iterations": iterations}
             )
             keeper, values.name = TrainingFolder(folder, values.describe(told), KIND), os.fspath(folder)
-        data = _Data(forest, values, options, samples, iterations, None if keeper is None else keeper.path)
+        place = None if keeper is None else keeper.path
+        data = _Data(forest, values, options, samples, iterations, place, show_progress)
         trainer = Trainer(
             options.schedule,
             data.lesson(limit),
@@ -210,27 +227,27 @@ def train_ranges(
             began,
             batch_size=options.batch_size,
         )
-        ends = [steps * (number + 1) // (2 * rounds) for number in range(rounds)] + [steps]
-        with progress_bar("training", options.steps, show_progress) as report:
-            for number, end in enumerate(ends):
+        ends = [options.steps * (number + 1) // (2 * rounds) for number in range(rounds)] + [options.steps]
+        for number, end in enumerate(ends):
+            with progress_bar("training", options.steps, show_progress) as report:
                 trainer.train(every, report, end)
-                if number < rounds:
-                    data.collect(dataclasses.replace(values, weights=trainer.progress.weights), number)
-                    trainer.lesson, trainer.counts = data.lesson(limit), data.counts
+            if number < rounds:
+                data.collect(dataclasses.replace(values, weights=trainer.progress.weights), number)
+                trainer.lesson, trainer.counts = data.lesson(limit), data.counts
         values.weights = trainer.progress.weights
         measured = {} if keeper is None else read_errors(keeper.path)
-        if not measured:  # else the training was finished before
+        if "shortfall" not in measured:  # else the training was finished before
             train_rmse, heldout_rmse = trainer.errors()
             measured = {
                 "train_rmse": train_rmse,
                 "heldout_rmse": heldout_rmse,
                 "blueprint_rmse": trainer.rmse(*data.of_blueprints, 1),
-                **_judged(forest, values, options.seed, iterations),
+                **_judged(forest, values, options.seed, iterations, show_progress),
             }
             if keeper is not None:
                 known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
                 write_record(keeper.path / ERRORS, known)
-    values.error = measured["value_rmse"]
+    values.error = measured["shortfall"]
     return RangeTraining(
         values=values,
         log=pd.DataFrame(trainer.log),
@@ -243,15 +260,45 @@ def train_ranges(
     )
 
 
-def _judged(forest: Forest, values: RangeNetwork, seed: int, iterations: int) -> dict[str, float]:
+def _check_samples(forest: Forest, samples: int, rounds: int) -> None:
+    """ValueError if what is solved to learn from does not fit into memory."""
+    lanes = samples + rounds * _num_blueprints(samples) * 2 * len(SEARCHES)
+    # Ranges, values and opposing masses; a gap and deals for every subgame.
+    lane_bytes = 8 * (3 * sum(map(len, forest.roots)) + 2 * forest.num_subgames)
+    available = find_memory(HOME)
+    if available is not None and lanes * lane_bytes > available:
+        raise ValueError(
+            f"samples={samples}: what is solved for them and in {rounds} rounds takes at least "
+            f"{megabytes(lanes * lane_bytes)}, {megabytes(available)} may be taken; choose fewer"
+        )
+
+
+def _num_blueprints(samples: int) -> int:
+    """Of a round: searches after them are half as many as the samples."""
+    return max(samples // (4 * len(SEARCHES)), 4)
+
+
+def describe_kept(folder: str | os.PathLike[str], steps: int) -> str:
+    """What an interrupted training of so many steps finds in its folder, in words."""
+    path = pathlib.Path(folder)
+    count, step = sum(map(count_lanes, path.glob(f"{SOLVED}/*"))), last_step(path)
+    parts = [f"{count} solved pairs of ranges"] * (count > 0)
+    parts += [f"the checkpoint of step {step} of {steps}"] * (step is not None)
+    return f"{os.fspath(folder)!r} keeps {' and '.join(parts) or 'nothing yet'}"
+
+
+def _judged(
+    forest: Forest, values: RangeNetwork, seed: int, iterations: int, progress: bool | None
+) -> dict[str, float]:
     """Errors after blueprints that are drawn for this alone."""
     generator = np.random.Generator(np.random.PCG64([seed, JUDGES]))
-    judges = find_blueprints(forest, values, VISITED_BLUEPRINTS, generator)
-    asked = normalised(forest, searched_ranges(forest, values, judges))
-    visited = solve_ranges(forest, asked, iterations=iterations, progress=False)
+    judges, found = _blueprints_and_ranges(forest, values, VISITED_BLUEPRINTS, generator, progress)
+    asked = normalised(forest, found)
+    visited = solve_ranges(forest, asked, iterations=iterations, progress=progress)
     return {
         "visited_rmse": range_rmse(values, visited),
-        "value_rmse": value_rmse(forest, values, judges),
+        "value_rmse": value_rmse(forest, values, judges, progress=progress),
+        "shortfall": largest_shortfall(forest, values, judges, progress=progress),
     }
 
 
@@ -343,8 +390,9 @@ class _Data:
         samples: int,
         iterations: int,
         folder: pathlib.Path | None,
+        progress: bool | None,
     ):
-        self._forest, self._values, self._options = forest, values, options
+        self._forest, self._values, self._options, self._progress = forest, values, options, progress
         self._samples, self._iterations, self._folder = samples, iterations, folder
         drawn = draw_ranges(forest, samples, seed=options.seed)
         self.parts = [self._solve(drawn, "drawn")]
@@ -355,12 +403,11 @@ class _Data:
 
     def collect(self, values: RangeNetwork, number: int) -> None:
         """A round: ranges where searches with these values ask."""
-        count, name = max(self._samples // (4 * len(SEARCHES)), 4), f"round-{number + 1}"
+        count, name = _num_blueprints(self._samples), f"round-{number + 1}"
         found = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
         if found is None:  # else the network may be further by now
             generator = np.random.Generator(np.random.PCG64([self._options.seed, number + 1]))
-            blueprint = find_blueprints(self._forest, values, count, generator)
-            found = searched_ranges(self._forest, values, blueprint)
+            _, found = _blueprints_and_ranges(self._forest, values, count, generator, self._progress)
             if self._folder is not None:
                 write_archive(self._folder / f"{name}.npz", {}, {"first": found[0], "second": found[1]})
         self.parts.append(self._solve(found, name))
@@ -370,13 +417,13 @@ class _Data:
         self._count()
 
     def _solve(self, ranges: RangePair, name: str) -> SolvedRanges:
-        folder = None if self._folder is None else self._folder / "solved" / name
+        folder = None if self._folder is None else self._folder / SOLVED / name
         return solve_ranges(
             self._forest,
             normalised(self._forest, ranges),
             iterations=self._iterations,
             folder=folder,
-            progress=False,
+            progress=self._progress,
         )
 
     def _count(self) -> None:
@@ -429,16 +476,19 @@ def _read_ranges(path: pathlib.Path) -> RangePair | None:
 def examples_of(parts: Sequence[SolvedRanges], states: PublicStates, scale: float) -> tuple[Slots, Slots]:
     """Ranges and payoffs, `[N, S, n_p]` of both players, payoffs in units of `scale`."""
     pairs: list[Slots] = []
-    payoffs = [[v * inverse(m) / scale for v, m in zip(p.values, p.opposing, strict=True)] for p in parts]
-    for source in ([part.ranges for part in parts], payoffs):
+    targets = [(part.payoffs[0] / scale, part.payoffs[1] / scale) for part in parts]
+    for source in ([part.ranges for part in parts], targets):
         first, second = (
-            jnp.concatenate(
-                [jnp.swapaxes(states.spread(p, jnp.asarray(x[p], jnp.float32)), 0, 1) for x in source]
-            )
-            for p in (0, 1)
+            jnp.concatenate([jnp.swapaxes(_spread(states, x)[p], 0, 1) for x in source]) for p in (0, 1)
         )
         pairs.append((first, second))
     return pairs[0], pairs[1]
+
+
+def _spread(states: PublicStates, pair: tuple[Any, Any]) -> Slots:
+    """Numbers of both players' infostates `[R_p, L]` in slots, in float32."""
+    first, second = (states.spread(p, jnp.asarray(pair[p], jnp.float32)) for p in (0, 1))
+    return first, second
 
 
 def normalised(forest: Forest, ranges: RangePair) -> RangePair:
@@ -446,8 +496,8 @@ def normalised(forest: Forest, ranges: RangePair) -> RangePair:
     scaled: list[Any] = []
     for roots, rows in zip(forest.roots, ranges, strict=True):
         total = sum_rows(roots.subgame, rows, forest.num_subgames)
-        even = inverse(np.bincount(roots.subgame).astype(np.float64))[:, None]
-        scaled.append(np.where(total > 0, 0, even)[roots.subgame] + rows * inverse(total)[roots.subgame])
+        even = 1 / np.bincount(roots.subgame)[roots.subgame, None]
+        scaled.append(divide(rows, total[roots.subgame], even))
     return scaled[0], scaled[1]
 
 
@@ -476,8 +526,23 @@ def _with_noise(
     return values[0] + (chance @ ranges[1]) * first, values[1] + (chance.T @ ranges[0]) * second
 
 
+def _blueprints_and_ranges(
+    forest: Forest, values: RangeValues, count: int, generator: np.random.Generator, progress: bool | None
+) -> tuple[Policy, RangePair]:
+    """So many blueprints, and where searches after them ask."""
+    drawn = len(BLUEPRINT_ITERATIONS)
+    with progress_bar("searching", drawn + 2 * len(SEARCHES), progress, coarse=True) as report:
+        report(0)
+        blueprint = find_blueprints(forest, values, count, generator, report)
+        return blueprint, searched_ranges(forest, values, blueprint, lambda done: report(drawn + done))
+
+
 def find_blueprints(
-    forest: Forest, values: RangeValues, count: int, generator: np.random.Generator
+    forest: Forest,
+    values: RangeValues,
+    count: int,
+    generator: np.random.Generator,
+    report: Report = lambda done: None,
 ) -> Policy:
     """What a resolving player may follow: from a few iterations of CFR+ on the trunk, or drawn at random.
 
@@ -486,6 +551,7 @@ def find_blueprints(
       values: range values, for any number of lanes; CFR+ sees them with noise of its own in every lane.
       count: blueprints.
       generator: of all that is random.
+      report: is told the number of searches done, of as many as `BLUEPRINT_ITERATIONS`.
     """
     tree, blueprints = forest.tree, list[Policy]()
     part = count // (len(BLUEPRINT_ITERATIONS) + 1)
@@ -497,12 +563,21 @@ def find_blueprints(
             first, second = (generator.normal(size=(len(roots), part)) * size for roots in forest.roots)
             noisy = _Noisy(values, (first, second))
             blueprints.append(_search(forest, noisy, uniform, None, iterations, CFR_PLUS).policy)
+            report(len(blueprints))
     rest = count - part * len(BLUEPRINT_ITERATIONS)
     return Policy.stack([*blueprints, random_policies(tree, rest, generator)])
 
 
-def searched_ranges(forest: Forest, values: RangeValues, blueprint: Policy) -> RangePair:
+def searched_ranges(
+    forest: Forest, values: RangeValues, blueprint: Policy, report: Report = lambda done: None
+) -> RangePair:
     """Ranges where searches with these values ask: the opponent's trunk is solved against blueprints.
+
+    Args:
+      forest: the subgames.
+      values: range values, for any number of lanes.
+      blueprint: what the resolving player follows, a lane each.
+      report: is told the number of searches done, of twice as many as `SEARCHES`.
 
     Returns:
       For each of `SEARCHES`, first with player 0 as the resolver, then with player 1: a lane a blueprint.
@@ -514,11 +589,19 @@ def searched_ranges(forest: Forest, values: RangeValues, blueprint: Policy) -> R
             found = _search(forest, values, blueprint, player, iterations, rule)
             reached = reach_of(forest, found.policy)
             pairs.append((own[0], reached[1]) if player == 0 else (reached[0], own[1]))
+            report(len(pairs))
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
     return first, second
 
 
-def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iterations: int = 3000) -> float:
+def value_rmse(
+    forest: Forest,
+    values: RangeValues,
+    blueprint: Policy,
+    iterations: int = 3000,
+    *,
+    progress: bool | None = False,
+) -> float:
     """How far off the predicted value of the optimal continuation is, a root mean square in payoff units.
 
     The value is unique, where counterfactual values at the roots need not be.
@@ -528,12 +611,12 @@ def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iteration
       values: what is judged.
       blueprint: what the resolving player follows above the cut, a lane each; both players in turn.
       iterations: of the predictions' trunk, and of the continuations that they are held against.
+      progress: see `solve_trunk`.
     """
     errors: list[FloatArray] = []
     for player in (0, 1):
-        predicted = _search(forest, values, blueprint, player, iterations, CFR_PLUS).best_response_values[
-            player
-        ]
+        found = _search(forest, values, blueprint, player, iterations, CFR_PLUS, progress)
+        predicted = found.best_response_values[player]
         best = refine(
             forest.tree,
             forest.cut,
@@ -542,14 +625,62 @@ def value_rmse(forest: Forest, values: RangeValues, blueprint: Policy, iteration
             player=player,
             iterations=iterations,
             value=forest.tree.payoff_bounds,  # exploitabilities are not asked for
-            progress=False,
+            progress=progress,
         )
         errors.append(predicted + best.gadget_value[0])
     return float(np.sqrt(np.mean(np.square(errors))))
 
 
+def largest_shortfall(
+    forest: Forest,
+    values: RangeValues,
+    blueprint: Policy,
+    iterations: int = 1000,
+    *,
+    progress: bool | None = None,
+) -> float:
+    """How much more the opponent gets after resolving than values promise it, at most, in payoff units.
+
+    If the values were those of a continuation there would be no difference. Errors where the opponent does
+    not go cost nothing, and do not count here as they do in Theorem 2's Δ (`measure_promise`). It is no bound
+    for other blueprints.
+
+    Args:
+      forest: the subgames.
+      values: what is judged.
+      blueprint: what the resolving player follows above the cut, a lane each; both players in turn.
+      iterations: of resolving, without a prior.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+    """
+    promise, tree, shortfall = ContinuationValues(values, guard=False), forest.tree, 0.0
+    low, high = tree.payoff_bounds
+    for player in (0, 1):
+        promises = find_promises(tree, forest.cut, blueprint, (promise,), player, "float32", progress)
+        kept = ArrayValues(promises.continuations[0].values.array)
+        resolved = refine(
+            tree,
+            forest.cut,
+            blueprint,
+            Resolving(NoPrior(), alternative=kept),
+            player=player,
+            iterations=iterations,
+            value=(low, high),  # of the middle of which exploitabilities are measured
+            progress=progress,
+        )
+        middle = (low + high) / 2 * (1 if player == 0 else -1)
+        gets = resolved.refined_exploitability - middle
+        shortfall = max(shortfall, float((gets - promises.best_responses[0]).max()))
+    return shortfall
+
+
 def _search(
-    forest: Forest, values: RangeValues, blueprint: Policy, fixed: int | None, iterations: int, rule: Rule
+    forest: Forest,
+    values: RangeValues,
+    blueprint: Policy,
+    fixed: int | None,
+    iterations: int,
+    rule: Rule,
+    progress: bool | None = False,
 ) -> LimitedTrunk:
     return solve_trunk(
         forest.tree,
@@ -560,11 +691,11 @@ def _search(
         algorithm=rule,
         iterations=iterations,
         dtype="float32",
-        progress=False,
+        progress=progress,
     )
 
 
-def range_rmse(values: RangeNetwork, solved: SolvedRanges) -> float:
+def range_rmse(values: RangeValues, solved: SolvedRanges) -> float:
     """Root mean squared error over solved ranges, in payoff units, in every subgame by opposing mass.
 
     Args:
@@ -572,19 +703,20 @@ def range_rmse(values: RangeNetwork, solved: SolvedRanges) -> float:
       solved: by `solve_ranges`.
     """
     forest, total, lanes = solved.forest, 0.0, solved.gap.shape[1]
-    asked = solved.ranges
+    asked, targets = normalised(forest, solved.ranges), solved.payoffs
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
-        function = jax.jit(values(limit))
+        states = PublicStates.of(limit, "padded")
+        function = jax.jit(function_at(values, limit, lanes))
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
-            given = jnp.asarray(asked[0][:, part]), jnp.asarray(asked[1][:, part])
-            predicted = function(given)
-            for player in (0, 1):
-                mass = solved.opposing[player][:, part]
-                share = forest.roots[player].subgame
-                error = np.square(np.asarray(predicted[player]) - solved.values[player][:, part])
-                error *= inverse(mass)
-                weight = inverse(sum_rows(share, mass, forest.num_subgames))
-                total += float((sum_rows(share, error, forest.num_subgames) * weight).sum())
-    return math.sqrt(total / (2 * lanes * forest.num_subgames))
+            ranges = asked[0][:, part], asked[1][:, part]
+            answer = function((jnp.asarray(ranges[0]), jnp.asarray(ranges[1])))
+            opposing = states.opposing(_spread(states, ranges))
+            first, second = (
+                divide(worth, mass * states.weight[:, None, None])
+                for worth, mass in zip(_spread(states, answer), opposing, strict=True)
+            )
+            expected = _spread(states, (targets[0][:, part], targets[1][:, part]))
+            total += float(sum_of_squares((first, second), expected, opposing).sum())
+    return math.sqrt(total / (lanes * forest.num_subgames))

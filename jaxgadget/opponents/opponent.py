@@ -28,8 +28,9 @@ class Opponent:
     """An opponent who follows a model with probability p, and plays freely otherwise.
 
     Attributes:
-      model: what it is believed to play, a lane each: a `Policy`, or what else `as_policy` takes. The
-        responding player's own rows do not matter. None for an opponent who only adapts.
+      model: what it is believed to play, a lane each: a `Policy`, or what else `as_policy` takes; in a sweep
+        also SPECs of blueprints. The responding player's own rows do not matter. None for an opponent who
+        only adapts.
       p: the probability that the model is followed, in [0, 1], or several: then every model is crossed with
         every p. 0: it adapts; 1: it is locked to the model.
       beyond: of the model's share below the limit of a depth-limited search: `rational` plays on as well as
@@ -39,7 +40,7 @@ class Opponent:
       ValueError: if a number is not in [0, 1], there is none, or p > 0 without a model.
     """
 
-    model: PolicyLike | Sequence[PolicyLike] | None = None
+    model: PolicyLike | str | Sequence[PolicyLike | str] | None = None
     p: float | Sequence[float] = 0.0
     beyond: Beyond = "rational"
 

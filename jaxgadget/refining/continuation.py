@@ -23,13 +23,12 @@ from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
-from jaxgadget.tree.forest import build_forest
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.tree.cover import Roots
+from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.values.ranges import check_lanes
 from jaxgadget.values.trunk import solve_trunk
-
-GUARD_STEPS = 20
-"""The guard looks at so many points on the line from best responses to estimates."""
 
 Promising = TypeVar("Promising", bound=Gadget)
 
@@ -63,15 +62,18 @@ class Continuation(NamedTuple):
     """What every blueprint's continuation is worth to the opponent.
 
     Attributes:
-      policy: the blueprints with that continuation, a lane each; of range values the blueprints.
+      policy: the blueprints with that continuation in the subgames of the task, a lane each; of range values
+        the blueprints.
       values: `[R, lanes]` what its roots are worth, in the resolver's utility.
-      reach: `[R, lanes]` how likely the opponent gets to its roots in it; None if nobody asked.
+      reach: `[R, lanes]` how likely the opponent's own choices lead to its roots in it.
+      guard_share: `[lanes]` 1 where a guard took the estimates, 0 where best responses; None without one.
       failures: lanes that came to nothing, and why.
     """
 
     policy: Policy
     values: ArrayValues
-    reach: FloatArray | None
+    reach: FloatArray
+    guard_share: FloatArray | None
     failures: dict[int, str]
 
 
@@ -86,9 +88,9 @@ def solve_continuations(
       progress: see `refine`.
 
     Raises:
-      ValueError: as `solve_gadgets` and `solve_trunk`.
+      ValueError: as `solve_gadgets` and `solve_trunk`; for range values of another number of lanes.
     """
-    asked = dict.fromkeys(c for g in task.gadgets for c in (alternative_of(g), _prior_of(g)) if c is not None)
+    asked = dict.fromkeys(c for gadget in task.gadgets for c in asked_for(gadget))
     return {
         c: _estimate(task, c, watch, progress) if c.is_estimate else _solve(task, c, watch, progress)
         for c in asked
@@ -101,9 +103,10 @@ def alternative_of(gadget: Gadget) -> ContinuationValues | None:
     return alternative if isinstance(alternative, ContinuationValues) else None
 
 
-def _prior_of(gadget: Gadget) -> ContinuationValues | None:
-    prior = gadget.prior
-    return prior.continuation if isinstance(prior, ContinuationPrior) else None
+def asked_for(gadget: Gadget) -> list[ContinuationValues]:
+    """The continuations of a gadget's alternative values and of its prior."""
+    prior = gadget.prior.continuation if isinstance(gadget.prior, ContinuationPrior) else None
+    return [asked for asked in (alternative_of(gadget), prior) if asked is not None]
 
 
 def promise(gadget: Promising, continuations: dict[ContinuationValues, Continuation]) -> Promising:
@@ -115,7 +118,6 @@ def promise(gadget: Promising, continuations: dict[ContinuationValues, Continuat
         gadget = dataclasses.replace(gadget, alternative=continuations[alternative].values)
     if isinstance(prior, ContinuationPrior):
         reach = continuations[prior.continuation].reach
-        assert reach is not None
         gadget = dataclasses.replace(gadget, prior=_ReachPrior(clip=prior.clip, given=reach))
     return gadget
 
@@ -126,6 +128,7 @@ def _estimate(
     """What range values say; only the guard looks below the cut, where it evaluates the blueprints."""
     player, other, tree = task.player, 1 - task.player, task.forest.tree
     assert callable(asked.source)
+    check_lanes(asked.source, task.blueprint.num_lanes)
     with watch.phase("run"):
         found = solve_trunk(
             tree,
@@ -138,31 +141,50 @@ def _estimate(
             dtype=task.options.dtype,
             progress=progress,
         )
-        estimated, roots = -found.values[other], found.limit.roots[other]
+        estimated, roots, share = -found.values[other], found.limit.roots[other], None
         if asked.error is not None:
-            estimated = _guarded(task, estimated, asked.error)
-    row = np.searchsorted(roots.infostate, task.forest.roots[other].infostate)
+            ranges = whole_ranges(task)
+            share = guard_share(ranges, estimated, asked.error)
+            estimated = np.where(share > 0, estimated, ranges.cbv)
+    row = _rows(task, roots)
     reach = found.policy.reach(other)[roots.sequence]
-    return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], {})
+    return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], share, {})
 
 
-def _guarded(task: GadgetTask, estimated: FloatArray, error: float) -> FloatArray:
-    """`[R, lanes]` see `ContinuationValues.guard`."""
-    whole = build_forest(task.forest.tree, task.whole)
-    ranges = prepare(whole, task.player, task.blueprint, (OptimalContinuation(NoPrior()),)).ranges
-    shares = np.linspace(0, 1, GUARD_STEPS + 1)
-    bounds = [
-        ranges.above.best_values(ranges.cbv + share * (estimated - ranges.cbv))[2][0] + 2 * error * share
-        for share in shares
-    ]
-    return ranges.cbv + shares[np.argmin(bounds, axis=0)] * (estimated - ranges.cbv)
+def _rows(task: GadgetTask, roots: Roots) -> IntArray:
+    """Which of the opponent's roots below the whole cut are those of the task."""
+    return np.searchsorted(roots.infostate, task.forest.roots[1 - task.player].infostate)
+
+
+def _whole_forest(task: GadgetTask) -> Forest:
+    """All subgames below the cut, of which a task may have some."""
+    return task.forest if task.whole is task.forest.cut else build_forest(task.forest.tree, task.whole)
+
+
+def whole_ranges(task: GadgetTask) -> Ranges:
+    """What blueprints bring to all subgames below the cut, with what lies above it."""
+    gadgets = (OptimalContinuation(NoPrior()),)
+    return prepare(_whole_forest(task), task.player, task.blueprint, gadgets).ranges
+
+
+def guard_share(ranges: Ranges, estimated: FloatArray, error: float) -> FloatArray:
+    """`[lanes]` 1 where the guard takes the estimates, else 0; see `ContinuationValues.guard`.
+
+    Args:
+      ranges: of all subgames below the cut, with the trunk.
+      estimated: `[R, lanes]` in the resolver's utility.
+      error: in payoff units.
+    """
+    promises = estimated - error * ranges.mass, ranges.cbv
+    wary, safe = (ranges.above.best_values(values)[2][0] for values in promises)
+    return (wary < safe).astype(np.float64)
 
 
 def _solve(
     task: GadgetTask, asked: ContinuationValues, watch: Stopwatch, progress: bool | None
 ) -> Continuation:
-    """One continuation of every blueprint."""
-    source = asked.source
+    """One continuation of every blueprint, below the whole cut."""
+    source, player = asked.source, task.player
     options = dataclasses.replace(task.options, target_gap=None, chunk=None)
     if isinstance(source, int | np.integer):
         folder = None if options.checkpoint is None else options.checkpoint / f"continuation-{source}"
@@ -171,11 +193,19 @@ def _solve(
     else:
         assert source == EXACT
         options = dataclasses.replace(options, rule=None, checkpoint=None)
-    game = dataclasses.replace(task, gadgets=(OptimalContinuation(NoPrior()),), options=options)
+    with watch.phase("build"):
+        whole = _whole_forest(task)
+    gadgets = (OptimalContinuation(NoPrior()),)
+    game = dataclasses.replace(task, forest=whole, gadgets=gadgets, options=options)
     solutions = solve_gadgets(game, watch, progress)
     for lane in np.flatnonzero(~np.isfinite(solutions.below).all(axis=0)).tolist():
         label = task.blueprint.labels[lane]
         reason = f"the continuation of blueprint {label!r} is worth no finite number at some root"
         solutions.failures.setdefault(lane, reason)
-    known = np.where(np.isfinite(solutions.below), solutions.below, 0.0)  # those lanes fail
-    return Continuation(solutions.policy(game), _StrategyValues(known, asked.name), None, solutions.failures)
+    # Lanes that are not finite fail.
+    values, reach = (np.where(np.isfinite(x), x, 0.0) for x in (solutions.below, solutions.entered))
+    policy, row = solutions.policy(game), _rows(task, whole.roots[1 - player])
+    if whole is not task.forest:  # elsewhere gadgets keep the blueprint
+        policy = task.blueprint.splice(player, task.forest.infosets(player), policy)
+    promised = _StrategyValues(values[row], asked.name)
+    return Continuation(policy, promised, reach[row], None, solutions.failures)

@@ -26,7 +26,7 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability, game_value, nash_conv
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.continuation import alternative_of, promise, solve_continuations
+from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
 from jaxgadget.refining.range_prior import follow_models
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
@@ -39,6 +39,7 @@ from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.values.ranges import warn_of_doubts
 
 EXACT_INFOSETS = 30_000
 """In games of up to so many infosets the value comes from a linear program, if subgames do: seconds."""
@@ -77,6 +78,7 @@ class Refinement:
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
+      guard_share: `[lanes]` 1 where a guard took estimates, 0 where best responses, NaN without one.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
@@ -102,6 +104,7 @@ class Refinement:
     gap: FloatArray
     has_decision: BoolArray
     epsilon: FloatArray
+    guard_share: FloatArray
     game_value: tuple[float, float]
     algorithm: str
     iterations: npt.NDArray[np.int64]
@@ -186,6 +189,7 @@ class Refinement:
                     "gap_max": gap.max(),
                     "alternative": gadget.settings.get("alternative"),
                     "gifts": gadget.settings.get("gifts"),
+                    "guard_share": self.guard_share[lane],
                     "auto": gadget.epsilon == AUTO,
                     "failure": self.failures.get(lane),
                 }
@@ -228,7 +232,8 @@ def refine(
       opponent: one `Opponent` or several, who follow a model of the whole game with probability p, to its
         end, and else come in by the gadget; by default one who only does that.
       player: who re-solves, 0 or 1.
-      infostate: re-solve only the subgame in which this infostate lies.
+      infostate: re-solve only the subgame in which this infostate lies. A gadget's `ContinuationValues` are
+        of all subgames below the cut even then.
       algorithm: `cfr`, `cfr+`, `linear-cfr`, `dcfr`, `pcfr+`, `sapcfr+`, a `Rule`, or `lp`: exact linear
         programs, which need no iterations or `dtype` and take no `target_gap` or `checkpoint`.
       iterations: at most that many; an iteration updates both players.
@@ -247,6 +252,9 @@ def refine(
     Raises:
       ValueError: for another game's blueprint or model, a cut or infostate that is unknown or crosses
         an infoset, a number out of range, or too little memory for one lane of a subgame.
+
+    Warns:
+      UserWarning: of range values without a guard that are not to be relied on, such as unfinished networks.
     """
     profiles = as_policy(blueprint, tree, name="blueprint")
     opponents = None if opponent is None else list_opponents(opponent, tree, name="opponent")
@@ -282,21 +290,27 @@ def refine_forest(
       watch: is told where the time goes.
       progress: see `refine`.
     """
+    asked = [continuation for gadget in task.gadgets for continuation in asked_for(gadget)]
+    warn_of_doubts([continuation.source for continuation in asked if continuation.guard is False])
     # What is promised to an opponent is promised to one who adapts: its share of the mixture.
     continuations = solve_continuations(dataclasses.replace(task, opponents=None), watch, progress)
-    asked = tuple(follow_models(gadget, task.forest, 1 - task.player) for gadget in task.gadgets)
     base = [task.blueprint] * len(task.gadgets)
+    number_of, _, blueprint_of = task.grid(len(task.gadgets))
+    guard_share = np.full(len(number_of), np.nan)
     for number, gadget in enumerate(task.gadgets):
         if (alternative := alternative_of(gadget)) is not None:
             base[number] = continuations[alternative].policy
-    promising = tuple(promise(gadget, continuations) for gadget in asked)
+            if (share := continuations[alternative].guard_share) is not None:
+                lanes = number_of == number
+                guard_share[lanes] = share[blueprint_of[lanes]]
+    followed = (follow_models(gadget, task.forest, 1 - task.player) for gadget in task.gadgets)
+    promising = tuple(promise(gadget, continuations) for gadget in followed)
     solutions = solve_gadgets(
         dataclasses.replace(task, gadgets=promising, promised=tuple(base)), watch, progress
     )
-    number_of, _, blueprint_of = task.grid(len(task.gadgets))
     for number, gadget in enumerate(task.gadgets):
-        if (alternative := alternative_of(gadget)) is not None:
-            for blueprint, why in continuations[alternative].failures.items():
+        for continuation in asked_for(gadget):
+            for blueprint, why in continuations[continuation].failures.items():
                 failed = np.flatnonzero((number_of == number) & (blueprint_of == blueprint))
                 solutions.failures.update(dict.fromkeys(failed.tolist(), why))
     with watch.phase("run"):
@@ -330,6 +344,7 @@ def refine_forest(
         gap=solutions.gap,
         has_decision=solutions.has_decision,
         epsilon=solutions.epsilon,
+        guard_share=guard_share,
         game_value=bracket,
         algorithm=task.options.algorithm,
         iterations=solutions.iterations,

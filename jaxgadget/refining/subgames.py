@@ -22,8 +22,10 @@ from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets, select_lanes
 from jaxgadget.gadgets.models import Mixtures, find_mixtures
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
+from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts, Problem, earned_alone, follow
-from jaxgadget.kernels.rows import on_host
+from jaxgadget.kernels.rows import take_rows
+from jaxgadget.kernels.treeplex import reach
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
@@ -121,6 +123,7 @@ class GadgetSolutions:
       has_decision: `[S, lanes]` False where there was nothing to solve.
       below: `[R, lanes]` what the opponent's roots are worth against the strategies, in the resolving
         player's utility.
+      entered: `[R, lanes]` how likely the opponent's own choices in its average strategy lead to its roots.
       losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
       bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
       epsilon: `[lanes]`.
@@ -134,6 +137,7 @@ class GadgetSolutions:
     gap: FloatArray
     has_decision: BoolArray
     below: FloatArray
+    entered: FloatArray
     losses: FloatArray
     bound_rules: list[BoundRule | None]
     epsilon: FloatArray
@@ -146,12 +150,14 @@ class GadgetSolutions:
         """Before any subgame is solved."""
         lanes, subgames = len(task.gadgets) * task.lanes_of_gadget, task.forest.num_subgames
         actions = task.forest.tree.infosets[task.player].num_sequences - 1
+        roots = len(task.forest.roots[1 - task.player])
         return GadgetSolutions(
             strategy=np.zeros((actions, lanes)),
             value=np.full((subgames, lanes), np.nan),
             gap=np.full((subgames, lanes), np.nan),
             has_decision=np.zeros((subgames, lanes), np.bool_),
-            below=np.full((len(task.forest.roots[1 - task.player]), lanes), np.nan),
+            below=np.full((roots, lanes), np.nan),
+            entered=np.full((roots, lanes), np.nan),
             losses=np.full((subgames, lanes), np.nan),
             bound_rules=[None] * len(task.gadgets),
             epsilon=np.zeros(lanes),
@@ -216,16 +222,17 @@ class _Part(NamedTuple):
 
 
 class _GadgetSolution(NamedTuple):
-    """What is kept of a solve, lanes last; see `Certificate`. Everything is the resolving player's.
+    """What is kept of a solve, lanes last; see `Certificate` and `GadgetSolutions.entered`.
 
-    `gained` is p × what the strategy earns more than the promised one against the model, `[games, lanes]`;
-    None if nobody follows a model.
+    Everything else is the resolving player's. `gained` is p × what the strategy earns more than the promised
+    one against the model, `[games, lanes]`; None if nobody follows a model.
     """
 
     strategy: Any
     value: Any
     gap: Any
     below: Any
+    entered: Any
     gained: Any
 
 
@@ -391,7 +398,9 @@ def _conclude(
 ) -> _GadgetSolution:
     """The resolving player's averages, completed by the blueprint, and their certificate."""
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
-    return _of_player(problem, certify_average(problem, exact, _pair(kept, player)), base, player)
+    opponent = averages(problem, exact)[1 - player]
+    certificate = certify_average(problem, exact, _pair(kept, player))
+    return _of_player(problem, certificate, opponent, base, player)
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
@@ -399,19 +408,29 @@ def _certify(
     problem: Problem, played: tuple[Parts, Parts], kept: Kept, base: Any, *, player: int
 ) -> _GadgetSolution:
     """The certificate of strategies that come from linear programs."""
-    return _of_player(problem, certify(problem, played, _pair(kept, player)), base, player)
+    return _of_player(
+        problem, certify(problem, played, _pair(kept, player)), played[1 - player], base, player
+    )
 
 
 def _pair(kept: Kept, player: int) -> tuple[Kept | None, Kept | None]:
     return (kept, None) if player == 0 else (None, kept)
 
 
-def _of_player(problem: Problem, certificate: Certificate, base: Any, player: int) -> _GadgetSolution:
-    strategy, gained = certificate.strategy[player], None
+def _of_player(
+    problem: Problem, certificate: Certificate, opponent: Parts, base: Any, player: int
+) -> _GadgetSolution:
+    side, strategy, gained = problem.sides[1 - player], certificate.strategy[player], None
+    top = jnp.ones((side.entry.num_roots, problem.num_lanes), problem.dtype)
     if base is not None:
         gained = _earned(problem, player, strategy) - _earned(problem, player, base)
     return _GadgetSolution(
-        strategy, certificate.guaranteed[player], certificate.gap, certificate.below[player], gained
+        strategy,
+        certificate.guaranteed[player],
+        certificate.gap,
+        certificate.below[player],
+        take_rows(reach(side.entry, opponent.entry, top), side.link),
+        gained,
     )
 
 
@@ -434,12 +453,10 @@ def _base(games: GadgetGames, promised: list[FloatArray] | None, lanes: IntArray
     """`[Q, lanes]` what `_promised_rows` are lane by lane."""
     if promised is None:
         return None
-    return on_host(
-        select_lanes(
-            games.gadget[lanes],
-            games.blueprint[lanes],
-            lambda number, blueprints: promised[number][:, blueprints],
-        )
+    return select_lanes(
+        games.gadget[lanes],
+        games.blueprint[lanes],
+        lambda number, blueprints: promised[number][:, blueprints],
     )
 
 
@@ -549,7 +566,8 @@ def _keep(
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
     below = solution.below[: len(games.ranges.subgame)]
-    solutions.below[np.ix_(games.ranges.root, lanes)] = below
+    roots = np.ix_(games.ranges.root, lanes)
+    solutions.below[roots], solutions.entered[roots] = below, solution.entered[: len(below)]
     with np.errstate(invalid="ignore"):  # lanes that failed
         solutions.losses[solved] = games.losses(gap, below, gained)
     has_decision = games.has_decision(np.arange(games.num_lanes))

@@ -140,7 +140,7 @@ def _how_nested(nested: Nested) -> str:
             f"{game} at the root and after every {schedule.step} move(s), {how}, {schedule.depth} move(s) "
             f"deep, with {ends}."
         )
-    every = f"every {schedule.step}th decision" if schedule and schedule.step > 1 else "every decision"
+    every = f"one in {schedule.step} decisions" if schedule and schedule.step > 1 else "every decision"
     deep = f"at least {nested.depth} move(s) deep"
     return f"{game} at {every} that its own play reaches, {how}, {deep}, with {ends}."
 
@@ -200,7 +200,7 @@ def training_table(training: Training, visited_rmse: float, steps: int) -> Table
 def ranges_record(training: RangeTraining, steps: int) -> dict[str, Any]:
     """What `jaxgadget train-ranges --json` writes; errors and gaps in units of payoff."""
     fresh = training.subgames_per_second
-    errors = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
+    errors = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
     return {
         "game": training.values.game,
         "cut": training.values.cut,
@@ -233,7 +233,9 @@ def ranges_notes(training: RangeTraining) -> list[str]:
     a_second = f", {speed:.0f} a second" if math.isfinite(speed) else ""
     return [
         f"{training.samples} subgames solved{a_second}, largest gap {training.gap_max:.2g} with a payoff "
-        f"range of {training.payoff_range:g}; {training.seconds:.0f} s in all."
+        f"range of {training.payoff_range:g}; {training.seconds:.0f} s in all.",
+        f"Resolving left the opponent at most {training.shortfall:.3g} more than the network promised it, "
+        "which a guard counts with.",
     ]
 
 

@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 FEW_ROWS = 30
 """Up to that many rows are shown one by one; more are summed up, unless all are asked for."""
 
+GUARDED = {1.0: "estimates", 0.0: "V̄"}
+
 USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
 """Columns that are written and shown only where they say something else."""
 
@@ -71,10 +73,11 @@ def refinement_record(
     seconds: Mapping[str, float] | None = None,
     both_refined: BothRefined | None = None,
 ) -> dict[str, Any]:
-    """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior and epsilon.
+    """What `jaxgadget refine --json` writes; rows go by blueprint, then gadget, prior, epsilon, model and p.
 
-    Rows say what their alternative values and gifts are, whether ε was looked for, and why they have no
-    numbers, only if some differ from the default.
+    Rows say what their alternative values and gifts are, whether ε was looked for, what a guard took, and
+    why they have no numbers, only if some differ from the default; and what is gained from a model if there
+    is one.
 
     Args:
       refinement: refined blueprints.
@@ -86,8 +89,13 @@ def refinement_record(
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
-    if "failure" in table and table["failure"].isna().all():
-        table = table.drop(columns="failure")
+    for name in ("guard_share", "failure"):
+        if name in table and table[name].isna().all():
+            table = table.drop(columns=name)
+    if follows_models(table):
+        table = table.assign(exploitability=table["refined_exploitability"])
+    else:
+        table = table.drop(columns=["model", "p", "gain"], errors="ignore")
     return {
         "game": forest.tree.game.name,
         "cut": forest.cut.name,
@@ -99,6 +107,11 @@ def refinement_record(
         "rows": table.to_dict("records"),
         **({"constant": forest.tree.constant} if forest.tree.constant else {}),
     }
+
+
+def follows_models(table: pd.DataFrame) -> bool:
+    """Whether rows are of opponents with a model; those of other searches have none."""
+    return "model" in table and bool(table["model"].notna().any())
 
 
 def by_blueprint(refinement: Refinement, table: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -173,8 +186,11 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
     for column, words in parts.items():
         if column in table:
             said = table[column].astype(object).where(table[column].notna(), USUAL[column])
-            extra = [f", {words.format(value)}" if value != USUAL[column] else "" for value in said]
+            extra = [f", {_worded(words, value)}" if value != USUAL[column] else "" for value in said]
             name = name + extra
+    if follows_models(table):
+        opponents = zip(table["model"], table["p"], table["model"].notna(), strict=True)
+        name = name + [f", p {p:g} of {model}" if has_model else "" for model, p, has_model in opponents]
     table["gadget"] = name
     if alike and "auto" in table and table["auto"].any():
         least = table.groupby(["player", "gadget", "prior"])["epsilon"].transform("min")
@@ -182,10 +198,17 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
     return table
 
 
+def _worded(words: str, value: Any) -> str:
+    """Range values are called values already."""
+    return value if str(value).startswith("values:") else words.format(value)
+
+
 def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
-    table = named(table, alike=False)
-    numbers = ("ε", "before", "refined", "bound", "largest\ngap")
+    has_models, table = follows_models(table), named(table, alike=False)
+    guarded = "guard_share" in table and table["guard_share"].notna().any()
+    numbers = ("ε", "before", "refined", "bound", *(("gain",) if has_models else ()), "largest\ngap")
+    numbers += ("guard\ntook",) if guarded else ()
     shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
     previous = None
@@ -198,7 +221,9 @@ def rows_table(table: pd.DataFrame) -> Table:
             *_setting(row),
             *(_number(row[name]) for name in ("blueprint_exploitability", "refined_exploitability")),
             _number(row["exploitability_bound"]),
+            *((_number(row["gain"]),) if has_models else ()),
             _number(row["gap_max"], 2),
+            *((GUARDED.get(row["guard_share"], "–"),) if guarded else ()),
         )
     return shown
 
@@ -224,11 +249,11 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
     Returns:
       Columns `gadget`, `prior`, `epsilon`, `blueprints`, `blueprint_mean`, `blueprint_median`,
       `refined_mean`, `refined_median`, `improved`, `worse`, `bound_mean` (NaN if there is no
-      bound), `gap_max`.
+      bound), `gap_max`; and `gain_mean` if there are opponents with a model, who are told apart like gadgets.
     """
     import pandas as pd
 
-    table = named(table).reset_index(drop=True)
+    has_models, table = follows_models(table), named(table).reset_index(drop=True)
     failed = table["failure"].notna() if "failure" in table else pd.Series(False, table.index)
     comparable = _comparable(table, failed)
     rows: list[dict[str, Any]] = []
@@ -250,6 +275,7 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
                 "worse": int((after > before + noise).sum()),
                 "bound_mean": part["exploitability_bound"].mean(skipna=False),
                 "gap_max": part["gap_max"].max(),
+                **({"gain_mean": part["gain"].mean()} if has_models else {}),
             }
         )
     return pd.DataFrame(rows)
@@ -258,7 +284,9 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
     """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
     summarised = summary(table, noise=noise)
-    numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", "largest\ngap")
+    has_models = "gain_mean" in summarised
+    extra = ("mean\ngain",) if has_models else ()
+    numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", *extra, "largest\ngap")
     shown = make_table("gadget", "prior", *numbers, right=numbers, fold="")
     shown.title = f"Exploitability, over {summarised['blueprints'].max()} blueprints"
     first = summarised.iloc[0]
@@ -272,6 +300,7 @@ def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
             str(row["improved"]),
             str(row["worse"]),
             _number(row["bound_mean"]),
+            *((_number(row["gain_mean"]),) if has_models else ()),
             _number(row["gap_max"], 2),
         )
     return shown
@@ -324,6 +353,8 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
         f"that bracket, in player {player}'s payoff. OpenSpiel's exploitability is another number: half of "
         "NashConv.",
     ]
+    if follows_models(refinement.table):
+        notes.append("Gain is what the refined strategy gets against the model, less that value.")
     constant = constant_note(tree)
     if constant:
         notes.append(constant)

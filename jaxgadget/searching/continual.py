@@ -16,6 +16,7 @@ import numpy as np
 
 from jaxgadget.gadgets.alternative import ArrayValues, BestResponseValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
+from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import Refinement, refine
 from jaxgadget.tree.cut import CutSpec
@@ -49,13 +50,15 @@ def resolve_continually(
     shared = {name: options[name] for name in ("algorithm", "iterations", "dtype", "progress")}
     trunk = solve_trunk(profiles.tree, limit, values, blueprint=profiles, **shared)
     kept = ArrayValues(-trunk.values[1 - player], "search")
-    asked = [_promising(gadget, kept) for gadget in gadgets]
+    asked = [promising(gadget, kept) for gadget in gadgets]
     return trunk, refine(profiles.tree, trunk.limit.cut, trunk.policy, asked, player=player, **options)
 
 
-def _promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
-    """The gadget with the values of the search above, unless others were asked for."""
+def promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
+    """The gadget with the values of the search above, unless it promises others or nothing."""
     if not isinstance(gadget, Perturbed) or not isinstance(gadget.alternative, BestResponseValues):
+        return gadget
+    if isinstance(gadget, OptimalContinuation):
         return gadget
     return dataclasses.replace(gadget, alternative=kept)
 

@@ -41,7 +41,7 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
-from jaxgadget.values.ranges import RangeValues
+from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -172,7 +172,7 @@ def nested_search(
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
     time_limit: float | None = None,
-    visits: bool = True,
+    visits: bool | None = None,
     progress: bool | None = None,
 ) -> Nested:
     """Searches at every decision that a player's own play reaches, and evaluates what comes out.
@@ -211,12 +211,16 @@ def nested_search(
       memory_limit: bytes a solve may take on each device: subgames go part by part.
       devices: over which lanes are spread.
       time_limit: in seconds, for each linear program.
-      visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf.
+      visits: count how often play gets to each leaf and pair of entries: K² numbers a leaf; by default for
+        values of histories, for which alone it can be.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
       ValueError: for bad arguments, a value function that returns no numbers, gadgets that look at the
         trunk where nothing of it is known, or a game in which an infoset lies on both sides of a level.
+
+    Warns:
+      UserWarning: of range values that are not to be relied on, such as a network that is not finished.
     """
     check_whole(tree)
     check_player(player)
@@ -244,11 +248,18 @@ def nested_search(
                 raise ValueError(
                     f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
                 )
-        if not opponents.adapt:
+        if visits:
+            raise ValueError(
+                f"visits=True for values={ranged!r}: visits are counted for values of histories alone; leave "
+                "it out"
+            )
+        warn_of_doubts([ranged])
+        if opponent is not None:
             return _responded(profiles, asked, opponents, ranged, at_limit, player, options, value, progress)
         how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
         how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
-        return _resolved(profiles, asked, ranged, at_limit, player, how)
+        check_lanes(ranged, profiles.num_lanes)
+        return _search_continually(profiles, asked, ranged, at_limit, player, how)
     kind: Any = "own" if limit is None else limit
     schedule = make_schedule(tree, player, 1 if depth is None else depth, kind, step)
     if value is None:
@@ -256,7 +267,9 @@ def nested_search(
     if isinstance(values, OptimalValues):
         return _optimal(profiles, asked, opponents, schedule, options, value, progress)
     of_histories = values_for(cast("ValueFunction | Sequence[ValueFunction]", values), profiles)
-    return _entries(profiles, asked, opponents, of_histories, schedule, options, value, visits, progress)
+    return _entries(
+        profiles, asked, opponents, of_histories, schedule, options, value, visits is not False, progress
+    )
 
 
 def nested_exactly(
@@ -321,7 +334,12 @@ def _no_auto(gadgets: tuple[Gadget, ...]) -> tuple[Gadget, ...]:
 
 
 def _as_ranged(values: Any) -> RangeValues | None:
-    """Range values, unless they are values of histories, or several."""
+    """Range values, unless they are values of histories; ValueError for several of them."""
+    if isinstance(values, list | tuple) and any(_as_ranged(function) is not None for function in values):
+        raise ValueError(
+            f"values={values!r}: expected a single object for range values, which serves all blueprints; "
+            "several are for values of histories"
+        )
     if callable(values) and not hasattr(values, "num_entries"):
         return cast(RangeValues, values)
     return None
@@ -363,6 +381,7 @@ def _optimal(
         opponents,
         schedule,
         value,
+        player=schedule.player,
         rows=joined([line.assembled.probabilities[schedule.player] for line in lines]),
         objectives=joined([line.objectives for line in lines]),
         gaps=gaps,
@@ -391,7 +410,7 @@ def _measured(
     schedule: Schedule | None,
     value: tuple[float, float],
     *,
-    player: int | None = None,
+    player: int,
     rows: FloatArray,
     gaps: FloatArray,
     gap_max: FloatArray,
@@ -406,16 +425,13 @@ def _measured(
       opponents: the opponents.
       schedule: of the searches; None if these ended at a cut.
       value: bracket of player 0's value of the game.
-      player: who searched; the schedule's by default.
+      player: who searched.
       rows: `[Q, lanes]` of the player.
       gaps: `[lanes]` all games' gaps together, NaN where they bound nothing.
       gap_max: `[lanes]` the largest one.
       failures: lanes that came to nothing, and why.
       **rest: of `Nested`, as it is.
     """
-    if schedule is not None:
-        player = schedule.player
-    assert player is not None
     other, count = 1 - player, len(gadgets) * len(opponents)
     kept = np.tile(profiles.probabilities[other], (1, count))
     labels = tuple(
@@ -513,6 +529,7 @@ def _entries(
         opponents,
         schedule,
         value,
+        player=schedule.player,
         rows=by_lane([line.assembled.probabilities[schedule.player] for line in lines]),
         objectives=by_lane([line.objectives for line in lines]),
         gaps=np.full(lanes * blueprints, np.nan),
@@ -533,7 +550,7 @@ def _entries(
     )
 
 
-def _resolved(
+def _search_continually(
     profiles: Policy,
     gadgets: tuple[Gadget, ...],
     values: RangeValues,

@@ -7,17 +7,16 @@ followed all the way: with the opponent's values of the search above, or jointly
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
 
-from jaxgadget.gadgets.alternative import ArrayValues, BestResponseValues
-from jaxgadget.gadgets.gadget import Gadget, Perturbed
-from jaxgadget.gadgets.real_way import OptimalContinuation
+from jaxgadget.gadgets.alternative import ArrayValues
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import prepare
+from jaxgadget.searching.continual import promising
 from jaxgadget.searching.mixing import opponent_mixtures
 from jaxgadget.searching.solving import Profile, Searched, solve_lookahead
 from jaxgadget.solving.options import SolveOptions
@@ -71,8 +70,8 @@ def respond_continually(
     count = len(gadgets)
     above = Policy.stack([trunk.policy] * count)
     kept = ArrayValues(np.tile(-trunk.values[other], (1, count)), "search")
-    promising = [_promising(gadget, kept) for gadget in gadgets]
-    asked = [gadget for gadget in promising for _ in range(trunk.policy.num_lanes)]
+    below = [promising(gadget, kept) for gadget in gadgets]
+    asked = [gadget for gadget in below for _ in range(trunk.policy.num_lanes)]
     forest = build_forest(tree, trunk.limit.cut)
     prepared = prepare(forest, player, above, asked, platform=options.placement.platform)
     opponent = np.tile(np.repeat(np.arange(len(opponents)), profiles.num_lanes), count)
@@ -89,12 +88,3 @@ def respond_continually(
         opponent=opponent,
     )
     return trunk, profile.with_bodies(forest, searched.strategy).policy, searched
-
-
-def _promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
-    """The gadget with the values of the search above, unless it promises others or nothing."""
-    if isinstance(gadget, OptimalContinuation) or not isinstance(gadget, Perturbed):
-        return gadget
-    if not isinstance(gadget.alternative, BestResponseValues):
-        return gadget
-    return dataclasses.replace(gadget, alternative=kept)

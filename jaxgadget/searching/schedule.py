@@ -7,7 +7,6 @@ played from its roots down to the next level's; what it looks ahead further only
 from __future__ import annotations
 
 import dataclasses
-import itertools
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -103,7 +102,7 @@ def make_schedule(
 
     Raises:
       ValueError: if a number is out of range, an infoset lies on both sides of a level or of a limit, or a
-        level lies below the limit of the one before.
+        search ends before a decision that it is to settle.
     """
     depth = check_depth(depth)
     if limit not in LIMIT_KINDS:
@@ -123,20 +122,22 @@ def make_schedule(
         return Schedule(tree, player, kind, depth, step, tuple(_after_moves(tree, depth, step)))
     levels = decisions(tree, player)[::step]
     schedule = Schedule(tree, player, kind, depth, step, tuple(levels))
-    if step > 1:
-        for above, below in itertools.pairwise(levels):
-            _check_reached(schedule, above.cut(tree), below)
+    for number in range(len(levels) if step > 1 else 0):
+        _check_reached(schedule, number)
     return schedule
 
 
-def _check_reached(schedule: Schedule, where: Cut, below: SearchLevel) -> None:
-    """ValueError if a search ends before the next one begins."""
-    tree, ends = schedule.tree, leaf_above(where, schedule.leaves(where))
-    late = below.roots[(ends[below.roots] >= 0) & (ends[below.roots] != below.roots)]
+def _check_reached(schedule: Schedule, number: int) -> None:
+    """ValueError if a level's search ends before a decision that it is to settle."""
+    tree, where = schedule.tree, schedule.levels[number].cut(schedule.tree)
+    ends = leaf_above(where, schedule.leaves(where))
+    history = tree.infosets[schedule.player].history[schedule.kept(number)]
+    late = history[ends[history] >= 0]
     if len(late):
         raise ValueError(
-            f"step={schedule.step}: the next search at {tree.moves(int(late[0]))} lies below the limit of "
-            f"the one before, depth={schedule.depth} moves down; expected a smaller step or a larger depth"
+            f"step={schedule.step}: the decision at {tree.moves(int(late[0]))} comes before the next search "
+            f"and below the limit of the one before, depth={schedule.depth} moves down; expected a smaller "
+            "step or a larger depth"
         )
 
 

@@ -83,6 +83,11 @@ class SearchPlayer:
         self.gadgets = list_gadgets(gadget, False, (0, 1))
         if len(self.gadgets) != 1:
             raise ValueError(f"gadget: {len(self.gadgets)} gadgets; expected one")
+        if "trunk" in self.gadgets[0].needs:
+            raise ValueError(
+                f"gadget {self.gadgets[0].name!r} looks at all subgames of a level, and a player searches "
+                "those that matches reach; expected Unsafe(), Resolving() or MaxMargin()"
+            )
         (self.values,) = values_for(values, blueprint)
         self._options = make_options(
             algorithm=algorithm, iterations=iterations, dtype=dtype, memory_limit=memory_limit, exact=False

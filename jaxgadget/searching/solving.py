@@ -218,7 +218,7 @@ def solve_lookahead(
     for gadget in gadgets:
         if missing := gadget.needs - known:
             raise ValueError(
-                f"gadget {gadget.name!r} needs {', '.join(sorted(missing))}: this search knows only ranges "
+                f"gadget {gadget.name!r} needs {', '.join(sorted(missing))}: search knows only ranges "
                 "and best-response values at its roots; expected Unsafe(), Resolving() or MaxMargin()"
             )
     look, player, count = structure.forest, structure.player, len(gadgets)

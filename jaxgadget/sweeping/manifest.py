@@ -11,7 +11,7 @@ import os
 import pathlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -23,7 +23,8 @@ from jaxgadget.games.game import Game
 from jaxgadget.games.own import OwnGame
 from jaxgadget.games.registry import load
 from jaxgadget.games.stepwise import Rules
-from jaxgadget.policy.blueprints import DRAWS, FORMS, parse_blueprint
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.blueprints import DRAWS, FORMS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.solving.memory import suggest_chunk, whole_memory
@@ -38,6 +39,9 @@ FORMAT = 2
 """Of manifests and pieces."""
 
 LARGEST_SEED = 2**32 - 1
+
+FINGERPRINT = "fingerprint"
+"""What stands for the content of a folder that a gadget names: a property of whatever names it."""
 
 KINDS = {place: name for table in (GADGETS, PRIORS, ALTERNATIVES) for name, place in table.items()}
 """What gadgets, priors and alternative values are called: `module:object` → name."""
@@ -56,6 +60,7 @@ class Request:
       blueprints: SPECs.
       policies: blueprints given as policies, of the only game.
       gadgets: all of them, in the order of the results.
+      opponents: as they were given, models of SPECs or policies; none if nobody follows a model.
       options: for every number of iterations, how gadget games are solved.
       record: all of that as JSON has it.
     """
@@ -66,6 +71,7 @@ class Request:
     policies: Policy | None
     seeds: tuple[int, ...]
     gadgets: tuple[Gadget, ...]
+    opponents: tuple[Opponent, ...]
     players: tuple[int, ...]
     options: dict[int, SolveOptions]
     at_once: int
@@ -79,7 +85,8 @@ class Request:
 
     def game_key(self, name: str) -> str:
         """What a game's blueprints and value depend on, in a word."""
-        asked = {what: self.record[what] for what in ("blueprints", "seeds", "files")}
+        brought = ("blueprints", "seeds", "files", "opponents")
+        asked = {what: self.record[what] for what in brought if what in self.record}
         return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **asked})
 
 
@@ -87,12 +94,15 @@ class Request:
 class Piece:
     """Work that is done at once, and lost if interrupted: gadgets that share lanes, for some blueprints.
 
+    All opponents are part of each.
+
     Attributes:
       key: everything that its results depend on, in a word; the name of its file.
       gadgets: numbers of gadgets in the request.
       blueprints: from and to which blueprint of the game.
       chunk: lanes that are solved at once.
       work: how long it will take, in units that only compare pieces.
+      opponents: how many there are.
     """
 
     key: str
@@ -104,6 +114,7 @@ class Piece:
     blueprints: tuple[int, int]
     chunk: int
     work: int
+    opponents: int = 1
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Piece:
@@ -119,6 +130,7 @@ class Piece:
             check_whole_number("player", piece.player, 0, 1)
             for what, least in {"iterations": 0, "chunk": 1, "work": 0}.items():
                 check_whole_number(what, record[what], least)
+            check_whole_number("opponents", piece.opponents, 1)
             for number in piece.gadgets:
                 check_whole_number("gadgets", number, 0)
             begin, end = piece.blueprints
@@ -129,17 +141,23 @@ class Piece:
 
     @property
     def num_rows(self) -> int:
-        """Results, one for each gadget and blueprint."""
-        return len(self.gadgets) * (self.blueprints[1] - self.blueprints[0])
+        """Results, one for each gadget, opponent and blueprint."""
+        return len(self.gadgets) * self.opponents * (self.blueprints[1] - self.blueprints[0])
 
 
 class Setup(NamedTuple):
-    """A game about to be swept: its tree, blueprints, the seed of each (None for no seed), and value."""
+    """A game about to be swept: tree, blueprints, the seed of each (None for no seed), value, opponents."""
 
     tree: HistoryTree
     blueprints: Policy
     seeds: list[int | None]
     value: tuple[float, float]
+    opponents: Opponents | None = None
+
+    @property
+    def num_opponents(self) -> int:
+        """1 if nothing was said."""
+        return 1 if self.opponents is None else len(self.opponents)
 
 
 def make_request(
@@ -151,6 +169,7 @@ def make_request(
     priors: Any,
     epsilons: Any,
     alternatives: Any,
+    opponent: Any,
     players: int | Sequence[int],
     seeds: Any,
     algorithm: object,
@@ -185,9 +204,10 @@ def make_request(
     listed = _gadgets(
         _several("gadgets", gadgets), priors, epsilons, alternatives, exact=is_exact, players=resolvers
     )
+    opponents = _opponents(by_name, opponent, max_histories)
     record: dict[str, Any] = {
         "games": {name: list(names) for name, (_, names) in by_name.items()},
-        "files": _file_digests(games, specs),
+        "files": _file_digests(games, [*specs, *_model_specs(opponents)]),
         "blueprints": [*specs, *_policy_records(policies)],
         "seeds": known_seeds if DRAWS in kinds else [],
         "gadgets": [identity(gadget) for gadget in listed],
@@ -198,6 +218,8 @@ def make_request(
         "blueprints_at_once": check_whole_number("blueprints_at_once", blueprints_at_once, 1),
         "memory_limit": None if memory_limit is None else int(memory_limit),
     }
+    if opponents:  # so that the others' pieces are what they were
+        record["opponents"] = [_opponent_record(one) for one in opponents]
     return Request(
         games=by_name,
         own=own,
@@ -205,6 +227,7 @@ def make_request(
         policies=policies,
         seeds=tuple(record["seeds"]),
         gadgets=listed,
+        opponents=opponents,
         players=tuple(resolvers),
         options=options,
         at_once=record["blueprints_at_once"],
@@ -230,11 +253,11 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
         for player in request.players:
             for numbers in groups:
                 for begin, end in itertools.pairwise(bounds):
-                    lanes = len(numbers) * (end - begin)
+                    lanes = len(numbers) * setup.num_opponents * (end - begin)
                     chunk = suggest_chunk(forest, lanes, options.dtype, options.placement, memory)
                     work = lanes * max(iterations, 1) * len(forest.form.payoff.value)
                     made_of = (name, cut, player, iterations, tuple(numbers), (begin, end))
-                    piece = Piece("", *made_of, chunk, work)
+                    piece = Piece("", *made_of, chunk, work, setup.num_opponents)
                     pieces.append(dataclasses.replace(piece, key=piece_key(request, setup, forest, piece)))
     return pieces
 
@@ -267,6 +290,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
             "blueprints": blueprints,
             "settings": [options.algorithm, piece.iterations, str(options.dtype), options.memory_limit],
             "chunk": piece.chunk,
+            **({} if setup.opponents is None else {"opponents": _opponents_digest(setup.opponents)}),
         }
     )
 
@@ -283,13 +307,15 @@ def identity(thing: Any) -> Any:
         return [identity(part) for part in (thing if isinstance(thing, tuple | list) else sorted(thing))]
     if isinstance(thing, np.integer | np.floating):
         return thing.item()
+    if isinstance(thing, Policy):
+        return {"label": ", ".join(thing.labels), "digest": digest(*thing.probabilities)}
     if hasattr(thing, "__array__"):
         array = np.asarray(thing)
         return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": digest(array)}
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
-        names |= {"fingerprint": None} if hasattr(type(thing), "fingerprint") else {}
+        names |= {FINGERPRINT: None} if hasattr(type(thing), FINGERPRINT) else {}
         return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
     raise ValueError(
         f"{thing!r} in a gadget or prior: a sweep must tell it from others when it is resumed; expected a "
@@ -322,13 +348,23 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             said = differences(before, after)
         elif isinstance(before, list) and isinstance(after, list):
-            said = [f"{label(part)} only then" for part in before if part not in after]
-            said += [f"{label(part)} only now" for part in after if part not in before]
+            then = {label(part): part for part in before if part not in after}
+            now = {label(part): part for part in after if part not in before}
+            said = [f"{name} only then" for name in then if name not in now]
+            said += [f"{name} only now" for name in now if name not in then]
+            said += [f"{name} {_change(then[name])}" for name in then if name in now]
             said = said or ["in another order"]
         else:
             said = [f"{label(before)} then, {label(after)} now"]
         lines += [f"{name}: {line}" for line in said]
     return lines
+
+
+def _change(thing: Any) -> str:
+    """How something that is called alike may differ."""
+    if f'"{FINGERPRINT}"' in json.dumps(thing):
+        return "is not what it was: its folder holds another network now"
+    return "is not what it was"
 
 
 def label(thing: Any) -> str:
@@ -346,7 +382,7 @@ def label(thing: Any) -> str:
     for field, value in thing.items():
         if field == "prior" and label(value) != "none":
             parts.append(f"{label(value)} prior, epsilon {label(thing.get('epsilon'))}")
-        elif field not in ("class", "name", "prior", "epsilon") and value != usual.get(field):
+        elif field not in ("class", "name", "prior", "epsilon", FINGERPRINT) and value != usual.get(field):
             parts.append(f"{field} {label(value)}")
     return ", ".join(parts)
 
@@ -396,6 +432,64 @@ def _policies(
             "label, as by Policy.from_openspiel(tree, policy, label)"
         )
     return policies
+
+
+def _opponents(
+    games: Mapping[str, tuple[Game, tuple[str, ...]]], given: Any, max_histories: int
+) -> tuple[Opponent, ...]:
+    """Opponents whose models are a list of SPECs, or a policy for the only game."""
+    if given is None:
+        return ()
+    listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    if not listed or not all(isinstance(one, Opponent) for one in listed):
+        raise ValueError(f"opponent={given!r}: expected Opponent(model, p=…), or a list of them")
+    opponents: list[Opponent] = []
+    for one in listed:
+        if one.model is None:
+            opponents.append(one)
+            continue
+        specs, policies = _split_blueprints(one.model)
+        if specs and policies:
+            raise ValueError(f"model={one.model!r}: expected SPECs of blueprints or policies, not both")
+        for spec in specs:
+            _kind(spec)
+        model: Any = _policies(games, policies, max_histories) if policies else specs
+        opponents.append(dataclasses.replace(one, model=model))
+    return tuple(opponents)
+
+
+def _model_specs(opponents: Sequence[Opponent]) -> list[str]:
+    """The SPECs among their models."""
+    return [spec for one in opponents if isinstance(one.model, list) for spec in cast("list[str]", one.model)]
+
+
+def _opponent_record(opponent: Opponent) -> dict[str, Any]:
+    """What stands for an opponent in the record."""
+    given: Any = opponent.model
+    models = _policy_records(given) if isinstance(given, Policy) else given
+    p: Any = opponent.p
+    return {"name": "opponent", "model": models, "p": np.atleast_1d(np.asarray(p, np.float64)).tolist()}
+
+
+def settle_opponents(request: Request, tree: HistoryTree) -> Opponents | None:
+    """The opponents of a game, their models made; None if nobody follows one."""
+    if not request.opponents:
+        return None
+    made = [
+        dataclasses.replace(one, model=make_blueprints(tree, cast("list[str]", one.model), progress=False))
+        if isinstance(one.model, list)
+        else one
+        for one in request.opponents
+    ]
+    return list_opponents(made, tree, name="opponent")
+
+
+def _opponents_digest(opponents: Opponents) -> list[Any]:
+    rows = opponents.policy.probabilities
+    return [
+        [opponents.labels[k], float(opponents.p[k]), digest(*(part[:, k] for part in rows))]
+        for k in range(len(opponents))
+    ]
 
 
 def _policy_records(policies: Policy | None) -> list[dict[str, str]]:

@@ -16,12 +16,13 @@ import pyarrow.parquet as pq
 from jaxgadget.sweeping.locks import Locks
 from jaxgadget.sweeping.manifest import FORMAT, Piece
 from jaxgadget.util.files import atomic_writer, make_folder
+from jaxgadget.util.folders import MANIFEST, SWEEP, find_kind, wrong_folder
 from jaxgadget.util.sealed import checksum, damaged, read_record, write_record
 
 TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
 
-_FAILURE = "failure"
+_FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "failure", "model", "p", "gain", "guard_share"
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -31,14 +32,18 @@ SCHEMA = pa.schema(
         ("seed", _WHOLE),
         *((name, _TEXT) for name in ("gadget", "prior")),
         ("epsilon", _FLOAT),
+        (_MODEL, _TEXT),
+        (_P, _FLOAT),
         *((name, _TEXT) for name in ("alternative", "gifts")),
         ("auto", pa.bool_()),
+        (_GUARD_SHARE, _FLOAT),
         ("algorithm", _TEXT),
         ("iterations", _WHOLE),
         ("dtype", _TEXT),
         *((name, _WHOLE) for name in ("subgames", "subgames_kept")),
         *((f"{which}_exploitability", _FLOAT) for which in ("blueprint", "refined")),
         ("exploitability_bound", _FLOAT),
+        (_GAIN, _FLOAT),
         *((f"game_value_{which}", _FLOAT) for which in ("low", "high")),
         *((f"gadget_value_{which}", _FLOAT) for which in ("sum", "min", "max")),
         *((f"gap_{which}", _FLOAT) for which in ("sum", "max")),
@@ -71,10 +76,13 @@ class Store:
 
     def __init__(self, folder: pathlib.Path, *, create: bool = True, locks: bool | None = None):
         self.folder = folder
-        self.path = folder / "manifest.json"
+        self.path = folder / MANIFEST
         self.games, self.pieces = folder / "games", folder / "pieces"
         self.locks = Locks(folder, locks)
         if create:
+            kind = find_kind(folder)
+            if kind is not None and kind is not SWEEP and not self.path.exists():
+                raise wrong_folder(folder, kind, "an empty folder, or one with a sweep")
             self.locks.make()
             for subfolder in (self.games, self.pieces):
                 make_folder(subfolder)
@@ -167,9 +175,9 @@ class Store:
                 raise ValueError("its checksum is not that of its rows")
         except Exception as error:  # pyarrow has many kinds of its own
             raise damaged(path, error, REMEDY) from error
-        if _FAILURE not in table.column_names:  # 0.2 had none
-            column = pa.nulls(table.num_rows, _TEXT)
-            table = table.add_column(SCHEMA.get_field_index(_FAILURE), _FAILURE, column)
+        for name in (_MODEL, _P, _GUARD_SHARE, _GAIN, _FAILURE):  # earlier versions had none
+            if name not in table.column_names:
+                table = table.add_column(SCHEMA.get_field_index(name), name, _unknown(name, table.num_rows))
         as_it_should = (
             table.schema.remove_metadata() == SCHEMA
             and table.num_rows == piece.num_rows
@@ -178,3 +186,8 @@ class Store:
         if not as_it_should:
             raise ValueError(f"{str(path)!r} holds other rows than it should; {REMEDY}")
         return table.replace_schema_metadata()
+
+
+def _unknown(name: str, count: int) -> Any:
+    """A column that a piece was written without."""
+    return pa.array([0.0] * count) if name == _P else pa.nulls(count, SCHEMA.field(name).type)

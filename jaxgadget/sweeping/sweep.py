@@ -26,6 +26,7 @@ from jaxgadget.gadgets.gadget import DEFAULT_EPSILON, Epsilon, Gadget
 from jaxgadget.gadgets.prior import Prior
 from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_PRIORS
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
+from jaxgadget.opponents.opponent import Opponent, Opponents
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, PolicyLike
 from jaxgadget.refining.continuation import alternative_of
@@ -44,6 +45,7 @@ from jaxgadget.sweeping.manifest import (
     make_request,
     piece_key,
     record_digest,
+    settle_opponents,
 )
 from jaxgadget.sweeping.store import REMEDY, SCHEMA, TIMES, Manifest, Store
 from jaxgadget.sweeping.workers import (
@@ -91,6 +93,7 @@ def sweep(
     priors: str | Prior | Sequence[str | Prior] = DEFAULT_PRIORS,
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
     alternatives: str | Alternative | Sequence[str | Alternative] = BEST_RESPONSE,
+    opponent: Opponent | Sequence[Opponent] | None = None,
     players: int | Sequence[int] = (0, 1),
     seeds: int | Sequence[int] = 0,
     algorithm: str = "cfr+",
@@ -108,9 +111,9 @@ def sweep(
     """Refines subgames for every combination, piece by piece, and goes on where it was if interrupted.
 
     A piece is all gadgets that can share lanes (unsafe, resolving, max-margin and reach gadgets, with all
-    priors and ε), for one game, cut, player, number of iterations and some blueprints. On one machine, rows
-    (times apart) are bit by bit the same however often the sweep was interrupted. Several processes may share
-    a folder, on one machine or many: each piece is done by one of them.
+    priors and ε) against all opponents, for one game, cut, player, number of iterations and some blueprints.
+    On one machine, rows (times apart) are bit by bit the same however often the sweep was interrupted.
+    Several processes may share a folder, on one machine or many: each piece is done by one of them.
 
     Args:
       folder: of the sweep; made if it is not there.
@@ -123,6 +126,7 @@ def sweep(
       priors: names or priors.
       epsilons: numbers in [0, 1); for linear programs also `auto`.
       alternatives: names of alternative values as `refine --alternative` takes them, or values.
+      opponent: as in `refine`; models may be SPECs, made for every game (`draws:COUNT` with seed 0).
       players: who re-solves.
       seeds: of `draws:COUNT`; other blueprints are there once, with an empty seed.
       algorithm: as in `refine`; `lp`, linear programs, ignores `iterations` and `dtype`.
@@ -163,6 +167,7 @@ def sweep(
         priors=priors,
         epsilons=epsilons,
         alternatives=alternatives,
+        opponent=opponent,
         players=players,
         seeds=seeds,
         algorithm=algorithm,
@@ -274,10 +279,12 @@ class Workshop:
         tree = self.tree(name)
         if name not in self._setups:
             key = self.request.game_key(name)
-            record, rows = (self.store.games / f"{key}{end}" for end in (".json", ".npz"))
+            record, rows, models = (
+                self.store.games / f"{key}{end}" for end in (".json", ".npz", ".models.npz")
+            )
             with self.store.lock(key, wait=True):
                 self.store.clean(self.store.games, key)
-                brought = read_record(record, REMEDY) or self._make(name, record, rows)
+                brought = read_record(record, REMEDY) or self._make(name, record, rows, models)
             try:
                 seeds = [
                     None if seed is None else check_whole_number("seeds", seed, 0)
@@ -286,7 +293,7 @@ class Workshop:
                 low, high = brought["value"]
                 if not (is_finite_number(low) and is_finite_number(high) and low <= high):
                     raise ValueError(f"value={brought['value']!r}: expected a bracket of two numbers")
-                rules = brought["fingerprint"]
+                rules, opponents = brought["fingerprint"], brought.get("opponents")
             except (KeyError, TypeError, ValueError) as error:
                 raise damaged(record, error, REMEDY) from error
             if rules != fingerprint(tree):
@@ -298,15 +305,18 @@ class Workshop:
                 policy = Policy.load(rows, tree)
                 if policy.num_lanes != len(seeds):
                     raise ValueError(f"{str(rows)!r} has {policy.num_lanes} lanes, expected {len(seeds)}")
+                against = None if opponents is None else _read_opponents(opponents, Policy.load(models, tree))
             except ValueError as error:
                 raise ValueError(
                     f"{error}; delete the folder {str(record.parent)!r} and sweep again, which makes it anew"
                 ) from error
-            self._setups[name] = Setup(tree, policy, seeds, (low, high))
+            self._setups[name] = Setup(tree, policy, seeds, (low, high), against)
         return self._setups[name]
 
-    def _make(self, name: str, record: pathlib.Path, rows: pathlib.Path) -> dict[str, Any]:
-        """Writes the blueprints, then the record: where that is, both are whole."""
+    def _make(
+        self, name: str, record: pathlib.Path, rows: pathlib.Path, models: pathlib.Path
+    ) -> dict[str, Any]:
+        """Writes blueprints and models, then the record: where that is, all are whole."""
         tree, request = self.tree(name), self.request
         lanes: dict[tuple[str, int | None], Policy] = {}
         drawn = [spec for spec in request.blueprints if parse_blueprint(spec).kind == DRAWS]
@@ -323,7 +333,20 @@ class Workshop:
         value = find_value(tree, request.exact, self.progress)
         Policy.stack(list(lanes.values())).save(rows)
         seeds = [seed for _, seed in lanes]
-        made = {"game": name, "fingerprint": fingerprint(tree), "value": list(value), "seeds": seeds}
+        made: dict[str, Any] = {
+            "game": name,
+            "fingerprint": fingerprint(tree),
+            "value": list(value),
+            "seeds": seeds,
+        }
+        if (against := settle_opponents(request, tree)) is not None:
+            against.models.save(models)
+            made["opponents"] = {
+                "model": against.model.tolist(),
+                "p": against.p.tolist(),
+                "labels": list(against.labels),
+                "beyond": list(against.beyond),
+            }
         write_record(record, made)
         return made
 
@@ -370,7 +393,7 @@ class Workshop:
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
         gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)
         try:
-            task = GadgetTask(forest, piece.player, policy, gadgets, options)
+            task = GadgetTask(forest, piece.player, policy, gadgets, options, opponents=setup.opponents)
             result = refine_forest(task, setup.value, watch, False)
         except ValueError as error:
             names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
@@ -384,7 +407,7 @@ class Workshop:
         more = {
             "game": piece.game,
             "cut": piece.cut,
-            "seed": pd.array(list(seeds) * len(piece.gadgets), dtype="Int64"),
+            "seed": pd.array(list(seeds) * (len(piece.gadgets) * piece.opponents), dtype="Int64"),
             "algorithm": result.algorithm,
             "iterations": result.iterations,
             "dtype": "float64" if self.request.exact else self.request.record["dtype"],
@@ -397,6 +420,19 @@ class Workshop:
         }
         seconds = {name: result.seconds[name.removesuffix("_seconds")] for name in TIMES}
         return result.table.assign(**more, **seconds, **self.versions)[SCHEMA.names]
+
+
+def _read_opponents(record: Mapping[str, Any], models: Policy) -> Opponents:
+    """Opponents that a game's record tells of; ValueError if it is damaged."""
+    try:
+        number, p = np.asarray(record["model"], np.int64), np.asarray(record["p"], np.float64)
+        labels, beyond = tuple(record["labels"]), tuple(record["beyond"])
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"opponents={record!r}: expected their models, p, labels and beyond") from error
+    fits = len(number) == len(p) == len(labels) == len(beyond) and models.num_lanes == number.max() + 1
+    if not fits or not ((p >= 0) & (p <= 1)).all():
+        raise ValueError(f"opponents={record!r} do not belong to {models!r}")
+    return Opponents(models=models, model=number, p=p, labels=labels, beyond=beyond)
 
 
 def _settle(store: Store, workshop: Workshop, extend: bool) -> list[Piece]:

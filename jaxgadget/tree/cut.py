@@ -269,7 +269,7 @@ def first_below(tree: HistoryTree, where: Cut, marked: BoolArray) -> IntArray:
     short = np.setdiff1d(tree.leaves[where.root[tree.leaves] >= 0], leaves)
     if len(short):
         raise ValueError(
-            f"depth: the limit lies below history {tree.moves(int(short[0]))}, where the tree of "
+            f"the limit lies below history {tree.moves(int(short[0]))}, where the tree of "
             f"{tree.game.name} was truncated; enumerate it deeper, by enumerate_game(game, depth=…)"
         )
     return leaves

@@ -330,6 +330,14 @@ def _find_extra(cover: Cover, second: tuple[int, IntArray | Cut] | None) -> Extr
     )
 
 
+def check_forest(forest: object) -> None:
+    """ValueError unless it is a forest."""
+    if not isinstance(forest, Forest):
+        raise ValueError(
+            f"forest is a {type(forest).__name__}: expected a Forest, from build_forest(tree, cut)"
+        )
+
+
 def _find_frontier(cover: Cover, limit: IntArray | Cut | None, num_choices: int) -> Frontier | None:
     """Where a forest ends before its games do; None if it goes on to the end."""
     if num_choices != int(num_choices) or num_choices < 0:

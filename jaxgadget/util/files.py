@@ -117,8 +117,15 @@ def check_regular(path: str | os.PathLike[str], what: str) -> None:
         )
 
 
+def check_folder_name(path: object) -> None:
+    """ValueError unless it is a path; an empty one would be the working folder."""
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path):
+        raise ValueError(f"folder={path!r}: expected the path of a folder, such as 'results'")
+
+
 def make_folder(path: str | os.PathLike[str]) -> None:
     """Makes a folder, or what a link leads to, if it is not there; ValueError if that is impossible."""
+    check_folder_name(path)
     try:
         pathlib.Path(os.path.realpath(path)).mkdir(parents=True, exist_ok=True)
     except OSError as error:

@@ -90,17 +90,27 @@ def read_record(path: pathlib.Path, remedy: str) -> dict[str, Any] | None:
     """
     try:
         text = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
         raise ValueError(f"{str(path)!r} cannot be read: {error.strerror}; {remedy}") from error
     try:
-        record: Any = json.loads(text)
+        record = _parse(text)
         if not isinstance(record, dict):
             raise DamagedError("it holds no JSON object")
         return unseal(record)
     except (ValueError, RecursionError) as error:
         raise damaged(path, error, remedy) from error
+
+
+def _parse(text: bytes) -> Any:
+    """What JSON says; `DamagedError` in words if it is none."""
+    if not text.strip():
+        raise DamagedError("it is empty")
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DamagedError(f"it is no JSON, or only a part of it ({error})") from error
 
 
 def damaged(path: pathlib.Path, error: BaseException, remedy: str) -> DamagedError:

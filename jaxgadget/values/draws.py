@@ -6,13 +6,13 @@ lead there, over what the players may hold in a public state, and as DeepStack d
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from jaxgadget.policy.policy import Policy
-from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.forest import Forest, check_forest
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -22,6 +22,9 @@ RangePair: TypeAlias = tuple[FloatArray, FloatArray]
 
 Draw: TypeAlias = Callable[[Forest, int, np.random.Generator], RangePair]
 """Subgames, a number of lanes and a generator → so many pairs of ranges."""
+
+LARGEST = 2**31 - 1
+"""Of lanes."""
 
 CONCENTRATIONS = (0.05, 5.0)
 """Of the Dirichlet distributions that are drawn from: nearly deterministic to nearly uniform."""
@@ -39,17 +42,90 @@ def draw_ranges(
       seed: of all that is random.
 
     Raises:
-      ValueError: if a number is out of range, or there are no kinds.
+      ValueError: if a number is out of range, if there are no kinds, or one of them gives something else than
+        both players' ranges, of as many lanes as it was asked for.
     """
-    count = check_whole_number("count", count, 1)
-    kinds = (reached, reached, dirichlet, recursive) if draws is None else tuple(draws)
-    if not kinds:
-        raise ValueError(f"draws={draws!r}: expected at least one kind, such as dirichlet")
+    check_forest(forest)
+    count = check_whole_number("count", count, 1, LARGEST)
+    kinds = _check_draws((reached, reached, dirichlet, recursive) if draws is None else draws)
     generator = np.random.Generator(np.random.PCG64(check_whole_number("seed", seed, 0)))
     sizes = np.diff(np.linspace(0, count, len(kinds) + 1).astype(int)).tolist()
-    drawn = [draw(forest, size, generator) for draw, size in zip(kinds, sizes, strict=True) if size]
+    drawn = [
+        check_ranges(forest, draw(forest, size, generator), f"what draws[{number}] gave", size)
+        for number, (draw, size) in enumerate(zip(kinds, sizes, strict=True))
+        if size
+    ]
     first, second = (np.concatenate([pair[player] for pair in drawn], axis=1) for player in (0, 1))
     return first, second
+
+
+def _check_draws(draws: object) -> tuple[Draw, ...]:
+    """The kinds; ValueError if there are none, or one of them is no function."""
+    kinds: Any = tuple(draws) if isinstance(draws, Iterable) and not isinstance(draws, str) else ()
+    if not kinds or not all(callable(draw) and not isinstance(draw, type) for draw in kinds):
+        raise ValueError(
+            f"draws={draws!r}: expected a list of at least one function of a forest, a number of lanes and a "
+            "generator, such as [dirichlet]"
+        )
+    return kinds
+
+
+def check_ranges(
+    forest: Forest, ranges: object, name: str = "ranges", num_lanes: int | None = None
+) -> RangePair:
+    """Both players' ranges `[R_p, L]` as float64.
+
+    Args:
+      forest: the subgames.
+      ranges: what was given.
+      name: what errors call it.
+      num_lanes: L; by default whatever both players have, at least 1.
+
+    Raises:
+      ValueError: if they are of another cut, negative, not finite, or 0 everywhere in a lane, or if the
+        subgames are none.
+    """
+    check_forest(forest)
+    if not isinstance(ranges, tuple | list) or len(ranges) != 2:
+        what = f"{len(ranges)} parts" if isinstance(ranges, tuple | list) else f"a {type(ranges).__name__}"
+        raise ValueError(
+            f"{name}: {what}; expected a pair, the ranges of player 0 and those of player 1, each of shape "
+            "[root infostates, lanes], as draw_ranges gives them"
+        )
+    first, second = (_check_rows(forest, player, ranges[player], name, num_lanes) for player in (0, 1))
+    if first.shape[1] != second.shape[1]:
+        raise ValueError(f"{name} have {first.shape[1]} and {second.shape[1]} lanes: expected equally many")
+    return first, second
+
+
+def _check_rows(forest: Forest, player: int, given: Any, name: str, num_lanes: int | None) -> FloatArray:
+    """One player's ranges; see `check_ranges`."""
+    name, count = f"{name}[{player}]", len(forest.roots[player])
+    try:
+        rows = np.asarray(given)
+    except Exception:  # rows of different lengths, or whatever an array of another library raises
+        rows = np.asarray(None)
+    fits = rows.ndim == 2 and len(rows) == count and rows.shape[1] == (num_lanes or max(rows.shape[1], 1))
+    if rows.dtype.kind not in "fiu" or not fits:
+        lanes = "lanes, at least 1" if num_lanes is None else str(num_lanes)
+        raise ValueError(
+            f"{name} of shape {rows.shape} and type {rows.dtype}: expected real numbers of shape ({count}, "
+            f"{lanes}), a row for each root infostate of player {player} below {forest.cut!r}, in the order "
+            "of forest.roots"
+        )
+    if not np.isfinite(rows).all() or (rows < 0).any():
+        row, lane = np.argwhere(~np.isfinite(rows) | (rows < 0))[0].tolist()
+        raise ValueError(
+            f"{name} is {rows[row, lane]} at root {forest.root_names(player)[row]!r}, lane {lane}: "
+            "expected finite numbers >= 0"
+        )
+    empty = np.flatnonzero(~(rows > 0).any(axis=0))
+    if len(empty):
+        raise ValueError(
+            f"{name} is 0 everywhere in lane {int(empty[0])}: expected a player who may come somewhere; "
+            "leave that lane out"
+        )
+    return rows.astype(np.float64)
 
 
 def reached(forest: Forest, count: int, generator: np.random.Generator) -> RangePair:

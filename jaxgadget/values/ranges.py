@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Protocol, TypeAlias
 
@@ -119,11 +120,34 @@ class RangeValues(Protocol):
     An object may say `num_lanes` = L, else it serves any number of lanes; and `linear` = True, if each
     player's values are a fixed matrix times the other's range: then the depth-limited game is a matrix game
     and has a certified gap. That is taken at its word: said of other values, the gap certifies nothing.
+    It may state an `error`, in payoff units, which guards count with (`ContinuationValues`); and a `doubt`, a
+    sentence that says why it is not to be relied on, None if nothing is known against it.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:
         """The function for a limit; JAX computes in `limit.dtype` meanwhile."""
         ...
+
+
+def check_lanes(values: object, num_lanes: int) -> None:
+    """ValueError unless range values serve so many blueprints."""
+    count = getattr(values, "num_lanes", None)
+    if count is not None and count != num_lanes:
+        raise ValueError(
+            f"values={values!r} have num_lanes={count!r} for {num_lanes} blueprint(s): expected a lane for "
+            "each blueprint, or no num_lanes"
+        )
+
+
+def warn_of_doubts(values: Sequence[object]) -> None:
+    """Says of range values that nothing guards why they are not to be relied on, each reason once.
+
+    Warns:
+      UserWarning: if an object has a `doubt`; see `RangeValues`.
+    """
+    for doubt in dict.fromkeys(getattr(function, "doubt", None) for function in values):
+        if doubt is not None:
+            warnings.warn(doubt, stacklevel=4)
 
 
 def check_unary(name: str, function: Callable[..., Any], argument: str) -> None:
@@ -150,8 +174,7 @@ def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunct
     check_unary(f"what values={values!r} gave", returned, "the pair of ranges")
     function = Partial(returned) if all_leaves([returned]) else returned
     first, second = (jax.ShapeDtypeStruct((len(roots), num_lanes), limit.dtype) for roots in limit.roots)
-    answer: Any = jax.eval_shape(function, (first, second))
-    parts = list(answer) if isinstance(answer, tuple | list) else [answer]
+    parts = jax.eval_shape(lambda ranges: _as_arrays(values, function(ranges)), (first, second))
     if [part.shape for part in parts] != [first.shape, second.shape]:
         raise ValueError(
             f"values={values!r} gave shapes {[part.shape for part in parts]}: expected {first.shape} and "
@@ -161,6 +184,18 @@ def function_at(values: RangeValues, limit: Limit, num_lanes: int) -> RangeFunct
         if not jnp.issubdtype(part.dtype, jnp.floating):
             raise ValueError(f"values={values!r} gave {part.dtype}: expected floating-point numbers")
     return function
+
+
+def _as_arrays(values: RangeValues, answer: object) -> list[jax.Array]:
+    """What a function gave, one array or several; ValueError for anything else."""
+    parts: list[Any] = list(answer) if isinstance(answer, tuple | list) else [answer]
+    for part in parts:
+        if not isinstance(part, jax.Array | np.ndarray):
+            raise ValueError(
+                f"values={values!r} gave a function that returns {part!r}: expected the pair of both "
+                "players' values, two arrays; does it end with `return first, second`?"
+            )
+    return parts
 
 
 # --- the operator -------------------------------------------------------------------------
@@ -317,10 +352,10 @@ class ResolvedValues:
             forest, build_trunk(forest), iterations=counts, rule=rule, weighting=rule, dtype=limit.dtype
         )
         first, second = (jax.device_put(np.arange(len(roots), dtype=np.int32)) for roots in limit.roots)
-        return Partial(_resolved, dataclasses.replace(forest_payoff(problem), link=(first, second)))
+        return Partial(_solved_values, dataclasses.replace(forest_payoff(problem), link=(first, second)))
 
 
-def _resolved(payoff: ForestPayoff, ranges: Pair) -> Pair:
+def _solved_values(payoff: ForestPayoff, ranges: Pair) -> Pair:
     """As `ForestPayoff.root_values`, of both players at once."""
     problem = payoff.take_lanes(np.zeros(ranges[0].shape[-1], np.int64)).subgames(ranges)
 

@@ -8,9 +8,10 @@ it is worth depends on nothing but the ranges at its own roots.
 from __future__ import annotations
 
 import dataclasses
+import logging
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.ranges import inverse, sum_rows
+from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.structure import as_matrix
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import certify_average
@@ -34,12 +35,13 @@ from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.digest import digest
+from jaxgadget.util.interrupts import telling_what_is_kept
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
-from jaxgadget.values.shards import Shards
+from jaxgadget.values.draws import check_ranges
+from jaxgadget.values.shards import SHARD, Shards
 
-SHARD = 4096
-"""Lanes."""
+log = logging.getLogger(__name__)
 
 LEAST_MASS = 1e-6
 """Where two ranges meet with less, of 1, nothing is scaled up any further: their deals hardly exist."""
@@ -56,7 +58,7 @@ class SolvedRanges:
         in its own utility: chance's and the other player's reach included, its own not. With exact averages
         these are the equilibrium's values, and best responses where the range is 0.
       opposing: for both players `[R_p, L]` chance × the other player's range, summed over a root's histories:
-        values divided by it are payoffs.
+        `payoffs` are values divided by it.
       gap: `[S, L]` NashConv of each subgame, `Σ r_0·v_0 + Σ r_1·v_1`, divided by its deals, so in units of
         the payoff; 0 where it has none. Where ranges that add up to 1 meet with less than `LEAST_MASS`, that
         stands for their deals.
@@ -83,6 +85,12 @@ class SolvedRanges:
         """All numbers by field."""
         fields = ("ranges", "values", "opposing", "gap", "mass", "iterations")
         return {name: getattr(self, name) for name in fields}
+
+    @property
+    def payoffs(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[R_p, L]` values divided by `opposing`, 0 where that is 0."""
+        first, second = (divide(v, m) for v, m in zip(self.values, self.opposing, strict=True))
+        return first, second
 
     @property
     def num_solved(self) -> int:
@@ -114,7 +122,7 @@ def solve_ranges(
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
     folder: str | os.PathLike[str] | None = None,
-    shard: int = SHARD,
+    shard: int | None = None,
     progress: bool | None = None,
 ) -> SolvedRanges:
     """Solves all subgames of a forest for pairs of ranges, a lane each.
@@ -130,16 +138,20 @@ def solve_ranges(
       dtype: of the solves; certificates are in float64.
       memory_limit: bytes that a solve may take on each device.
       devices: over which lanes are spread.
-      folder: keeps what is solved, a Parquet file a shard; shards that lie there are not solved again.
-      shard: lanes that are solved, certified and written together.
+      folder: keeps what is solved, a Parquet file a shard; shards that lie there are not solved again. The
+        numbers are the same to the last bit, however often a solve was cut off.
+      shard: lanes that are solved, certified and written together, and lost in an interrupt; by default as
+        many as in the folder's shards, else 256.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ValueError: for ranges of another cut, that are negative, not finite, or 0 everywhere in a lane; for
-        subgames that overlap, keep decisions or end before the game does, for numbers out of range, and for
-        a folder that holds shards of another request or damaged ones.
+      ValueError: for what is no forest; for ranges of another cut, that are negative, not finite, or 0
+        everywhere in a lane; for subgames that overlap, keep decisions or end before the game does, for
+        numbers out of range, and for a folder that holds anything else, shards of another request or damaged
+        ones.
     """
-    shard = check_iterations(shard, "shard")
+    if shard is not None:
+        shard = check_iterations(shard, "shard")
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -151,27 +163,41 @@ def solve_ranges(
         exact=False,
     )
     ranges = check_ranges(forest, ranges)
+    solver = RangeSolver(forest, options)
     store = None if folder is None else Shards(folder, forest, _request(forest, ranges, options, shard))
-    solver, parts = RangeSolver(forest, options), list[SolvedRanges]()
-    lanes = ranges[0].shape[1]
-    starts = range(0, lanes, shard)
-    with progress_bar("solving ranges", len(starts) * iterations, progress) as report:
-        for number, start in enumerate(starts):
-            part = ranges[0][:, start : start + shard], ranges[1][:, start : start + shard]
-            kept = None if store is None else store.read(number, part)
-            if kept is not None:
-                parts.append(SolvedRanges(forest=forest, seconds={}, num_read=kept["gap"].size, **kept))
-            else:
-                before = number * iterations
-                parts.append(solver.solve(part, lambda done, before=before: report(before + done)))
-                if store is not None:
-                    store.write(number, parts[-1].arrays())
-            report((number + 1) * iterations)
-    return _joined(parts)
+    size, lanes = (shard or SHARD) if store is None else store.shard, ranges[0].shape[1]
+    pairs = [(ranges[0][:, k : k + size], ranges[1][:, k : k + size]) for k in range(0, lanes, size)]
+    parts: dict[int, SolvedRanges] = {}
+    for number, pair in enumerate(pairs):
+        if store is not None and (kept := store.read(number, pair)) is not None:
+            parts[number] = SolvedRanges(forest=forest, seconds={}, num_read=kept["gap"].size, **kept)
+    if 0 < len(parts) < len(pairs):
+        log.info("Going on in %r after %d of %d shards.", os.fspath(folder or ""), len(parts), len(pairs))
+    bar = progress_bar("solving ranges", len(pairs) * options.iterations, progress)
+    with telling_what_is_kept(lambda: _describe_kept(folder, parts, lanes)), bar as report:
+        # The first solve tells what was read, too: from then on the bar reckons the time left.
+        for number in [number for number in range(len(pairs)) if number not in parts]:
+            before = len(parts) * options.iterations
+            solved = solver.solve(pairs[number], lambda done, before=before: report(before + done))
+            if store is not None:
+                store.write(number, solved.arrays())
+            parts[number] = solved
+            report(len(parts) * options.iterations)
+    return _joined([parts[number] for number in range(len(pairs))], solver.seconds)
+
+
+def _describe_kept(
+    folder: str | os.PathLike[str] | None, parts: Mapping[int, SolvedRanges], lanes: int
+) -> str:
+    """What an interrupted solve leaves behind."""
+    if folder is None:
+        return ""
+    count = sum(part.gap.shape[1] for part in parts.values())
+    return f"{os.fspath(folder)!r} keeps {count} of {lanes} pairs of ranges"
 
 
 def _request(
-    forest: Forest, ranges: tuple[FloatArray, FloatArray], options: SolveOptions, shard: int
+    forest: Forest, ranges: tuple[FloatArray, FloatArray], options: SolveOptions, shard: int | None
 ) -> dict[str, Any]:
     """All that solved shards depend on, for their manifest."""
     return {
@@ -188,10 +214,8 @@ def _request(
     }
 
 
-def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
-    """Lanes of one forest after each other."""
-    if len(parts) == 1:
-        return parts[0]
+def _joined(parts: Sequence[SolvedRanges], build: Mapping[str, float]) -> SolvedRanges:
+    """Lanes of one forest after each other; building it is counted once."""
 
     def joined(arrays: Sequence[Any]) -> Any:
         return np.concatenate(arrays, axis=-1)
@@ -200,7 +224,7 @@ def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
         pairs = [getattr(part, name) for part in parts]
         return joined([first for first, _ in pairs]), joined([second for _, second in pairs])
 
-    phases = dict.fromkeys(phase for part in parts for phase in part.seconds)
+    run = sum(part.seconds.get("run", 0.0) for part in parts)
     return SolvedRanges(
         forest=parts[0].forest,
         ranges=pair("ranges"),
@@ -209,7 +233,7 @@ def _joined(parts: Sequence[SolvedRanges]) -> SolvedRanges:
         gap=joined([part.gap for part in parts]),
         mass=joined([part.mass for part in parts]),
         iterations=joined([part.iterations for part in parts]),
-        seconds={phase: sum(part.seconds.get(phase, 0.0) for part in parts) for phase in phases},
+        seconds={**build, "run": run},
         num_read=sum(part.num_read for part in parts),
     )
 
@@ -220,6 +244,7 @@ class RangeSolver:
     Attributes:
       forest: the subgames.
       options: how they are solved.
+      seconds: `build`.
     """
 
     def __init__(self, forest: Forest, options: SolveOptions):
@@ -234,12 +259,13 @@ class RangeSolver:
                 f"forest={forest!r} ends before the game does, or keeps some decisions; expected whole "
                 "subgames, from build_forest(tree, cut)"
             )
-        self.forest, self.options, self._watch = forest, options, Stopwatch()
-        with self._watch.phase("build"), precision(np.float64):
+        self.forest, self.options = forest, options
+        with (watch := Stopwatch()).phase("build"), precision(np.float64):
             platform = options.placement.platform
             self._sides = build_bodies(forest, np.float64, platform)
             self._payoff = build_payoff(forest.form.payoff, np.float64, rounding=forest.rounding)
             self._chance = as_matrix(forest.chance, 0)
+        self.seconds = watch.seconds
 
     def solve(self, ranges: tuple[FloatArray, FloatArray], report: Report | None = None) -> SolvedRanges:
         """See `solve_ranges`."""
@@ -248,15 +274,14 @@ class RangeSolver:
         count = forest.num_subgames
         roots = forest.roots[0].subgame, forest.roots[1].subgame
         # Each range adds up to 1 in a subgame, then both to the deals' 1: gaps are in units of the payoff.
-        scale = [inverse(sum_rows(s, r, count)) for s, r in zip(roots, (first, second), strict=True)]
-        whole = [r * f[s] for s, r, f in zip(roots, (first, second), scale, strict=True)]
+        totals = [sum_rows(s, r, count) for s, r in zip(roots, (first, second), strict=True)]
+        whole = [divide(r, t[s]) for s, r, t in zip(roots, (first, second), totals, strict=True)]
         rows = self._chance[: len(roots[0]), : len(roots[1])]
         shared = sum_rows(roots[0], whole[0] * (rows @ whole[1]), count)
         even = 1 / np.sqrt(np.maximum(shared, LEAST_MASS))
-        factor = [np.where(f > 0, f * even, 0.0) for f in scale]
         scaled = [
-            pad_rows(r * f[s], side.body.num_roots, 0)
-            for r, f, s, side in zip((first, second), factor, roots, self._sides, strict=True)
+            pad_rows(r * even[s], side.body.num_roots, 0)
+            for r, s, side in zip(whole, roots, self._sides, strict=True)
         ]
         nothing = [np.zeros((side.entry.num_sequences, 1)) for side in self._sides]
 
@@ -283,9 +308,9 @@ class RangeSolver:
         with watch.phase("run"):
             solved = solve(batch, self.options, finish, report=report)
         outcome: _SolvedChunk = solved.outcome
-        # What a player's roots earn has the other's factor, 0 where that never comes.
-        earned = [outcome.values[p][: len(roots[p])] * inverse(factor[1 - p])[roots[p]] for p in (0, 1)]
-        mass = shared * inverse(scale[0] * scale[1])
+        # What a player's roots earn has the other's scale, and is 0 where that never comes.
+        earned = [outcome.values[p][: len(roots[p])] * (totals[1 - p] / even)[roots[p]] for p in (0, 1)]
+        mass = shared * totals[0] * totals[1]
         return SolvedRanges(
             forest=forest,
             ranges=(first, second),
@@ -294,7 +319,7 @@ class RangeSolver:
             gap=np.where(shared > 0, np.maximum(outcome.gap[:count], 0), 0.0),
             mass=mass,
             iterations=solved.iterations,
-            seconds={**self._watch.seconds, **watch.seconds},
+            seconds=watch.seconds,
         )
 
 
@@ -310,40 +335,3 @@ def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _SolvedChu
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     certificate = certify_average(problem, exact, (None, None))
     return _SolvedChunk((-certificate.below[1], -certificate.below[0]), certificate.gap)
-
-
-def check_ranges(
-    forest: Forest, ranges: tuple[npt.NDArray[Any], npt.NDArray[Any]]
-) -> tuple[FloatArray, FloatArray]:
-    """Both players' ranges `[R_p, L]` as float64.
-
-    Raises:
-      ValueError: if they are of another cut, negative, not finite, or 0 everywhere in a lane.
-    """
-    pair: Any = ranges
-    if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise ValueError(f"ranges={pair!r}: expected those of player 0 and of player 1")
-    checked: list[FloatArray] = []
-    for player, given in enumerate(ranges):
-        rows, name, count = np.asarray(given), f"ranges[{player}]", len(forest.roots[player])
-        if rows.dtype.kind not in "fiu" or rows.ndim != 2 or len(rows) != count or rows.shape[1] == 0:
-            raise ValueError(
-                f"{name} of shape {np.shape(given)}: expected ({count}, lanes) numbers, one for each root "
-                f"infostate of player {player} below {forest.cut!r}, in the order of forest.roots"
-            )
-        if not np.isfinite(rows).all() or (rows < 0).any():
-            row, lane = np.argwhere(~np.isfinite(rows) | (rows < 0))[0].tolist()
-            raise ValueError(
-                f"{name} is {rows[row, lane]} at root {forest.root_names(player)[row]!r}, lane {lane}: "
-                "expected finite numbers >= 0"
-            )
-        empty = np.flatnonzero(~(rows > 0).any(axis=0))
-        if len(empty):
-            raise ValueError(
-                f"{name} is 0 everywhere in lane {int(empty[0])}: expected a player who may come somewhere"
-            )
-        checked.append(rows.astype(np.float64))
-    if checked[0].shape[1] != checked[1].shape[1]:
-        counts = [rows.shape[1] for rows in checked]
-        raise ValueError(f"ranges have {counts[0]} and {counts[1]} lanes: expected equally many")
-    return checked[0], checked[1]

@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 import jaxgadget as jg
 from jaxgadget.cli import app
 from jaxgadget.learn import checkpoints, range_training
+from jaxgadget.values import solved
 
 TRAIN: tuple[object, ...] = (
     *("train-ranges", "kuhn_poker", "--cut", "depth:2", "--samples", 16, "--rounds", 1, "--steps", 6),
@@ -22,7 +23,7 @@ TRAIN: tuple[object, ...] = (
 )
 RECORD = [
     *("game", "cut", "subgames_per_second", "samples", "steps", "seconds"),
-    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse"),
+    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall"),
     *("gap_max", "payoff_range"),
 ]
 REFINE = ("refine", "kuhn_poker", "--cut", "depth:2", "--blueprint", "cfr:3", "--prior", "none")
@@ -78,7 +79,23 @@ def test_train_ranges(trained: Trained) -> None:
     assert all(0 < found[name] < 4 for name in RECORD if name.endswith("_rmse"))
     assert picture.read_bytes().startswith(b"\x89PNG")
     loaded = jg.load_ranges(out, jg.enumerate_game(jg.load("kuhn_poker")))
-    assert loaded.error == found["value_rmse"] and loaded.shape.width == 8
+    assert loaded.error == found["shortfall"] and loaded.shape.width == 8
+
+
+def test_rows_say_what_the_guard_took(trained: Trained) -> None:
+    """`null` for best responses, and no key where nothing is guarded."""
+    values = ("--alternative", f"values:{trained[0]}", "--gadget", "resolving", "--iterations", 20)
+    rows = record(run(*REFINE, *values, "--alternative", "best-response", "--json", "-"))["rows"]
+    shares = {row.get("alternative"): row["guard_share"] for row in rows}
+    assert shares.pop("best-response") is None
+    (share,) = shares.values()
+    assert share in (0, 1)
+    shown = run(*REFINE, *values).stdout
+    taken = "estimates" if share else "V̄"
+    assert "guard" in shown and taken in shown
+    assert "guard" not in run(*REFINE, "--gadget", "resolving").stdout
+    plain = record(run(*REFINE, "--gadget", "resolving", "--json", "-"))["rows"]
+    assert all("guard_share" not in row for row in plain)
 
 
 def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> None:
@@ -100,6 +117,7 @@ def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> No
     shown = re.sub(r"\s+", " ", run(*TRAIN, "--out", out).stdout)
     assert f"{before['visited_rmse']:.5f}" in shown and "24 subgames solved, largest gap" in shown
     assert "jaxgadget refine kuhn_poker --cut depth:2 --alternative values:" in shown
+    assert "jaxgadget nested kuhn_poker --leaf ranges:" in shown
 
 
 def test_an_interrupt_says_what_is_kept(
@@ -116,11 +134,37 @@ def test_an_interrupt_says_what_is_kept(
         patch.setattr(checkpoints.TrainingFolder, "save", interrupted)
         cut_off = run(*TRAIN, "--out", out)
     assert (cut_off.exit_code, cut_off.stdout) == (130, "")
-    kept = f"Interrupted. {str(out)!r} keeps the checkpoint of step 4 of 6; the same command goes on.\n"
-    assert cut_off.stderr == kept
+    kept = "24 solved pairs of ranges and the checkpoint of step 4 of 6; the same command goes on.\n"
+    assert cut_off.stderr == f"Interrupted. {str(out)!r} keeps {kept}"
+    unfinished = run(*REFINE, "--alternative", f"values:{out}", "--gadget", "resolving")
+    assert unfinished.exit_code == 2
+    assert f"the training in {str(out)!r} is not finished" in unfinished.stderr
+    assert "go on with it, with the same `jaxgadget train-ranges` command" in unfinished.stderr
+    assert "FolderRanges" not in unfinished.stderr
     again = run(*TRAIN, "--out", out, "--json", "-")
     assert again.exit_code == 0 and "Going on in" in again.stderr
     assert json.loads(again.stdout)["train_rmse"] == trained[1]["train_rmse"]
+
+
+def test_an_interrupt_while_solving_says_what_is_kept(
+    trained: Trained, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two pieces one is whole; before it, nothing is."""
+    out, solve, calls = tmp_path / "ranges", solved.RangeSolver.solve, list[None]()
+    command = (*changed(TRAIN, "--samples", 260), "--out", out)
+
+    def interrupted(self: Any, ranges: Any, report: Any = None) -> Any:
+        calls.append(None)
+        if len(calls) in (1, 3):
+            raise KeyboardInterrupt
+        return solve(self, ranges, report)
+
+    monkeypatch.setattr(solved.RangeSolver, "solve", interrupted)
+    for kept in ("nothing yet", "256 solved pairs of ranges"):
+        cut_off = run(*command)
+        assert (cut_off.exit_code, cut_off.stdout) == (130, "")
+        told = cut_off.stderr.splitlines()
+        assert told == [f"Interrupted. {str(out)!r} keeps {kept}; the same command goes on."]
 
 
 def test_refine_with_its_values(trained: Trained) -> None:
@@ -168,15 +212,60 @@ def test_nested_with_its_values(trained: Trained, tmp_path: pathlib.Path) -> Non
     assert "went into values" not in text and "nan" not in text.lower().replace("cnan", "")
 
 
+def test_nested_with_its_values_against_a_model(trained: Trained) -> None:
+    """Opponents are lanes of one search; below the limit each gadget's own way in."""
+    against = ("--model", "uniform", "--p", 0.5, "--p", 1, "--gadget", "resolving", "--prior", "none")
+    arguments = ("nested", "kuhn_poker", "--blueprint", "cfr:3", "--blueprint", "uniform", "--iterations", 20)
+    found = record(run(*arguments, *against, "--leaf", f"ranges:{trained[0]}", "--json", "-"))
+    rows = found["rows"]
+    assert [(row["p"], row["blueprint"]) for row in rows] == [
+        (0.5, "cfr:3"),
+        (0.5, "uniform"),
+        (1.0, "cfr:3"),
+        (1.0, "uniform"),
+    ]
+    assert all(row["gain"] > 0.2 and row["exploitability_bound"] is None for row in rows)
+    assert all(row["objectives"] == [] and row["limit"] is None for row in rows)
+
+
 def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
     out = trained[0]
     other = "leduc_poker(num_ranks=2)"
     for arguments, message in (
         ((*NESTED, "--leaf", f"ranges:{tmp_path / 'nothing'}"), "does not exist"),
         ((*NESTED, "--leaf", f"ranges:{tmp_path}"), "has no network.json"),
+        ((*NESTED, "--leaf", out), f"{str(out)!r} holds a network of ranges, from train_ranges; expected"),
+        ((*NESTED, "--leaf", out), f"It is for `--alternative values:{out}`, `nested --leaf ranges:{out}`"),
+        ((*NESTED, "--leaf", f"ranges:{out / 'solved' / 'drawn'}"), "holds solved ranges, from solve_ranges"),
+        (
+            (*REFINE, "--alternative", f"values:{out / 'solved' / 'drawn'}"),
+            "holds solved ranges, from solve_",
+        ),
+        ((*TRAIN, "--out", ""), "'' names no folder; expected one"),
+        (("train-value", "kuhn_poker", "--out", ""), "'' names no folder; expected one"),
+        (("sweep", "", "--game", "kuhn_poker"), "'' names no folder; expected one"),
+        (("refine", "kuhn_poker", "--checkpoint", ""), "'' names no folder; expected one"),
+        (
+            (*TRAIN, "--out", out / "solved" / "drawn"),
+            "expected an empty folder, or one with a network of ra",
+        ),
+        (
+            (*REFINE, "--gadget", "optimal-continuation", "--alternative", f"values:{out}"),
+            f"--alternative values:{out} means nothing for --gadget optimal-continuation: play never leaves",
+        ),
+        ((*TRAIN, "--blocks", -1, "--out", tmp_path / "a"), "--blocks"),
+        ((*TRAIN, "--blocks", 2, "--out", out), "architecture depth is 1, not 2"),
         ((*NESTED, "--leaf", f"ranges:{out}", "--depth", 2), "--depth means nothing with values of ranges"),
         ((*NESTED, "--leaf", f"ranges:{out}", "--k", 2), "--k means nothing with values of ranges"),
+        ((*NESTED, "--leaf", f"ranges:{out}", "--step", 2), "--step means nothing with values of ranges"),
         (("nested", other, "--leaf", f"ranges:{out}", "--blueprint", "uniform"), "for 'kuhn_poker'"),
+        ((*NESTED, "--leaf", f"values:{out}"), "are for `nested` alone, with a folder: ranges:DIR"),
+        ((*NESTED, "--leaf", ""), "--leaf '': expected exact, the folder of a network, or ranges:DIR"),
+        ((*NESTED, "--leaf", __file__), "has no network.json; expected a folder that train_value"),
+        ((*REFINE, "--alternative", f"values:{__file__}"), "has no network.json; expected a folder that"),
+        ((*REFINE, "--alternative", "continuation:0"), "expected continuation:N with at least 1 iteration"),
+        (("sweep", out, "--game", "kuhn_poker"), "expected an empty folder, or one with a sweep"),
+        ((*changed(TRAIN, "--samples", 10**20), "--out", tmp_path / "a"), "choose fewer"),
         (("nested", "kuhn_poker", "--leaf", "ranges:"), "with a folder: ranges:DIR"),
         ((*REFINE, "--alternative", f"values:{tmp_path / 'nothing'}"), "does not exist"),
         ((*REFINE, "--alternative", "values:"), "or values:DIR"),
@@ -190,5 +279,30 @@ def test_bad_input(trained: Trained, tmp_path: pathlib.Path) -> None:
     ):
         result = run(*arguments)
         assert result.exit_code == 2 and message in re.sub(r"\s+", " ", result.stderr), arguments
-        assert "Traceback" not in result.stderr
+        assert "Traceback" not in result.stderr and "FolderRanges(" not in result.stderr
     assert not (tmp_path / "a").exists() or not list((tmp_path / "a").iterdir()), "nothing was begun"
+
+
+def test_a_network_of_histories_is_told_apart(tmp_path: pathlib.Path) -> None:
+    out = tmp_path / "histories"
+    train = ("train-value", "kuhn_poker", "--blueprint", "cfr:3", "--k", 2, "--steps", 3, "--width", 8)
+    trained = run(*train, "--blocks", 2, "--batch-size", 4, "--iterations", 5, "--out", out)
+    assert trained.exit_code == 0, trained.stderr
+    assert json.loads((out / "network.json").read_text())["architecture"]["depth"] == 2
+    held = f"{str(out)!r} holds a network of histories, from train_value; expected"
+    for arguments in (
+        (*NESTED, "--leaf", f"ranges:{out}"),
+        (*REFINE, "--gadget", "resolving", "--alternative", f"values:{out}"),
+        (*TRAIN, "--out", out),
+    ):
+        result = run(*arguments)
+        assert result.exit_code == 2 and held in result.stderr, arguments
+        assert f"It is for `--leaf {out}` or load_values" in result.stderr
+        assert "Traceback" not in result.stderr
+
+
+def test_shares_held_out_have_their_range_in_the_help() -> None:
+    for command in ("train-ranges", "train-value"):
+        text = re.sub(r"[\s│]+", " ", run(command, "--help").stdout)
+        assert "at least 0 and below 1, for their error alone" in text
+        assert "--blocks" in text and "Residual blocks of the network" in text

@@ -138,19 +138,10 @@ def test_nested_against_models() -> None:
 
 
 def test_nested_with_entries_against_models() -> None:
-    options = (
-        "--model",
-        "uniform",
-        "--beyond",
-        "model",
-        "--gadget",
-        "full",
-        "--gadget",
-        "unsafe",
-        "--prior",
-        "none",
-    )
-    rows = record(run("nested", *FAST, *options, "--limit", "moves", "--depth", 2, "--json", "-"))["rows"]
+    options = ("--model", "uniform", "--p", 1, "--beyond", "model", "--gadget", "full", "--gadget", "unsafe")
+    rows = record(
+        run("nested", *FAST, *options, "--prior", "none", "--limit", "moves", "--depth", 2, "--json", "-")
+    )["rows"]
     assert [(row["gadget"], row["beyond"], row["p"]) for row in rows] == [
         ("full", "model", 1.0),
         ("unsafe", "model", 1.0),
@@ -341,14 +332,15 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
         (("nested", *FAST, "--leaf", tmp_path), "has no network.json"),
         (("match", *FAST, "--gadget", "full"), "'full' is not one of 'unsafe', 'resolving', 'max-margin'"),
         (("match", *FAST, "--gadget", "best"), "'best' is not one of"),
-        (("nested", *FAST, "--p", 0.5), "--p means nothing without --model; leave it out"),
-        (("nested", *FAST, "--model", "uniform", "--p", 1.5), "--p 1.5: expected a number in [0, 1]"),
+        (("nested", *FAST, "--p", 0.5), "--p 0.5: expected --model with it"),
+        (("nested", *FAST, "--model", "uniform", "--p", 1.5), "--p 1.5: expected a number from 0 to 1"),
         (
-            ("nested", *FAST, "--model", "uniform", "--epsilon", 0.5),
+            ("nested", *FAST, "--model", "uniform", "--p", 1, "--epsilon", 0.5),
             "--epsilon means nothing without --gadget",
         ),
         (("nested", *FAST, "--algorithm", "lp"), "expected --leaf optimal beside it"),
         (("nested", *FAST, "--leaf", "optimal"), "--k means nothing with optimal values at --leaf"),
+        (("nested", *FAST, "--model", "uniform"), "--model uniform: expected --p with it"),
         (("nested", *FAST, "--limit", "moves", "--step", 2), "step=2: a search looks ahead depth=1 moves"),
         (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
         (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),

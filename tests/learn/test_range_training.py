@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+import math
 import pathlib
 import re
 import shutil
@@ -29,7 +30,7 @@ from jaxgadget.learn.range_training import (
     value_rmse,
 )
 from jaxgadget.util.precision import precision
-from jaxgadget.util.sealed import read_archive
+from jaxgadget.util.sealed import read_archive, write_record
 from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair, reach_of
 
@@ -46,7 +47,7 @@ SMALL: dict[str, Any] = {
     "heldout": 0.25,
     "show_progress": False,
 }
-MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
+MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
 
 
 @functools.cache
@@ -111,7 +112,7 @@ def test_it_learns(network: str) -> None:
     assert found.log["loss"].iloc[-1] < found.log["loss"].iloc[0] / 3
     assert (found.log["examples_per_second"] > 0).all() and found.log["seconds"].is_monotonic_increasing
     assert found.log["heldout_rmse"].iloc[-1] == found.heldout_rmse
-    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.value_rmse
+    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.shortfall
     # Saying 0 is wrong by the root mean square of what a half of the payoff range may be.
     nothing = dataclasses.replace(
         found.values, weights=jax.tree.map(lambda x: np.zeros_like(x), found.values.weights)
@@ -207,6 +208,8 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
             error = (predicted[player][:, lane] - solved.values[player][:, lane]) / mass
             squares.append(float((mass * error**2).sum() / mass.sum()))
     assert jg.range_rmse(values, solved) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
+    tiny = jg.solve_ranges(forest(), (1e-310 * ranges[0], 3.0 * ranges[1]), iterations=30, progress=False)
+    assert jg.range_rmse(values, tiny) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
 
 
 def test_values_of_resolved_subgames_have_no_error() -> None:
@@ -250,6 +253,9 @@ def test_normalised_ranges_add_up_to_1() -> None:
         total = np.zeros((below.num_subgames, 3))
         np.add.at(total, below.roots[player].subgame, rows)
         np.testing.assert_allclose(total, 1, rtol=0, atol=1e-12)
+    tiny = normalised(below, (ranges[0] * 1e-310, ranges[1] * 1e-310))
+    for rows, usual in zip(tiny, normalised(below, ranges), strict=True):
+        np.testing.assert_allclose(rows, usual, rtol=0, atol=1e-9)
     inside = below.roots[0].subgame == 2
     np.testing.assert_allclose(normalised(below, ranges)[0][inside, 1], 1 / inside.sum())
 
@@ -305,7 +311,38 @@ def test_cut_off_it_goes_on_to_the_same_weights(
         assert jg.FolderRanges(str(tmp_path)).error is None
     resumed = train(tmp_path)
     assert_same(resumed, undisturbed)
-    assert jg.load_ranges(tmp_path, game()).error == undisturbed.value_rmse
+    assert jg.load_ranges(tmp_path, game()).error == undisturbed.shortfall
+
+
+def test_networks_say_what_speaks_against_them(undisturbed: RangeTraining, kept: pathlib.Path) -> None:
+    """Their folder, and what to do; nothing if they are finished and not off by half the payoff range."""
+    values, lazy = undisturbed.values, jg.FolderRanges(str(kept))
+    assert values.error is not None and values.error < 2
+    assert values.doubt is lazy.doubt is None
+    for error, said in (
+        (None, "is not finished, so nobody knows"),
+        (2.1, "diverged"),
+        (math.nan, "diverged"),
+    ):
+        doubt = dataclasses.replace(values, error=error, name="there").doubt
+        assert doubt is not None and doubt.startswith(f"the network in 'there' {said}") and "train" in doubt
+    text = (kept / ERRORS).read_text()
+    (kept / ERRORS).unlink()
+    try:
+        for network in (lazy, jg.load_ranges(kept, game())):
+            assert network.doubt is not None and repr(str(kept)) in network.doubt
+    finally:
+        (kept / ERRORS).write_text(text)
+
+
+def test_what_an_older_version_did_not_measure_is_measured(
+    undisturbed: RangeTraining, kept: pathlib.Path
+) -> None:
+    older = {name: getattr(undisturbed, name) for name in MEASURED if name != "shortfall"}
+    write_record(kept / ERRORS, older)
+    assert jg.FolderRanges(str(kept)).error is None
+    assert_same(train(kept), undisturbed)
+    assert jg.FolderRanges(str(kept)).error == undisturbed.shortfall
 
 
 def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:
@@ -313,7 +350,7 @@ def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTrain
     assert_same(again, undisturbed)
     loaded, lazy = jg.load_ranges(kept, game(), CUT), jg.FolderRanges(str(kept))
     assert same_weights(loaded, undisturbed.values)
-    assert loaded.error == lazy.error == undisturbed.value_rmse
+    assert loaded.error == lazy.error == undisturbed.shortfall
     assert (loaded.name, loaded.cut, lazy.name, lazy.cut) == (str(kept), CUT, str(kept), CUT)
     measured = json.loads((kept / ERRORS).read_text())
     assert {name: measured[name] for name in MEASURED} == {n: getattr(undisturbed, n) for n in MEASURED}
@@ -363,6 +400,52 @@ def test_networks_of_others_are_refused(kept: pathlib.Path, tmp_path: pathlib.Pa
         jg.load_ranges(tmp_path, game())
     with pytest.raises(ValueError, match="does not exist"):
         _ = jg.FolderRanges(str(tmp_path / "nothing")).cut
+    for nothing in ("", 3, None):
+        with pytest.raises(ValueError, match=f"folder={nothing!r}: expected the path of a folder"):
+            jg.load_ranges(nothing, game())
+
+
+def test_checkpoints_without_a_description_are_refused(kept: pathlib.Path, tmp_path: pathlib.Path) -> None:
+    """They may be of any training."""
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    (folder / "network.json").unlink()
+    with pytest.raises(
+        ValueError, match=r"checkpoint of step 12 and no network\.json that says what it is of"
+    ):
+        train(folder, seed=1)
+    assert not (folder / "network.json").exists()
+
+
+@pytest.mark.parametrize("name", ["network.json", "solved/drawn/manifest.json"])
+def test_an_emptied_record_is_told(kept: pathlib.Path, tmp_path: pathlib.Path, name: str) -> None:
+    folder = tmp_path / "copy"
+    shutil.copytree(kept, folder)
+    (folder / name).write_text("")
+    with pytest.raises(ValueError, match=f"{name}' is damaged: it is empty; .*delete the folder"):
+        train(folder)
+
+
+def test_an_interrupt_is_told_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a note, wherever it came."""
+    pytest.importorskip("orbax.checkpoint")
+
+    def interrupted(*args: Any, **keywords: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for owner, name, kept in (
+        (solving.RangeSolver, "solve", "nothing yet"),
+        (range_training, "searched_ranges", "16 solved pairs of ranges and the checkpoint of step 6 of 12"),
+    ):
+        with monkeypatch.context() as patch:
+            patch.setattr(owner, name, interrupted)
+            with pytest.raises(KeyboardInterrupt) as raised:
+                train(tmp_path)
+        assert raised.value.__notes__ == [f"{str(tmp_path)!r} keeps {kept}; the same call goes on."]
+
+
+def test_a_path_names_a_folder_as_its_text_does(kept: pathlib.Path) -> None:
+    assert jg.FolderRanges(kept) == jg.FolderRanges(str(kept))
 
 
 def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:
@@ -381,8 +464,11 @@ def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path
     with pytest.raises(ValueError, match="does not exist"):
         jg.sweep(rows, "kuhn_poker", CUT, **how)
     train(folder, rounds=0, seed=1)
-    with pytest.raises(ValueError, match=re.escape(str(rows))):
+    with pytest.raises(ValueError, match=re.escape(str(rows))) as raised:
         jg.sweep(rows, "kuhn_poker", CUT, **how)
+    said = "\n".join([str(raised.value), *raised.value.__notes__])
+    assert "its folder holds another network now" in said and "choose another folder" in said
+    assert not re.search("[0-9a-f]{32}", said), "digests tell nobody anything"
 
 
 @pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])
@@ -411,6 +497,7 @@ def test_a_damaged_file_is_noticed(
     ("change", "message"),
     [
         ({"samples": 15}, "samples=15"),
+        ({"samples": 10**20}, f"samples={10**20}: what is solved for them and in 1 rounds takes at least"),
         ({"rounds": -1}, "rounds=-1"),
         ({"rounds": 101}, "rounds=101"),
         ({"network": "transformer"}, "network='transformer' is unknown; expected one of padded, infostates"),

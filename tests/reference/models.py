@@ -1,8 +1,8 @@
 """Gadget games against an opponent who may follow a model, as explicit trees.
 
-Chance says first which opponent there is, and the resolving player never learns it. With probability 1 − p it is
-the free one, in the gadget game of `gadgets.py`, floors and all; with probability p it is the model, which the
-blueprint's past leads to the same roots with the model's own reach in place of the opponent's: not normalised.
+Chance says first which opponent there is, and the resolving player never learns it. With probability 1 − p it
+is the free one, in the gadget game of `gadgets.py`, floors and all; with probability p it is the model, which
+comes to the same roots with its own reach in place of the blueprint's opponent's: not normalised.
 """
 
 from __future__ import annotations
@@ -91,8 +91,8 @@ def rise_bound(
 ) -> float:
     """One gadget game's term in `exploitability_bound`, for p < 1; `epsilon` without a prior counts as 0.
 
-    Resolving and max-margin: `[p·Δu + gap + (1 − p)·ε·Q]⁺ / ((1 − p)(1 − ε))`, Δu what the strategy earns more
-    than the blueprint from the model.
+    Resolving and max-margin: `[p·Δu + gap + (1 − p)·ε·Q]⁺ / ((1 − p)(1 − ε))`, Δu what the strategy earns
+    more than the blueprint from the model.
     """
     before = earned(kind, subgame, model, subgame.blueprint)
     gained = p * (earned(kind, subgame, model, strategies) - before)

@@ -14,13 +14,16 @@ import jaxgadget as jg
 from jaxgadget import ContinuationPrior, ContinuationValues, ResolvedValues
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.refining import continuation
-from jaxgadget.refining.continuation import GUARD_STEPS, solve_continuations
+from jaxgadget.refining.continuation import guard_share, solve_continuations
+from jaxgadget.refining.promises import find_promises
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.options import make_options
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
-from tests.reference import efg
-from tests.reference.gadgets import Above
+from tests.kernels.grove import to_policy
+from tests.reference import cfr, efg
+from tests.reference.gadgets import Above, optimal_continuation
+from tests.reference.random_games import SHAPES, random_policy, random_tree
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 SAFE = (jg.Resolving, jg.MaxMargin, jg.ReachResolving, jg.ReachMaxMargin)
@@ -162,25 +165,38 @@ def test_nothing_else_may_claim_to_be_a_continuation() -> None:
 RESOLVED = ResolvedValues(100)
 
 
-def promised(
+def continuation_of(
     name: str, cut: str, player: int, values: ContinuationValues, infostate: str | None = None
-) -> FloatArray:
-    """`[R, lanes]` what gadgets are told."""
+) -> continuation.Continuation:
+    """What gadgets are told."""
     tree = game(name)
     where = jg.cut(tree, cut)
     forest = jg.build_forest(tree, where if infostate is None else where.only(infostate))
     gadgets = (jg.Resolving(jg.NoPrior(), alternative=values),)
     options = make_options(algorithm="cfr+", iterations=10, dtype="float64")
     task = GadgetTask(forest, player, blueprints(tree), gadgets, options, where)
-    found = solve_continuations(task, Stopwatch(), False)[values].values
-    assert not found.exact
+    return solve_continuations(task, Stopwatch(), False)[values]
+
+
+def promised(
+    name: str, cut: str, player: int, values: ContinuationValues, infostate: str | None = None
+) -> FloatArray:
+    """`[R, lanes]` the numbers."""
+    found = continuation_of(name, cut, player, values, infostate).values
+    assert found.exact == (not values.is_estimate)
     return np.asarray(found.array, np.float64)
 
 
 def explicitly(name: str, cut: str, player: int, lane: int) -> tuple[Above, list[int]]:
     """What lies above a cut, as an explicit tree, and the opponent's root infostates in order."""
-    tree, blueprint = game(name), blueprints(game(name))
-    where = jg.cut(tree, cut)
+    tree = game(name)
+    return explicit(tree, jg.cut(tree, cut), blueprints(tree), player, lane)
+
+
+def explicit(
+    tree: jg.HistoryTree, where: jg.Cut, blueprint: jg.Policy, player: int, lane: int
+) -> tuple[Above, list[int]]:
+    """The same for any blueprint."""
     parts = tuple(
         tuple(where.roots[where.subgame == number].tolist()) for number in range(where.num_subgames)
     )
@@ -192,6 +208,12 @@ def explicitly(name: str, cut: str, player: int, lane: int) -> tuple[Above, list
 
 def best_responses(above: Above, states: list[int]) -> FloatArray:
     by_state = {s: part.worst_value(s, above.blueprint) for part in above.subgames for s in part.states}
+    return np.array([by_state[state] for state in states])
+
+
+def masses(above: Above, states: list[int]) -> FloatArray:
+    """N(s)."""
+    by_state = {s: part.normalizer(s) for part in above.subgames for s in part.states}
     return np.array([by_state[state] for state in states])
 
 
@@ -212,30 +234,94 @@ CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(("name", "cut"), CUTS)
-def test_the_guard_takes_the_least_bound(name: str, cut: str, player: int) -> None:
-    """On the line from best responses to estimates, the bound with the error, from an explicit tree."""
+def test_the_guard_takes_the_smaller_bound(name: str, cut: str, player: int) -> None:
+    """Of estimates, with the error at every root, and of best responses, from an explicit tree."""
     estimated = promised(name, cut, player, ContinuationValues(RESOLVED, guard=False))
-    shares = np.linspace(0, 1, GUARD_STEPS + 1)
     taken: set[int] = set()
-    for error in (0.0, 0.004, 0.05, 1e6):
+    for error in (0.0, 0.004, 0.05, 0.1, 1e6):
         guarded = promised(name, cut, player, ContinuationValues(RESOLVED, guard=error))
         for lane in range(2):
             above, states = explicitly(name, cut, player, lane)
             safe = best_responses(above, states)
-            line = [safe + share * (estimated[:, lane] - safe) for share in shares]
-            bounds = np.array([bound(above, states, values) for values in line])
-            assert (np.diff(bounds, 2) >= -1e-9).all(), "convex"
-            totals = bounds + 2 * error * shares
-            distance = [np.abs(guarded[:, lane] - values).max() for values in line]
-            place = int(np.argmin(distance))
-            assert distance[place] < 1e-9 and totals[place] <= totals.min() + 1e-9
-            taken.add(place)
-            if error == 0 and bounds[-1] < bounds[:-1].min() - 1e-9:
-                np.testing.assert_allclose(guarded[:, lane], estimated[:, lane], rtol=0, atol=1e-12)
-            if error == 1e6:
-                np.testing.assert_allclose(guarded[:, lane], safe, rtol=0, atol=1e-9)
+            promises = safe, estimated[:, lane]
+            wary = bound(above, states, promises[1] - error * masses(above, states))
+            assert wary <= bound(above, states, promises[1]) + error + 1e-9, "at most once"
+            share = int(wary < bound(above, states, safe))
+            np.testing.assert_allclose(guarded[:, lane], promises[share], rtol=0, atol=1e-9)
+            taken.add(share)
+            assert error < 1e6 or share == 0
     if (name, player) == ("kuhn_poker", 0):
-        assert {0, GUARD_STEPS} <= taken, "both ends"
+        assert taken == {0, 1}
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_in_random_games_too_safe_gadgets_are_the_optimal_continuation(shape: str, player: int) -> None:
+    tree, where, blueprint = drawn(shape, 7)
+    settings: list[Any] = [(jg.NoPrior(), 0.0), (jg.UniformPrior(), "auto"), (jg.BlueprintPrior(), "auto")]
+    asked = [make(*setting, alternative=ContinuationValues()) for make in SAFE for setting in settings]
+    gadgets = [jg.OptimalContinuation(jg.NoPrior()), *asked]
+    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
+    numbers = jg.refine(tree, where, blueprint.lane(0), gadgets, **how).refined_exploitability
+    np.testing.assert_allclose(numbers, numbers[0], rtol=0, atol=1e-7 * tree.payoff_range)
+
+
+DRAWN = [(shape, seed) for shape in SHAPES for seed in (0, 1, 2)]
+
+
+def drawn(shape: str, seed: int) -> tuple[jg.HistoryTree, jg.Cut, jg.Policy]:
+    """A random game, its cut, and two random blueprints."""
+    tree, _ = random_tree(shape, seed)
+    rng = np.random.default_rng(seed)
+    return (
+        tree,
+        jg.cut(tree, SHAPES[shape].cut),
+        to_policy(tree, [random_policy(tree, rng) for _ in range(2)]),
+    )
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("shape", "seed"), DRAWN)
+def test_max_margin_keeps_the_guards_bound(shape: str, seed: int, player: int) -> None:
+    """Values of the optimal continuation, off by as much as is told: the error counts once."""
+    tree, where, blueprint = drawn(shape, seed)
+    promises = find_promises(tree, where, blueprint, (ContinuationValues(),), player, "float64", False)
+    exact, ranges = np.asarray(promises.continuations[0].values.array), promises.ranges
+    rng, size = np.random.default_rng(seed), 0.1 * tree.payoff_range
+    off = rng.choice([-1.0, 1.0, 0.5, 1.0], size=exact.shape)
+    estimated = exact + size * off * ranges.mass
+    shares = [guard_share(ranges, estimated, size), np.ones(2)]
+    promised = [np.where(share > 0, estimated, ranges.cbv) for share in shares]
+    asked = [jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values)) for values in promised]
+    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
+    found = jg.refine(tree, where, blueprint, [jg.OptimalContinuation(jg.NoPrior()), *asked], **how)
+    value = (1 - 2 * player) * sum(found.game_value) / 2
+    optimal, *refined = found.refined_exploitability.reshape(-1, 2)
+    tolerance = 1e-6 * tree.payoff_range
+    for lane in range(2):
+        above, states = explicit(tree, where, blueprint, player, lane)
+        mass = masses(above, states)
+        bounds: list[float] = []
+        for share, values, exploitability in zip(shares, promised, refined, strict=True):
+            bounds.append(value + bound(above, states, values[:, lane] - share[lane] * size * mass))
+            assert exploitability[lane] <= bounds[-1] + tolerance
+        assert bounds[0] <= min(found.blueprint_exploitability[lane], *bounds) + tolerance
+        assert bounds[-1] <= optimal[lane] + 2 * size + tolerance, "Theorem 2"
+
+
+def test_without_the_error_there_is_no_bound() -> None:
+    """In some of these games max-margin leaves the opponent more than a best response to the promise gets."""
+    more = 0.0
+    for shape, seed in DRAWN[:4]:
+        tree, where, blueprint = drawn(shape, seed)
+        promises = find_promises(tree, where, blueprint, (ContinuationValues(),), 0, "float64", False)
+        size = 0.1 * tree.payoff_range
+        values = np.asarray(promises.continuations[0].values.array) + size * promises.ranges.mass
+        gadget = jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values))
+        found = jg.refine(tree, where, blueprint, gadget, algorithm="lp", progress=False)
+        gets = found.refined_exploitability - sum(found.game_value) / 2
+        more = max(more, float(((gets - promises.ranges.above.best_values(values)[2][0]) / size).max()))
+    assert 0.5 < more <= 1 + 1e-6
 
 
 def too_much(limit: jg.Limit) -> Any:
@@ -283,7 +369,26 @@ def test_what_the_guard_counts_with() -> None:
     np.testing.assert_array_equal(found["nothing known"], found["no guard"])
     with pytest.raises(ValueError, match="states no error, as its training is not finished"):
         ContinuationValues(Unrated(100))
+    diverged = Unrated(100)
+    object.__setattr__(diverged, "error", float("nan"))
+    with pytest.raises(ValueError, match="states an error of nan, as its training diverged; train again"):
+        ContinuationValues(diverged)
     assert ContinuationValues(Unrated(100), guard=0.5).error == 0.5
+
+
+def test_the_share_of_the_guard_is_told() -> None:
+    """In the order of lanes, NaN where there is none; 1 where the estimates are promised, 0 where V̄ is."""
+    values = [ContinuationValues(RESOLVED, guard=guard) for guard in (0.1, False)]
+    asked = [jg.Resolving(jg.NoPrior()), *(jg.Resolving(jg.NoPrior(), alternative=v) for v in values)]
+    found = refined("kuhn_poker", "depth:2", 0, asked, iterations=10)
+    shares = found.guard_share.reshape(3, 2)
+    assert np.isnan(shares[[0, 2]]).all() and sorted(shares[1]) == [0, 1]
+    np.testing.assert_array_equal(found.table["guard_share"], found.guard_share)
+    guarded, estimated = (promised("kuhn_poker", "depth:2", 0, v) for v in values)
+    for lane in range(2):
+        safe = best_responses(*explicitly("kuhn_poker", "depth:2", 0, lane))
+        expected = safe + shares[1, lane] * (estimated[:, lane] - safe)
+        np.testing.assert_allclose(guarded[:, lane], expected, rtol=0, atol=1e-9)
 
 
 def test_true_is_no_number_and_false_is_not_0() -> None:
@@ -302,6 +407,62 @@ def test_the_guard_moves_the_promise() -> None:
     assert (
         ContinuationValues(RESOLVED).name == "values:ResolvedValues" and not ContinuationValues().is_estimate
     )
+
+
+def test_names_tell_guards_and_iterations_apart() -> None:
+    """So that rows can be told apart."""
+    names = {
+        ContinuationValues(RESOLVED).name: "values:ResolvedValues",
+        ContinuationValues(RESOLVED, guard=False).name: "values:ResolvedValues, no guard",
+        ContinuationValues(RESOLVED, guard=0.05).name: "values:ResolvedValues, guard 0.05",
+        ContinuationValues(RESOLVED, guard=1.0).name: "values:ResolvedValues, guard 1",
+        ContinuationValues(RESOLVED, iterations=60).name: "values:ResolvedValues, 60 iterations",
+        ContinuationValues(30).name: "continuation:30",
+        ContinuationValues().name: "continuation",
+    }
+    assert list(names) == list(names.values())
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "message"),
+    [
+        (30, {"guard": 0.1}, "guard=0.1 for 30: only range values are estimates"),
+        ("exact", {"guard": 0}, "guard=0 for 'exact': only range values"),
+        (30, {"iterations": 20}, "iterations=20 for 30: they are those of the opponent's trunk"),
+    ],
+    ids=str,
+)
+def test_what_only_range_values_have_is_refused(source: Any, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        ContinuationValues(source, **options)
+
+
+class Doubted(ResolvedValues):
+    """Range values that say why they are no good."""
+
+    doubt = "nobody finished these; finish them"
+
+
+def test_without_a_guard_doubts_are_told_once() -> None:
+    values = [ContinuationValues(Doubted(2), guard=False, iterations=2) for _ in range(2)]
+    asked = [jg.Resolving(ContinuationPrior(values[0]), 0.1, values[0]), jg.MaxMargin(alternative=values[1])]
+    with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
+        refined("kuhn_poker", "depth:2", 0, asked, iterations=2)
+    assert len(told) == 1
+    guarded = ContinuationValues(Doubted(2), guard=0.1, iterations=2)
+    refined("kuhn_poker", "depth:2", 0, [jg.Resolving(alternative=guarded)], iterations=2)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_range_values_of_another_number_of_lanes_are_refused(count: int) -> None:
+    tree = game("kuhn_poker")
+    fixed = jg.FixedValues([jg.ExactValues(jg.Policy.uniform(tree))] * count)
+    asked = jg.Resolving(jg.NoPrior(), alternative=ContinuationValues(fixed))
+    with pytest.raises(ValueError, match=rf"have num_lanes={count} for 2 blueprint\(s\)"):
+        refined("kuhn_poker", "depth:2", 0, [asked], iterations=2)
+    if count > 1:
+        with pytest.raises(ValueError, match=rf"have num_lanes={count} for 1 blueprint\(s\)"):
+            jg.refine(tree, "depth:2", jg.Policy.uniform(tree), asked, iterations=2)
 
 
 @pytest.mark.parametrize("guard", [-0.1, float("nan"), float("inf"), "yes", None])
@@ -332,14 +493,21 @@ def test_with_good_range_values_safe_gadgets_are_nearly_the_optimal_continuation
     assert (np.array(numbers) >= best - 1e-9).all()
     bounds = found.exploitability_bound.reshape(-1, 2)
     assert np.isnan(bounds[2:]).all() and np.isfinite(bounds[:2]).all(), "estimates have no certificate"
-    assert set(found.table["alternative"].dropna()) == {"best-response", "values:ResolvedValues"}
+    names = [f"values:ResolvedValues, {guard}, 200 iterations" for guard in ("no guard", f"guard {error:g}")]
+    assert set(found.table["alternative"].dropna()) == {"best-response", *names}
     if player == 0:
         assert (without - best).max() > 2 * error
 
 
-@pytest.mark.parametrize("guard", [False, 0.01])
-def test_one_subgame_gets_the_numbers_of_the_whole(guard: Any) -> None:
-    tree, values = game(GOOFSPIEL), ContinuationValues(RESOLVED, guard=guard)
+SOURCES = [
+    *(ContinuationValues(RESOLVED, guard=guard) for guard in (False, 0.01)),
+    *(ContinuationValues(), ContinuationValues(7)),
+]
+
+
+@pytest.mark.parametrize("values", SOURCES, ids=str)
+def test_one_subgame_gets_the_numbers_of_the_whole(values: ContinuationValues) -> None:
+    tree = game(GOOFSPIEL)
     where, infostate = jg.cut(tree, "depth:1"), tree.infoset_names[0][-1]
     part = jg.build_forest(tree, where.only(infostate))
     whole = jg.build_forest(tree, where)
@@ -355,6 +523,76 @@ def test_one_subgame_gets_the_numbers_of_the_whole(guard: Any) -> None:
     )
     number = int(whole.roots[1].subgame[np.argmax(rows)])
     np.testing.assert_allclose(alone.gadget_value[0], all_of_it.gadget_value[number], rtol=0, atol=1e-9)
+    for found in (alone, all_of_it):
+        assert np.isnan(found.exploitability_bound).all() == values.is_estimate
+        assert values.is_estimate or (found.refined_exploitability <= found.exploitability_bound + 1e-9).all()
+
+
+def test_the_bound_of_one_subgame_starts_from_the_continuation_there() -> None:
+    """Of all subgames' continuation this one has its part, all others the blueprint."""
+    tree, exact = game(GOOFSPIEL), ContinuationValues()
+    infostate = tree.infoset_names[0][-1]
+    optimal = refined(GOOFSPIEL, "depth:1", 0, [jg.OptimalContinuation(jg.NoPrior())], algorithm="lp")
+    inside = jg.build_forest(tree, jg.cut(tree, "depth:1").only(infostate)).infosets(0)
+    expected = blueprints(tree).splice(0, inside, optimal.policy)
+    found = continuation_of(GOOFSPIEL, "depth:1", 0, exact, infostate).policy
+    np.testing.assert_allclose(found.probabilities[0], expected.probabilities[0], rtol=0, atol=1e-9)
+    base = jg.exploitability(expected, 0, value=(0.0, 0.0))
+    gadget = jg.Resolving(jg.NoPrior(), alternative=exact)
+    alone = refined(GOOFSPIEL, "depth:1", 0, [gadget], infostate=infostate, algorithm="lp")
+    np.testing.assert_allclose(alone.exploitability_bound, base, rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("name", "cut"), CUTS)
+def test_the_reach_in_a_continuation_is_its_average(name: str, cut: str, player: int) -> None:
+    """By an explicit tree's CFR+, whose iterations are the same."""
+    tree = game(name)
+    where = jg.cut(tree, cut)
+    found = continuation_of(name, cut, player, ContinuationValues(4)).reach
+    for lane in range(2):
+        above, states = explicitly(name, cut, player, lane)
+        whole = optimal_continuation(above.game, where.roots.tolist(), player, above.blueprint)
+        *_, last = cfr.run(whole.root, "cfr+", 4, order=whole.order, floors=whole.floors, threshold=1e-14)
+        reaches = efg.reaches(whole.root, last.average)
+        labels = above.game.infostate[1 - player]
+        by_state = {labels[h]: reaches[node][1 - player] for h, node in whole.places.items()}
+        expected = [by_state[state] for state in states]
+        np.testing.assert_allclose(found[:, lane], expected, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_an_exact_continuation_brings_an_optimal_opponents_reach(player: int) -> None:
+    """It goes only where nothing else is better: what is worth more there is worth more to it."""
+    solved = continuation_of("kuhn_poker", "depth:2", player, ContinuationValues())
+    values, reach = np.asarray(solved.values.array), solved.reach
+    for lane in range(2):
+        above, states = explicitly("kuhn_poker", "depth:2", player, lane)
+        best = bound(above, states, values[:, lane])
+        for row, mass in enumerate(masses(above, states)):
+            less = values[:, lane].copy()
+            less[row] -= 1e-3 * mass
+            assert bound(above, states, less) >= best + 1e-3 * mass * reach[row, lane] - 1e-9
+    assert (reach > 1e-3).any()
+
+
+@pytest.mark.parametrize("source", [ContinuationValues(), ContinuationValues(20)], ids=str)
+@pytest.mark.parametrize("make", SAFE)
+def test_priors_of_continuations_are_arrays_of_the_same_numbers(
+    make: Any, source: ContinuationValues
+) -> None:
+    solved = continuation_of("kuhn_poker", "depth:2", 0, source)
+    share = solved.reach / solved.reach.sum(axis=0)
+    array = jg.ArrayPrior(np.maximum(share, 0.02))
+    how: dict[str, Any] = {"iterations": 60, "dtype": "float64"}
+    gadgets = [make(prior, 0.3) for prior in (ContinuationPrior(source, clip=0.02), array)]
+    for gadget in gadgets:
+        assert gadget.alternative == jg.BestResponseValues()
+    found, expected = (refined("kuhn_poker", "depth:2", 0, [gadget], **how) for gadget in gadgets)
+    np.testing.assert_allclose(
+        found.policy.probabilities[0], expected.policy.probabilities[0], rtol=0, atol=1e-9
+    )
+    assert (found.refined_exploitability <= found.exploitability_bound + 1e-9).all()
 
 
 def test_the_prior_is_the_opponents_reach_in_the_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -391,9 +629,9 @@ def test_the_prior_is_the_opponents_reach_in_the_continuation(monkeypatch: pytes
     assert np.abs(uniform.policy.probabilities[0] - resolving.policy.probabilities[0]).max() > 1e-3
 
 
-@pytest.mark.parametrize("given", [ContinuationValues(), ContinuationValues(3), "network", None], ids=str)
+@pytest.mark.parametrize("given", [3, RESOLVED, "network", None], ids=str)
 def test_wrong_continuations_of_a_prior_are_refused(given: Any) -> None:
-    with pytest.raises(ValueError, match="expected ContinuationValues of range values"):
+    with pytest.raises(ValueError, match=r"expected ContinuationValues, such as ContinuationValues\(100\)"):
         ContinuationPrior(given)
 
 

@@ -169,6 +169,9 @@ def test_variants_of_a_gadget_are_lines_of_their_own():
         jaxgadget.Resolving(),
         jaxgadget.Resolving(epsilon="auto"),
         jaxgadget.Resolving(alternative=jaxgadget.BlueprintValues()),
+        jaxgadget.Resolving(
+            alternative=jaxgadget.ContinuationValues(jaxgadget.ResolvedValues(2), guard=False)
+        ),
         jaxgadget.ReachResolving(),
         jaxgadget.ReachResolving(gifts="estimate"),
     ]
@@ -178,9 +181,10 @@ def test_variants_of_a_gadget_are_lines_of_their_own():
         "resolving",
         "resolving, auto ε",
         "resolving, blueprint values",
+        "resolving, values:ResolvedValues, no guard",
         "reach-resolving",
         "reach-resolving, estimate gifts",
     ]
-    assert summarised["blueprints"].tolist() == [3] * 5
+    assert summarised["blueprints"].tolist() == [3] * 6
     for name in summarised["gadget"]:
         assert name in printed(refinement_table(result, every_row=True))

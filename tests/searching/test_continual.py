@@ -157,6 +157,9 @@ def test_the_limit_is_the_values_cut() -> None:
         ({"iterations": 0}, "iterations=0"),
         ({"algorithm": "lp"}, "algorithm='lp'"),
         ({"depth": 3}, "depth=3 for values=ResolvedValues"),
+        ({"visits": True}, "visits=True for values=ResolvedValues"),
+        ({"values": [ResolvedValues(2)]}, "expected a single object for range values"),
+        ({"values": FixedValues([])}, "have num_lanes=0 for 1 blueprint(s)"),
     ],
     ids=str,
 )
@@ -164,6 +167,27 @@ def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None
     how: dict[str, Any] = {"values": ResolvedValues(2), "limit": "depth:1", "iterations": 1} | change
     with pytest.raises(ValueError, match=re.escape(message)):
         nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Resolving(NoPrior()), **how)
+
+
+def test_subgames_may_be_searched_jointly() -> None:
+    """The optimal continuation promises nothing, and is no worse than what a gadget keeps."""
+    tree = game("kuhn_poker")
+    gadgets = [jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())]
+    how: dict[str, Any] = {"values": ResolvedValues(20), "limit": "depth:1", "iterations": 500}
+    joint, resolved = nested("kuhn_poker", Policy.uniform(tree), gadgets, **how).nested_exploitability
+    assert joint <= resolved + 0.01
+
+
+class Doubted(OfItsCut):
+    """Range values that say why they are no good."""
+
+    doubt = "nobody finished these; finish them"
+
+
+def test_doubts_are_told_once() -> None:
+    with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
+        nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Unsafe(), values=Doubted(2), iterations=2)
+    assert len(told) == 1
 
 
 def test_values_of_histories_have_no_limit() -> None:

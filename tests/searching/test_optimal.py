@@ -28,7 +28,9 @@ from jaxgadget import (
     nested_search,
     restricted_nash_response,
 )
+from jaxgadget.kernels import cfr
 from jaxgadget.searching.nested import Nested
+from jaxgadget.searching.schedule import make_schedule
 from tests.reference import depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
@@ -260,6 +262,20 @@ def test_lanes_are_those_solved_alone() -> None:
             assert found.table["model"][lane] == models[m].labels[0]
 
 
+def test_another_model_and_p_compile_nothing() -> None:
+    tree = game("kuhn_poker")
+    how: dict[str, Any] = {"values": OptimalValues(), "iterations": 2, "depth": 1, "limit": "moves"}
+    gadgets = [JOINT, Resolving(NoPrior())]
+
+    def run(model: Policy, ps: list[float]) -> None:
+        nested_search(tree, Policy.uniform(tree), gadgets, opponent=Opponent(model, ps), **how)
+
+    run(Policy.uniform(tree), [0.1, 0.5])
+    before = cfr.run._cache_size()
+    run(Policy.dirichlet(tree, 1), [0.9, 1.0])
+    assert cfr.run._cache_size() == before
+
+
 def test_a_limit_inside_a_simultaneous_move() -> None:
     """Turn by turn, a search may end after one player's bid and before the other's."""
     pytest.importorskip("pyspiel")
@@ -286,3 +302,27 @@ def test_bad_input() -> None:
             nested_exactly(tree, **options)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="beyond="):
         Opponent(model, 1.0, "never")  # pyright: ignore[reportArgumentType]
+
+
+@pytest.mark.parametrize("shape", ["betting", "weather", "uneven"])
+def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: str) -> None:
+    """First searches: beside a branch the blueprint is played, against both copies of the opponent."""
+    tree, _ = random_tree(shape, 3)
+    model, blueprint, player = Policy.dirichlet(tree, 5), Policy.dirichlet(tree, 9), 1
+    schedule = make_schedule(tree, player, 1)
+    level, p = schedule.levels[0], 0.3
+    found = nested_exactly(
+        tree, blueprint, Full(NoPrior()), opponent=Opponent(model, p), player=player, limit="own"
+    )
+    rows, kept = (
+        efg.from_sequences(tree, _with_root(model, 0)),
+        efg.from_sequences(tree, _with_root(blueprint, 0)),
+    )
+    values: list[float] = []
+    for subgame in range(level.num_subgames):
+        roots = set(level.roots[level.subgame == subgame].tolist())
+        limit = depth_limited.limit_histories(tree, player, "own", roots, 1)
+        explicit = depth_limited.step_game(tree, player, rows, p, kept, roots, limit)
+        values.append(lp.solve(explicit, player).value)
+    assert len(values) > 1 and max(values) > min(values)
+    assert found.objectives[0, 0] == pytest.approx(min(values), abs=1e-9)

@@ -62,7 +62,9 @@ def test_bad_schedules_are_refused() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             make_schedule(tree, 0, *arguments)  # pyright: ignore[reportArgumentType]
-    with pytest.raises(
-        ValueError, match=r"step=2: the next search at .* lies below the limit of the one before"
-    ):
-        make_schedule(enumerate_game(load("leduc_poker")), 0, 1, "own", 2)
+    leduc = enumerate_game(load("leduc_poker"))
+    for depth, step in ((1, 2), (2, 4), (3, 9)):
+        with pytest.raises(
+            ValueError, match=rf"step={step}: the decision at .* below the limit .* depth={depth}"
+        ):
+            make_schedule(leduc, 0, depth, "own", step)

@@ -12,8 +12,10 @@ import pytest
 
 from jaxgadget import (
     BlueprintPrior,
+    Full,
     HistoryTree,
     MaxMargin,
+    NoPrior,
     Policy,
     Resolving,
     UniformPrior,
@@ -146,6 +148,12 @@ def test_only_what_matches_reach_is_searched_and_only_once() -> None:
     assert asked == before, "nothing is searched twice"
     assert player.searches(0) == 0
     assert "{1: 2}" in repr(player)
+
+
+def test_gadgets_that_look_at_a_whole_level_are_refused() -> None:
+    blueprint = Policy.uniform(game("kuhn_poker"))
+    with pytest.raises(ValueError, match="gadget 'full' looks at all subgames of a level"):
+        SearchPlayer(blueprint, Full(NoPrior()), values=values(blueprint.tree))
 
 
 def test_searches_of_a_step_are_one_batch(monkeypatch: pytest.MonkeyPatch) -> None:

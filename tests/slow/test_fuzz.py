@@ -25,7 +25,7 @@ def bundle() -> fuzz.Bundle:
 
 @functools.cache
 def outcomes() -> tuple[fuzz.Outcome, ...]:
-    """Player 0 by regret matching, by linear programs, then player 1."""
+    """Player 0 by regret matching, by linear programs, both again against a model; then player 1."""
     return tuple(fuzz.outcomes(bundle(), ITERATIONS))
 
 
@@ -36,18 +36,27 @@ def examined(*outcomes: fuzz.Outcome, programs: int = PROGRAMS) -> fuzz.Findings
     return findings
 
 
+@pytest.mark.parametrize("player", [0, 1])
+def test_promises_of_random_structures_hold(player: int) -> None:
+    findings = fuzz.Findings()
+    fuzz.examine_promises(bundle(), player, findings)
+    assert not findings.violations, "\n".join(findings.violations)
+    assert sum(findings.held.values()) > 40
+
+
 def test_random_structures_hold() -> None:
     findings = examined(*outcomes())
     fuzz.examine_value(bundle(), findings)
     assert not findings.violations, findings.summary()
     blueprints = bundle().blueprints.num_lanes
-    assert len(findings.lanes) == STRUCTURES * 2 * blueprints * len(fuzz.ALL_GADGETS)
+    assert len(findings.lanes) == STRUCTURES * 2 * 2 * blueprints * len(fuzz.ALL_GADGETS)
     assert len(findings.programs) > STRUCTURES * 2 * PROGRAMS
     assert {lane.split(" | ")[1].split(",")[0] for _, _, lane in findings.programs} == set(GADGETS)
     for kind in BOUNDED:
         assert findings.held[f"{kind}: exploitability rises no more than the losses allow"] > 0
         assert findings.held[f"{kind}: with ε = 0 exploitability rises no more than the gap"] > 0
-    assert {outcome.how for outcome in outcomes()} == {"cfr in float32", "lp"}
+    assert {outcome.how.split(" against")[0] for outcome in outcomes()} == {"cfr in float32", "lp"}
+    assert [outcome.p > 0 for outcome in outcomes()] == [False, False, True, True] * 2
 
 
 def another_lane(outcome: fuzz.Outcome) -> dict[str, Any]:
@@ -55,6 +64,12 @@ def another_lane(outcome: fuzz.Outcome) -> dict[str, Any]:
     first, second = outcome.policy.probabilities
     rolled = np.roll(first, 1, axis=1), np.roll(second, 1, axis=1)
     return {"policy": dataclasses.replace(outcome.policy, probabilities=rolled)}
+
+
+def another_p(outcome: fuzz.Outcome) -> dict[str, Any]:
+    """The model is followed half as often."""
+    assert outcome.opponent is not None
+    return {"opponent": dataclasses.replace(outcome.opponent, p=outcome.p / 2)}
 
 
 WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
@@ -74,6 +89,13 @@ WRONG: dict[str, tuple[int, Callable[[fuzz.Outcome], dict[str, Any]], str]] = {
         lambda o: {"value": o.value - 1e-4, "gap": o.gap + 1e-3},
         "the value that linear programs",
     ),
+    "losses against a model": (
+        2,
+        lambda o: {"losses": 0.999 * o.losses},
+        "losses are those of the definition",
+    ),
+    "a bound of reach gadgets": (2, lambda o: {"bound": np.nan_to_num(o.bound)}, "no bound is reported"),
+    "another p": (3, another_p, "the value is what the strategy guarantees"),
 }
 """Which outcome, what of it is replaced, and what must notice."""
 

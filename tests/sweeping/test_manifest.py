@@ -15,6 +15,7 @@ from jaxgadget import (
     Full,
     MaxMargin,
     NoPrior,
+    Opponent,
     Policy,
     ReachResolving,
     Resolving,
@@ -26,6 +27,7 @@ from jaxgadget import (
     make_blueprints,
 )
 from jaxgadget.gadgets.gadget import describe
+from jaxgadget.opponents.opponent import list_opponents
 from jaxgadget.sweeping.manifest import (
     Piece,
     Request,
@@ -51,6 +53,7 @@ def request(**changes: Any) -> Request:
         "priors": ["none", "uniform"],
         "epsilons": 0.1,
         "alternatives": "best-response",
+        "opponent": None,
         "players": (0, 1),
         "algorithm": "cfr+",
         "iterations": [10, 20],
@@ -221,6 +224,9 @@ def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTre
     assert key == piece.key
     other = Policy.stack([Policy.geometric(kuhn, 2)] * 9)
     renamed = Policy(kuhn, setup.blueprints.probabilities, tuple("abcdefghi"))
+    model, same_name = other.lane(0), Policy(kuhn, Policy.uniform(kuhn).probabilities, other.labels[:1])
+    given = [Opponent(model, 0.5), Opponent(model, 0.25), Opponent(same_name, 0.5), Opponent()]
+    opponents = [list_opponents(opponent, kuhn) for opponent in given]
     changed = [
         (request(epsilons=0.2), {}),
         (request(algorithm="dcfr"), {}),
@@ -230,6 +236,7 @@ def test_a_key_depends_on_what_the_rows_depend_on(setup: Setup, kuhn: HistoryTre
         (asked, {"seeds": [None] * 9}),
         (asked, {"blueprints": other}),
         (asked, {"blueprints": renamed}),
+        *((asked, {"opponents": against}) for against in opponents),
     ]
     keys = [piece_key(how, setup._replace(**what), forest, piece) for how, what in changed]
     keys.append(piece_key(asked, setup, build_forest(kuhn, "depth:2"), piece))
@@ -315,6 +322,22 @@ def test_differences_in_words():
         "e: none then, new now",
     ]
     assert differences(old, old) == []
+
+
+def test_a_folder_whose_network_was_trained_again_is_told_in_words():
+    """Digests would tell nobody anything."""
+
+    def gadget(fingerprint: str) -> dict[str, Any]:
+        source = {"class": "a.Folder", "folder": "network", "fingerprint": fingerprint}
+        return {"class": "jaxgadget.gadgets.two_level.Resolving", "name": "resolving", "source": source}
+
+    (line,) = differences({"gadgets": [gadget("0" * 64)]}, {"gadgets": [gadget("1" * 64)]})
+    assert line == (
+        "gadgets: resolving, source Folder, folder network is not what it was: its folder holds another "
+        "network now"
+    )
+    (line,) = differences({"b": [{"class": "a.B", "prior": None}]}, {"b": [{"class": "a.B"}]})
+    assert line == "b: B is not what it was"
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,8 @@ def test_a_record_without_a_checksum_is_of_an_older_version(tmp_path: pathlib.Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "Expecting value"),
+        ("", "it is empty"),
+        ('{"name": "κ", "numbers": [1, 2', "it is no JSON, or only a part of it"),
         ("[1]", "it holds no JSON object"),
         ("[" * 100_000, "RecursionError"),
         ('{"a": "\udcff"}', "checksum|surrogate|decode"),

@@ -329,6 +329,16 @@ class NoLanes:
         ({"values": lambda limit: 3}, "gave 3: expected a function of both players' ranges"),
         ({"values": lambda limit: lambda ranges: ranges[0]}, "gave shapes"),
         (
+            {"values": lambda limit: lambda ranges: None},
+            "gave a function that returns None: expected the pair",
+        ),
+        (
+            {"values": lambda limit: lambda ranges: (ranges[0], None)},
+            "that returns None: expected the pair of",
+        ),
+        ({"values": lambda limit: lambda ranges: "both"}, "that returns 'both': expected the pair of both"),
+        ({"values": lambda limit: lambda ranges: (ranges[0].astype(complex), ranges[1])}, "gave complex"),
+        (
             {"values": lambda limit: lambda ranges: (ranges[0], ranges[1][1:])},
             r"gave shapes \[\(6, 1\), \(5, 1\)\]: expected \(6, 1\) and \(6, 1\)",
         ),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import json
 import pathlib
 import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,9 +15,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from jaxgadget import Forest, build_forest, draw_ranges, enumerate_game, load, solve_ranges
+from jaxgadget.util.folders import MANIFEST, SOLVED_RANGES
+from jaxgadget.util.sealed import write_record
 from jaxgadget.values import solved as solving
 from jaxgadget.values.draws import RangePair
-from jaxgadget.values.shards import MANIFEST
+from jaxgadget.values.shards import SHARD as SHARD_SIZE
+from jaxgadget.values.shards import count_lanes
 from jaxgadget.values.solved import SolvedRanges
 
 LANES, SHARD = 7, 3
@@ -125,6 +131,83 @@ def test_a_kill_loses_no_finished_shard(
     assert solves == [SHARD, SHARD, 1][finished:]
 
 
+# Interrupts, and what is told meanwhile
+
+
+def test_an_interrupt_inside_a_shard_says_what_is_kept_and_changes_no_number(
+    tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, calls = solving.solve, list[None]()
+
+    def interrupted(*arguments: Any, report: Any, **options: Any) -> Any:
+        def told(done: int) -> None:
+            report(done)
+            if done and len(calls) == 3:
+                raise KeyboardInterrupt
+
+        calls.append(None)
+        return original(*arguments, report=told, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(solving, "solve", interrupted)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            kept(tmp_path)
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt) as without:
+            solve_ranges(forest(), ranges(), **OPTIONS)
+    assert len(calls) == 3, "two shards were finished"
+    told = f"{str(tmp_path)!r} keeps {2 * SHARD} of {LANES} pairs of ranges; the same call goes on."
+    assert raised.value.__notes__ == [told]
+    assert not hasattr(without.value, "__notes__"), "without a folder nothing is kept"
+    assert count_lanes(tmp_path) == 2 * SHARD
+    again = kept(tmp_path)
+    assert_same(again)
+    assert again.num_read == 2 * SHARD
+
+
+@pytest.mark.parametrize("missing", [(0, 1, 2), (1,), (0, 2), ()], ids=str)
+def test_progress_counts_what_was_read_before_the_first_solve(
+    folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch, missing: tuple[int, ...]
+) -> None:
+    """Else the time left would go by shards that were read in no time."""
+    for number in missing:
+        (folder / f"shard-0000{number}.parquet").unlink()
+    told: list[int] = []
+    totals: list[int] = []
+
+    @contextlib.contextmanager
+    def bar(label: str, total: int, show: Any = None) -> Iterator[Callable[[int], None]]:
+        totals.append(total)
+        yield told.append
+
+    monkeypatch.setattr(solving, "progress_bar", bar)
+    kept(folder)
+    assert totals == [3 * 6]
+    assert told == sorted(told) and told[:1] == [(3 - len(missing)) * 6][: len(missing)]
+    assert told[-1:] == [18][: len(missing)]
+    inside = [done for done in told if done % 6]
+    assert len(inside) >= len(missing), "in every shard, too"
+
+
+def test_the_log_says_where_it_goes_on(folder: pathlib.Path, caplog: pytest.LogCaptureFixture) -> None:
+    (folder / "shard-00001.parquet").unlink()
+    with caplog.at_level("INFO", logger="jaxgadget"):
+        kept(folder)
+        kept(folder)
+    assert caplog.messages == [f"Going on in {str(folder)!r} after 2 of 3 shards."]
+
+
+def test_the_default_is_the_size_that_the_folder_has(tmp_path: pathlib.Path, folder: pathlib.Path) -> None:
+    again = kept(folder, shard=None)
+    assert_same(again)
+    assert again.num_read == LANES
+    first, second = draw_ranges(forest(), SHARD_SIZE + 1, seed=1)
+    new = tmp_path / "new"
+    solve_ranges(forest(), (first, second), folder=new, iterations=1, progress=False)
+    sizes = [pq.read_metadata(path).num_rows for path in sorted(new.glob("*.parquet"))]
+    assert sizes == [SHARD_SIZE, 1]
+
+
 # What is refused
 
 
@@ -153,7 +236,7 @@ def test_a_folder_of_other_ranges_or_another_cut_is_refused(folder: pathlib.Path
     first, second = ranges()
     changed = first.copy()
     changed[0, 0] = np.nextafter(changed[0, 0], 1)
-    with pytest.raises(ValueError, match="holds shards of another request: ranges is "):
+    with pytest.raises(ValueError, match="another request: it was solved for other ranges; choose another"):
         solve_ranges(forest(), (changed, second), folder=folder, **OPTIONS)
     other = forest("depth:1")
     with pytest.raises(ValueError, match="holds shards of another request: cut is 'depth:2', not 'depth:1'"):
@@ -190,8 +273,19 @@ def test_a_shard_of_another_place_is_noticed(folder: pathlib.Path) -> None:
         kept(folder)
 
 
-@pytest.mark.parametrize("change", ["byte", "half", "list", "unsealed"])
-def test_a_damaged_manifest_is_noticed(folder: pathlib.Path, change: str) -> None:
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ("byte", "its checksum is not that of its content"),
+        ("half", "it is no JSON, or only a part of it"),
+        ("empty", "it is empty"),
+        ("list", "it holds no JSON object"),
+        ("unsealed", "it does not say what it is of"),
+        ("no shard", "shard=None: expected a whole number >= 1"),
+    ],
+)
+def test_a_damaged_manifest_is_noticed(folder: pathlib.Path, change: str, said: str) -> None:
+    """Deleting it alone would let its shards pass for those of any request."""
     path = folder / MANIFEST
     text = path.read_text()
     path.write_text(
@@ -200,14 +294,60 @@ def test_a_damaged_manifest_is_noticed(folder: pathlib.Path, change: str) -> Non
                 '"iterations":6', '"iterations":7'
             ),
             "half": text[: len(text) // 2],
+            "empty": "",
             "list": "[]",
             "unsealed": "{}",
+            "no shard": json.dumps({"format": SOLVED_RANGES}),
         }[change]
     )
     assert path.read_text() != text
-    with pytest.raises(ValueError, match="delete it") as raised:
+    with pytest.raises(
+        ValueError, match="delete the folder and solve again, or choose another one"
+    ) as raised:
         kept(folder)
-    assert str(folder) in str(raised.value)
+    assert f"{str(path)!r} is damaged: {said}" in str(raised.value)
+
+
+def test_shards_without_a_manifest_are_refused(folder: pathlib.Path) -> None:
+    """Ranges are compared with each shard's, but nobody knows in how many iterations it was solved."""
+    (folder / MANIFEST).unlink()
+    with pytest.raises(
+        ValueError, match=r"holds 'shard-0000\d\.parquet' and no manifest\.json that says what"
+    ):
+        kept(folder, iterations=7)
+
+
+@pytest.mark.parametrize(
+    ("name", "record", "said"),
+    [
+        (
+            "network.json",
+            {"format": "jaxgadget value network", "version": 1},
+            "a network of histories, from train_v",
+        ),
+        (
+            "network.json",
+            {"format": "jaxgadget range network", "version": 1},
+            "a network of ranges, from train_r",
+        ),
+        ("manifest.json", {"format": 2, "request": {}, "versions": {}, "pieces": []}, "a sweep, from sweep"),
+    ],
+    ids=["histories", "ranges", "sweep"],
+)
+def test_a_folder_of_something_else_is_refused(
+    tmp_path: pathlib.Path, name: str, record: dict[str, Any], said: str
+) -> None:
+    write_record(tmp_path / name, record)
+    with pytest.raises(ValueError, match=f"{re.escape(repr(str(tmp_path)))} holds {said}") as raised:
+        kept(tmp_path)
+    assert "expected an empty folder, or one with solved ranges, from solve_ranges" in str(raised.value)
+    assert [path.name for path in tmp_path.iterdir()] == [name], "nothing was written"
+
+
+@pytest.mark.parametrize("folder", ["", 3], ids=repr)
+def test_what_names_no_folder_is_refused(folder: Any) -> None:
+    with pytest.raises(ValueError, match=f"folder={folder!r}: expected the path of a folder"):
+        kept(folder)
 
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path: pathlib.Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import pathlib
 import re
 from typing import Any
 
@@ -207,6 +208,27 @@ def test_ranges_that_hardly_meet_stay_finite() -> None:
     assert found.mass[0, 0] == found.gap[0, 0] == worth[0] == 0
 
 
+@pytest.mark.parametrize("tiny", [1e-310, 1e-320, 1e300])
+@pytest.mark.parametrize(("name", "where"), [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")])
+def test_ranges_of_any_size_are_solved_alike(name: str, where: str, tiny: float) -> None:
+    """Also in one subgame alone, where the same player gets to others as usual."""
+    below = forest(name, where)
+    first, second = draw_ranges(below, 4, seed=2)
+    here = below.roots[0].subgame[:, None] == 0
+    plain = solved(below, (first, second), iterations=20)
+    # Products first: of numbers this small hardly a digit is kept.
+    for factor in (tiny, np.where(here, tiny, 1.0)):
+        ranges = first * factor
+        found, kept = solved(below, (ranges, second), iterations=20), ranges / factor
+        expected = solved(below, (kept, second), iterations=20)
+        np.testing.assert_allclose(found.gap, expected.gap, rtol=0, atol=1e-9)
+        np.testing.assert_allclose(found.payoffs[0], expected.payoffs[0], rtol=0, atol=1e-9)
+        for numbers in (*found.values, *found.opposing, *found.payoffs, found.gap, found.mass):
+            assert np.isfinite(numbers).all()
+        if tiny > 1e-311:
+            np.testing.assert_allclose(found.payoffs[1], plain.payoffs[1], rtol=1e-4, atol=1e-9)
+
+
 # Lanes, chunks, iterations
 
 
@@ -294,14 +316,28 @@ def bad(rows: FloatArray, lane: int, value: float, row: int | slice = 0) -> Floa
         (lambda a, b: (a, bad(b, 0, np.nan, 2)), "ranges[1] is nan at root '2p, then Bet', lane 0"),
         (lambda a, b: (a, bad(b, 0, np.inf)), "ranges[1] is inf"),
         (lambda a, b: (a, bad(b, 1, 0.0, slice(None))), "ranges[1] is 0 everywhere in lane 1"),
-        (lambda a, b: (a[:2], b), "ranges[0] of shape (2, 2): expected (3, lanes) numbers"),
-        (lambda a, b: (a, np.vstack([b, b])), "ranges[1] of shape (6, 2): expected (3, lanes) numbers"),
+        (
+            lambda a, b: (a[:2], b),
+            "ranges[0] of shape (2, 2) and type float64: expected real numbers of shape",
+        ),
+        (
+            lambda a, b: (a, np.vstack([b, b])),
+            "ranges[1] of shape (6, 2) and type float64: expected real numbers of",
+        ),
         (lambda a, b: (a, b[:, 0]), "ranges[1] of shape (3,)"),
-        (lambda a, b: (a[:, :0], b[:, :0]), "ranges[0] of shape (3, 0)"),
-        (lambda a, b: (a.astype(str), b), "ranges[0] of shape (3, 2)"),
+        (
+            lambda a, b: (a[:, :0], b[:, :0]),
+            "shape (3, 0) and type float64: expected real numbers of shape (3, ",
+        ),
+        (lambda a, b: (a[:, :0], b[:, :0]), "lanes, at least 1), a row for each root infostate of player 0"),
+        (lambda a, b: (a.astype(str), b), "ranges[0] of shape (3, 2) and type <U32"),
+        (lambda a, b: (a, b + 0j), "ranges[1] of shape (3, 2) and type complex128: expected real numbers"),
+        (lambda a, b: (a > 0, b), "ranges[0] of shape (3, 2) and type bool: expected real numbers"),
+        (lambda a, b: ([[1.0], [1.0, 2.0]], b), "ranges[0] of shape () and type object"),
+        (lambda a, b: None, "ranges: a NoneType; expected a pair, the ranges of player 0"),
         (lambda a, b: (a[:, :1], b), "ranges have 1 and 2 lanes: expected equally many"),
-        (lambda a, b: a, "expected those of player 0 and of player 1"),
-        (lambda a, b: (a, b, a), "expected those of player 0 and of"),
+        (lambda a, b: a, "ranges: a ndarray; expected a pair, the ranges of player 0 and those of player 1"),
+        (lambda a, b: (a, b, a), "ranges: 3 parts; expected a pair"),
     ],
 )
 def test_bad_ranges_are_refused(change: Any, message: str) -> None:
@@ -311,7 +347,9 @@ def test_bad_ranges_are_refused(change: Any, message: str) -> None:
 
 
 def test_ranges_of_another_cut_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"ranges\[0\] of shape \(\d+, 2\): expected \(3, lanes\) numbers"):
+    with pytest.raises(
+        ValueError, match=r"ranges\[0\] of shape \(\d+, 2\) .* of shape \(3, lanes, at least 1\)"
+    ):
         solve_ranges(forest("kuhn_poker", "depth:2"), draw_ranges(forest(GOOFSPIEL, "depth:1"), 2))
 
 
@@ -331,6 +369,16 @@ def test_numbers_out_of_range_are_refused(options: dict[str, Any], message: str)
     below = forest("kuhn_poker", "depth:2")
     with pytest.raises(ValueError, match=re.escape(message)):
         solve_ranges(below, draw_ranges(below, 2), **options)
+
+
+@pytest.mark.parametrize("wrong", [game("kuhn_poker"), "flop", None], ids=["tree", "name", "None"])
+def test_what_is_no_forest_is_refused(wrong: Any, tmp_path: pathlib.Path) -> None:
+    ranges = draw_ranges(forest("kuhn_poker", "depth:2"), 2)
+    with pytest.raises(
+        ValueError, match=r"forest is a .*: expected a Forest, from build_forest\(tree, cut\)"
+    ):
+        solve_ranges(wrong, ranges, folder=tmp_path / "solved")
+    assert not (tmp_path / "solved").exists(), "nothing was begun"
 
 
 def test_what_is_no_forest_of_whole_subgames_is_refused() -> None:

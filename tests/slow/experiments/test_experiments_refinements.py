@@ -14,7 +14,7 @@ from experiments.refinements.__main__ import STUDY, main
 from experiments.refinements.common import GRID, HERE, SMALL
 from experiments.study import Settings
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.registry import PRIORS
+from jaxgadget.gadgets.registry import DEFAULT_PRIORS
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 
 EXPERIMENTS = STUDY.experiments
@@ -94,8 +94,9 @@ MORE = {"sensitivity": ["varied", "value"]}
 
 def check_columns(name: str, frame: pd.DataFrame) -> None:
     if name in SWEPT:
-        names = [name for name in SCHEMA.names if name not in ("piece", "piece_rows", "failure")]
-        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - 3
+        left_out = ("piece", "piece_rows", "failure", "guard_share", "model", "p", "gain")
+        names = [name for name in SCHEMA.names if name not in left_out]
+        assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - len(left_out)
     else:
         assert list(frame.columns) == COLUMNS[name]
 
@@ -159,7 +160,7 @@ def test_differences_and_distances_by_hand() -> None:
 
 
 def test_claims_by_hand() -> None:
-    names = [("unsafe", "none"), *((g, p) for g in ("resolving", "max-margin") for p in PRIORS)]
+    names = [("unsafe", "none"), *((g, p) for g in ("resolving", "max-margin") for p in DEFAULT_PRIORS)]
     numbers = {  # by blueprint: one for each of `names`
         "a": (0.1, 0.5, 0.4, 0.3, 0.2, 0.2, 0.2),
         "b": (9.0, 0.5, 0.6, 0.5, 0.1, 0.2, 0.1),

@@ -1,0 +1,93 @@
+"""How good promises are, against explicit trees and linear programs."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jaxgadget as jg
+from jaxgadget import ContinuationValues, ResolvedValues
+from jaxgadget.refining.promises import find_promises
+from tests.refining.test_continuation import explicit, masses
+
+GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
+CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
+VALUE = (0.0, 0.0)
+ROUGH = ResolvedValues(2)
+
+
+@functools.cache
+def game(name: str) -> jg.HistoryTree:
+    return jg.enumerate_game(jg.load(name))
+
+
+def blueprints(tree: jg.HistoryTree) -> jg.Policy:
+    return jg.Policy.stack([jg.Policy.dirichlet(tree, seed) for seed in (0, 1)])
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("name", "cut"), CUTS)
+def test_the_error_is_that_of_an_explicit_continuation(name: str, cut: str, player: int) -> None:
+    """Roots are worth what best responses to the continuation get there; max-margin keeps both bounds."""
+    tree, where, how = game(name), jg.cut(game(name), cut), {"player": player, "value": VALUE}
+    blueprint = blueprints(tree)
+    values = ContinuationValues(ROUGH, guard=False, iterations=20)
+    found = jg.measure_promise(tree, cut, blueprint, values, progress=False, **how)
+    promises = find_promises(tree, where, blueprint, (values,), player, "float64", False)
+    promised = np.asarray(promises.continuations[0].values.array)
+    gadgets: list[Any] = [
+        jg.OptimalContinuation(jg.NoPrior()),
+        jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(promised)),
+    ]
+    refined = jg.refine(tree, cut, blueprint, gadgets, algorithm="lp", progress=False, **how)
+    optimal, exploitability = refined.refined_exploitability.reshape(2, -1)
+    np.testing.assert_allclose(found.optimal_exploitability, optimal, rtol=0, atol=1e-7)
+    for lane in range(2):
+        above, states = explicit(tree, where, refined.policy, player, lane)
+        by_state = {s: part.worst_value(s, above.blueprint) for part in above.subgames for s in part.states}
+        exact = np.array([by_state[state] for state in states])
+        error = np.abs(promised[:, lane] - exact) / masses(above, states)
+        assert found.delta[lane] == pytest.approx(error.max(), abs=1e-6)
+    assert (found.delta > 1e-3).all() and np.isnan(found.guard_share).all()
+    assert (exploitability <= found.bound + 1e-7).all()
+    assert (found.bound <= found.theorem2_bound + 1e-7).all()
+    np.testing.assert_allclose(
+        found.theorem2_bound, found.optimal_exploitability + 2 * found.delta, rtol=0, atol=1e-12
+    )
+
+
+def test_exact_values_have_no_error() -> None:
+    tree = game("kuhn_poker")
+    found = jg.measure_promise(tree, "depth:2", blueprints(tree), ContinuationValues(), progress=False)
+    assert (found.delta < 1e-9).all()
+    np.testing.assert_allclose(found.bound, found.optimal_exploitability, rtol=0, atol=1e-7)
+
+
+def test_the_guard_is_part_of_the_promise() -> None:
+    tree = game("kuhn_poker")
+    how: dict[str, Any] = {"player": 1, "value": VALUE, "progress": False}
+    wary = ContinuationValues(ROUGH, guard=100.0, iterations=20)
+    found = jg.measure_promise(tree, "depth:2", blueprints(tree), wary, **how)
+    assert found.guard_share.tolist() == [0, 0]
+    own = jg.exploitability(blueprints(tree), 1, value=VALUE)
+    np.testing.assert_allclose(found.promised_exploitability, own, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"values": ROUGH}, "expected ContinuationValues, such as those of a network"),
+        ({"player": 2}, "player=2"),
+        ({"where": "depth:9"}, "is empty"),
+        ({"value": (1.0, 0.0)}, "value="),
+    ],
+    ids=str,
+)
+def test_wrong_arguments_are_refused(change: dict[str, Any], message: str) -> None:
+    tree = game("kuhn_poker")
+    how: dict[str, Any] = {"where": "depth:2", "values": ContinuationValues(3)} | change
+    with pytest.raises(ValueError, match=message):
+        jg.measure_promise(tree, how.pop("where"), jg.Policy.uniform(tree), how.pop("values"), **how)

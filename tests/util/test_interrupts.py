@@ -1,0 +1,34 @@
+"""An interrupt says what is kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxgadget.util.interrupts import telling_what_is_kept
+
+
+def unknown() -> str:
+    raise OSError("no such folder")
+
+
+def test_the_outermost_note_stays() -> None:
+    with pytest.raises(KeyboardInterrupt) as raised:
+        with telling_what_is_kept(lambda: "'out' keeps 2 of 3 pieces", "command"):
+            with telling_what_is_kept(lambda: "'out/inside' keeps 1"):
+                raise KeyboardInterrupt
+    assert raised.value.__notes__ == ["'out' keeps 2 of 3 pieces; the same command goes on."]
+
+
+def test_who_has_nothing_to_say_leaves_the_note_from_inside() -> None:
+    with pytest.raises(KeyboardInterrupt) as raised:
+        with telling_what_is_kept(unknown), telling_what_is_kept(lambda: ""):
+            with telling_what_is_kept(lambda: "'out/inside' keeps 1"):
+                raise KeyboardInterrupt
+    assert raised.value.__notes__ == ["'out/inside' keeps 1; the same call goes on."]
+
+
+def test_errors_have_no_note() -> None:
+    with pytest.raises(ValueError, match="wrong") as raised:
+        with telling_what_is_kept(lambda: "'out' keeps 1"):
+            raise ValueError("wrong")
+    assert not hasattr(raised.value, "__notes__")
