@@ -7,6 +7,7 @@ is there.
 from __future__ import annotations
 
 from experiments.opponents import (
+    approximate,
     breaker,
     gadgets,
     gains,
@@ -32,6 +33,7 @@ STUDY = Study(
         breaker,
         siblings,
         tradeoff,
+        approximate,
         gains,
         local,
         gadgets,
