@@ -1,4 +1,4 @@
-"""Figure 5's row with values that are off: 500 iterations of CFR+ below the limit, for each of 1,000 above."""
+"""Figure 5's row of values that are off: 500 iterations of CFR+ below the limit, in each of 1,000 above."""
 
 from __future__ import annotations
 
