@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, titled
-from experiments.continuation.common import blueprints, cases, network, tree_of
+from experiments.continuation.common import LARGER, blueprints, cases, larger_cases, network, tree_of
 from experiments.study import Settings
 from jaxgadget import (
     BlueprintPrior,
@@ -19,6 +19,7 @@ from jaxgadget import (
     MaxMargin,
     NoPrior,
     OptimalContinuation,
+    Policy,
     Resolving,
     UniformPrior,
     refine,
@@ -27,10 +28,15 @@ from jaxgadget.gadgets.alternative import ArrayValues
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.policy.evaluate import game_value
 from jaxgadget.refining.prepare import prepare
+from jaxgadget.refining.promises import PromiseError, find_promises
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.util.arrays import FloatArray
 
 NAME = "closing"
-ITERATIONS, SMOKE_ITERATIONS = 5000, 20
+ITERATIONS, SMOKE_ITERATIONS = 2000, 20
+LARGER_ITERATIONS, OPTIMAL_ITERATIONS = 1000, 5000
+"""In larger games; the latter of their optimal continuations, for which linear programs take long."""
+
 COUNTS, SMOKE_COUNTS = (10, 30, 100, 300, 1000), (2, 4)
 NOISE = (0.001, 0.01, 0.05)
 """Of exact values, in payoff ranges × N(s)."""
@@ -38,7 +44,12 @@ NOISE = (0.001, 0.01, 0.05)
 NEAR = 0.01
 """Blueprints that are nearer to their continuation than this share of the farthest have no share."""
 
-COLUMNS = ("game", "cut", "player", "blueprint", "source", "method", "blueprint_exploitability", "refined")
+BEHIND = 0.05
+"""The share of the way by which no blueprint should end worse than with best responses."""
+
+SOLVED = 1e-5
+"""Of the payoff range: what is nearer than that is equal, as solves are no better."""
+
 SOURCES = ("best response", "exact", "noise", "iterations", "network", "network, no guard")
 COLORS = dict(zip(SOURCES, ("#999999", "#000000", "#CC79A7", "#0072B2", "#D55E00", "#E69F00"), strict=True))
 
@@ -51,7 +62,7 @@ def compute(settings: Settings) -> pd.DataFrame:
 
     keys = [
         {"game": game, "cut": cut, "player": player}
-        for (game, cut), player in itertools.product(cases(settings), (0, 1))
+        for (game, cut), player in itertools.product(cases(settings) + larger_cases(settings), (0, 1))
     ]
     return settings.gather(NAME, keys, measure)
 
@@ -60,12 +71,16 @@ def _measure(settings: Settings, game: str, cut: str, player: int) -> pd.DataFra
     tree, profiles = tree_of(game), blueprints(settings, game)
     value = game_value(tree, progress=False)
     how: dict[str, Any] = {"player": player, "value": value, "progress": settings.progress}
-    exact = refine(tree, cut, profiles, OptimalContinuation(NoPrior()), algorithm="lp", **how)
+    larger = game in LARGER
+    exactly: dict[str, Any] = {"iterations": OPTIMAL_ITERATIONS} if larger else {"algorithm": "lp"}
+    exact = refine(tree, cut, profiles, OptimalContinuation(NoPrior()), **exactly, **how)
     ranges = prepare(build_forest(tree, cut), player, exact.policy).ranges
-    asked = _methods(settings, network(settings, game, cut), ranges.cbv, ranges.mass * tree.payoff_range)
+    values = network(settings, game, cut)
+    asked = _methods(settings, values, ranges.cbv, ranges.mass * tree.payoff_range)
     gadgets = [gadget for _, _, gadget in asked]
-    count = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
+    count = LARGER_ITERATIONS if larger else settings.pick(ITERATIONS, SMOKE_ITERATIONS)
     refined = refine(tree, cut, profiles, gadgets, iterations=count, **how)
+    promised = _promised(values, profiles, cut, player, ranges.cbv, exact.refined_exploitability, settings)
     lanes = profiles.num_lanes
     rows = [
         pd.DataFrame(
@@ -78,6 +93,8 @@ def _measure(settings: Settings, game: str, cut: str, player: int) -> pd.DataFra
                 "method": method,
                 "blueprint_exploitability": exact.blueprint_exploitability,
                 "refined": numbers,
+                "payoff_range": tree.payoff_range,
+                **promised.get(source, {"delta": np.nan, "theorem2_bound": np.nan, "guard_share": np.nan}),
             }
         )
         for (source, method, _), numbers in zip(
@@ -90,13 +107,47 @@ def _measure(settings: Settings, game: str, cut: str, player: int) -> pd.DataFra
     return pd.concat(rows, ignore_index=True)
 
 
+def _promised(
+    values: Any,
+    profiles: Policy,
+    cut: str,
+    player: int,
+    exact: FloatArray,
+    optimal: FloatArray,
+    settings: Settings,
+) -> dict[str, dict[str, FloatArray]]:
+    """Theorem 2's Δ and bound of what a network promises, by source: `measure_promise` where V* is known."""
+    guards = {"network": True, "network, no guard": False}
+    asked = tuple(ContinuationValues(values, guard=guard) for guard in guards.values())
+    promises = find_promises(profiles.tree, cut, profiles, asked, player, "float32", settings.progress)
+    mass, found = promises.ranges.mass, dict[str, dict[str, FloatArray]]()
+    for source, continuation in zip(guards, promises.continuations, strict=True):
+        difference = np.abs(continuation.values.array - exact)
+        relative = np.divide(difference, mass, out=np.zeros_like(difference), where=mass > 0)
+        share = continuation.guard_share
+        error = PromiseError(
+            delta=relative.max(axis=0, initial=0.0),
+            optimal_exploitability=optimal,
+            promised_exploitability=np.full(profiles.num_lanes, np.nan),  # nobody asks
+            guard_share=np.full(profiles.num_lanes, np.nan) if share is None else share,
+        )
+        found[source] = {
+            "delta": error.delta,
+            "theorem2_bound": error.theorem2_bound,
+            "guard_share": error.guard_share,
+        }
+    return found
+
+
 def _methods(
     settings: Settings, values: Any, exact: np.ndarray[Any, Any], unit: np.ndarray[Any, Any]
 ) -> list[tuple[str, str, Gadget]]:
     """Where alternative values come from, what stands in the table, and the gadget."""
     asked: list[tuple[str, str, Gadget]] = []
+    learned = ContinuationValues(values)
     for make in (Resolving, MaxMargin):
-        for prior in (NoPrior(), UniformPrior(), BlueprintPrior()):
+        priors: tuple[Any, ...] = NoPrior(), UniformPrior(), BlueprintPrior(), ContinuationPrior(learned)
+        for prior in priors:
             asked.append(("best response", f"{make.name}, {prior.name} prior", make(prior)))
     for make, prior in itertools.product((Resolving, MaxMargin), (NoPrior(), BlueprintPrior())):
         promise = ArrayValues(exact, "exact")
@@ -133,22 +184,46 @@ def shares(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(share=share.where(frame["distance"] >= NEAR * farthest))
 
 
+def behind(frame: pd.DataFrame) -> pd.Series:
+    """By which share of the way a method ends worse than best responses with the same gadget and prior.
+
+    0 where both are equal up to `SOLVED`.
+    """
+    keys = ["game", "cut", "player", "blueprint", "method"]
+    base = frame[frame["source"] == "best response"].set_index(keys)["refined"]
+    gadget = frame["method"].map(lambda method: "max-margin" if "max-margin" in method else "resolving")
+    priors = ("none", "uniform", "continuation")
+    prior = frame["method"].map(
+        lambda method: next((name for name in priors if f"{name} prior" in method), "blueprint")
+    )
+    asked = frame[keys].assign(method=gadget + ", " + prior + " prior")
+    before = base.reindex(pd.MultiIndex.from_frame(asked)).to_numpy()
+    loss = frame["refined"] - before
+    return (loss / frame["distance"]).where(loss > SOLVED * frame["payoff_range"], 0.0)
+
+
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """The share of the way from blueprint to optimal continuation that is closed, by setting.
 
     `mean` and `least` are over blueprints and players, without those that are nearer than a hundredth of
     the farthest; `all` is the mean with these; `whole` is the sum of what was gained over the sum of
-    distances, of all; `worse`: blueprints that a method makes worse by more than a thousandth; `behind`: that
-    it leaves more than 5 % of the way behind resolving with best responses and the blueprint's prior.
+    distances, of all; of all blueprints, too, are `worse`: a method makes them worse by more than a
+    thousandth; and `behind`: it leaves them worse than best responses do with the same gadget and prior
+    by more than 5 % of the way and 1e-5 of the payoff range. The continuation's prior is where the network
+    says that the opponent goes. Optimal continuations are of linear programs, in larger games of 5,000
+    iterations of CFR+.
+
+    Promises: Δ is how far a network's promises are from V*, at most, divided by N(s), in per cent of the
+    payoff range: its mean and the largest of all blueprints. Bound: the mean of Theorem 2's, the optimal
+    continuation's exploitability plus 2Δ, beside the mean exploitability of what was refined. Above: refined
+    strategies above that bound; beyond: those that are worse than the blueprint by more than 2Δ. Share: the
+    guard's, of the way from best responses to estimates. Cost, gain: what the guard took from, and added to,
+    the mean share of the way.
     """
     measured = shares(frame)
-    base = measured[
-        (measured["source"] == "best response") & (measured["method"] == "resolving, blueprint prior")
-    ]
-    keys = ["game", "cut", "player", "blueprint"]
-    before = base.set_index(keys)["share"].reindex(pd.MultiIndex.from_frame(measured[keys])).to_numpy()
-    measured = measured.assign(behind=before - measured["share"] > 0.05)
+    measured = measured.assign(behind=behind(measured) > BEHIND)
     tables: dict[str, pd.DataFrame] = {}
+    promises: list[dict[str, Any]] = []
     for (game, cut), rows in measured.groupby(["game", "cut"], sort=False):
         table: list[dict[str, Any]] = []
         for (source, method), part in rows.groupby(["source", "method"], sort=False):
@@ -167,8 +242,35 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
                     "blueprints": int(part["share"].notna().sum()),
                 }
             )
+            if part["delta"].notna().all():
+                promises.append({"game": titled(str(game), str(cut)), **table[-1], **_promise(part, rows)})
         tables[titled(str(game), str(cut))] = pd.DataFrame(table)
+    shown = ["game", "alternative values", "method", "mean Δ [%]", "largest Δ [%]", "bound", "refined"]
+    shown += ["above", "worse", "beyond", "behind", "share", "cost", "gain"]
+    tables["Promises"] = pd.DataFrame(promises, columns=shown)
     return tables
+
+
+def _promise(part: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
+    """Numbers of a method with a network, of all blueprints and both players."""
+    delta, unit = part["delta"], part["payoff_range"]
+    keys = ["player", "blueprint"]
+    method = part["method"].iloc[0]
+    alone = rows[(rows["source"] == "network, no guard") & (rows["method"] == method)]
+    alone = alone.set_index(keys)["share"].reindex(pd.MultiIndex.from_frame(part[keys])).to_numpy()
+    difference = part["share"] - alone
+    near = SOLVED * unit
+    return {
+        "mean Δ [%]": 100 * (delta / unit).mean(),
+        "largest Δ [%]": 100 * (delta / unit).max(),
+        "bound": part["theorem2_bound"].mean(),
+        "refined": part["refined"].mean(),
+        "above": int((part["refined"] > part["theorem2_bound"] + near).sum()),
+        "beyond": int((part["refined"] > part["blueprint_exploitability"] + 2 * delta + near).sum()),
+        "share": part["guard_share"].mean(),
+        "cost": difference.clip(upper=0).abs().mean(),
+        "gain": difference.clip(lower=0).mean(),
+    }
 
 
 def draw(frame: pd.DataFrame) -> Figure:

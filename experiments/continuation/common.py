@@ -9,11 +9,18 @@ import re
 import pandas as pd
 
 from experiments.refinements.common import BLUEPRINTS, GRID, SMALL, SMOKE_BLUEPRINTS
+from experiments.refinements.larger import GAMES as LARGER
 from experiments.study import Settings
 from jaxgadget import FolderRanges, HistoryTree, Policy, RangeTraining, enumerate_game, load, train_ranges
 from jaxgadget.policy.blueprints import make_blueprints
 
 HERE = pathlib.Path(__file__).parent
+
+FEW_BLUEPRINTS = ("cfr:3", "cfr:10", "cfr:30", "cfr:100", "cfr:300", "draws:5")
+"""After which larger games are refined."""
+
+LARGER_TRAINING = {"samples": 2048, "steps": 5000, "width": 64}
+"""Of larger games, so that a network still takes minutes."""
 
 SMOKE_TRAINING = {"samples": 16, "rounds": 1, "steps": 20, "iterations": 20, "width": 8}
 
@@ -24,6 +31,11 @@ def cases(settings: Settings) -> list[tuple[str, str]]:
     return [(game, cut) for game, cuts in grid.items() for cut in cuts]
 
 
+def larger_cases(settings: Settings) -> list[tuple[str, str]]:
+    """Beyond Figure 2: larger Leducs and Liar's Dice; in a smoke test none."""
+    return settings.pick([(game, cut) for game, cuts in LARGER.items() for cut in cuts], [])
+
+
 @functools.cache
 def tree_of(game: str) -> HistoryTree:
     """A game's histories."""
@@ -32,8 +44,9 @@ def tree_of(game: str) -> HistoryTree:
 
 @functools.lru_cache(maxsize=1)
 def blueprints(settings: Settings, game: str) -> Policy:
-    """Figure 2's 45: checkpoints of CFR, spread over exploitability, and draws."""
-    return make_blueprints(tree_of(game), settings.pick(BLUEPRINTS, SMOKE_BLUEPRINTS))
+    """Figure 2's 45: checkpoints of CFR, spread over exploitability, and draws; of larger games ten."""
+    specifications = FEW_BLUEPRINTS if game in LARGER else BLUEPRINTS
+    return make_blueprints(tree_of(game), settings.pick(specifications, SMOKE_BLUEPRINTS))
 
 
 def network_folder(settings: Settings, game: str, cut: str) -> pathlib.Path:
@@ -42,10 +55,13 @@ def network_folder(settings: Settings, game: str, cut: str) -> pathlib.Path:
 
 
 def train(settings: Settings, game: str, cut: str) -> RangeTraining:
-    """The network of a game and cut, with the defaults of `train_ranges`; what lies there goes on."""
+    """The network of a game and cut; what lies there goes on.
+
+    With the defaults of `train_ranges` for the games of Figure 2.
+    """
     folder = network_folder(settings, game, cut)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    options = settings.pick({}, SMOKE_TRAINING)
+    options = settings.pick(LARGER_TRAINING if game in LARGER else {}, SMOKE_TRAINING)
     return train_ranges(tree_of(game), cut, folder=folder, show_progress=settings.progress, **options)
 
 

@@ -6,11 +6,11 @@ import dataclasses
 
 import pandas as pd
 
-from experiments.continuation.common import cases, train
+from experiments.continuation.common import cases, larger_cases, train
 from experiments.study import Settings
 
 NAME = "networks"
-ERRORS = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
+ERRORS = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -21,7 +21,7 @@ def compute(settings: Settings) -> pd.DataFrame:
         fields = [field.name for field in dataclasses.fields(training) if field.name not in ("values", "log")]
         return pd.DataFrame([key | {name: getattr(training, name) for name in fields}])
 
-    keys = [{"game": game, "cut": cut} for game, cut in cases(settings)]
+    keys = [{"game": game, "cut": cut} for game, cut in cases(settings) + larger_cases(settings)]
     return settings.gather(NAME, keys, learn)
 
 
@@ -29,7 +29,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Root mean squared errors in per cent of the payoff range, and the largest gap of what was learnt from.
 
     Held out: by sample and blueprint; blueprint: by blueprint alone; visited: where searches after other
-    blueprints ask; value: of the predicted value of the optimal continuation, which is unique.
+    blueprints ask; value: of the predicted value of the optimal continuation, which is unique; shortfall: the
+    most by which resolving fell short of what was promised, with which guards count.
     """
     table = frame[["game", "cut", "samples", "subgames_per_second", "seconds"]].copy()
     for name in (*ERRORS, "gap_max"):

@@ -10,9 +10,12 @@ import pandas as pd
 
 from experiments.continuation.common import cases, tree_of
 from experiments.study import Settings
-from jaxgadget import draw_ranges, solve_ranges
+from jaxgadget import Forest, cut, draw_ranges
 from jaxgadget.learn.range_training import normalised
+from jaxgadget.solving.options import SolveOptions, make_options
+from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import build_forest
+from jaxgadget.values.solved import RangeSolver
 
 NAME = "speed"
 GAP = 1e-3
@@ -20,38 +23,75 @@ GAP = 1e-3
 
 LANES, SMOKE_LANES = (1, 16, 256), (1, 4)
 TURNS = 3
+ALONE, SMOKE_ALONE = 8, 2
+"""Public states that are solved one at a time, spread over all."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
-    """A row for every game, cut and number of pairs of ranges; medians of several turns, compiled before."""
+    """A row for every game, cut and number of pairs of ranges; medians of several turns, compiled before.
+
+    A call solves one subgame for one pair of ranges, or all below the cut for every pair.
+    """
 
     def measure(key: dict[str, Any]) -> pd.DataFrame:
         tree = tree_of(key["game"])
         forest, rows = build_forest(tree, key["cut"]), list[dict[str, Any]]()
+        options = make_options(
+            algorithm="cfr+", iterations=1000, target_gap=GAP * tree.payoff_range, check_every=25, exact=False
+        )
+        seconds, gaps = list[float](), list[float]()
+        for state in _spread(forest.num_subgames, settings.pick(ALONE, SMOKE_ALONE)):
+            turns, gap = _solve(build_forest(tree, _alone(forest, state)), 1, options)
+            seconds.append(float(np.median(turns)))
+            gaps.append(gap)
+        rate = len(seconds) / sum(seconds)
+        rows.append(_row(key, forest, "one subgame", 1, rate, max(gaps) / tree.payoff_range))
         for lanes in settings.pick(LANES, SMOKE_LANES):
-            seconds: list[float] = []
-            for turn in range(TURNS + 1):
-                ranges = normalised(forest, draw_ranges(forest, lanes, seed=turn))
-                began = time.perf_counter()
-                solved = solve_ranges(
-                    forest, ranges, iterations=1000, target_gap=GAP * tree.payoff_range, progress=False
-                )
-                seconds.append(time.perf_counter() - began)
-            rate = solved.num_solved / float(np.median(seconds[1:]))
-            sizes = {"lanes": lanes, "subgames": forest.num_subgames}
-            gap = float(solved.gap.max()) / tree.payoff_range
-            rows.append(key | sizes | {"per_second": rate, "largest_gap": gap})
+            turns, gap = _solve(forest, lanes, options)
+            rate = lanes * forest.num_subgames / float(np.median(turns))
+            rows.append(_row(key, forest, "all subgames", lanes, rate, gap / tree.payoff_range))
         return pd.DataFrame(rows)
 
     return settings.gather(NAME, [{"game": game, "cut": cut} for game, cut in cases(settings)], measure)
+
+
+def _solve(forest: Forest, lanes: int, options: SolveOptions) -> tuple[list[float], float]:
+    """Seconds of every turn after the first, which compiles, and the largest gap of the last."""
+    solver, seconds, gap = RangeSolver(forest, options), list[float](), 0.0
+    for turn in range(TURNS + 1):
+        ranges = normalised(forest, draw_ranges(forest, lanes, seed=turn))
+        began = time.perf_counter()
+        solved = solver.solve(ranges)
+        seconds.append(time.perf_counter() - began)
+        gap = float(solved.gap.max())
+    return seconds[1:], gap
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """So many of `count` numbers at most, evenly spread."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).round().astype(int)).tolist()
+
+
+def _alone(forest: Forest, state: int) -> Cut:
+    """A cut with one public state."""
+    roots = forest.cut.roots[forest.cut.subgame == state]
+    return cut(forest.tree, lambda _: roots)
+
+
+def _row(
+    key: dict[str, Any], forest: Forest, call: str, lanes: int, rate: float, gap: float
+) -> dict[str, Any]:
+    sizes = {"call": call, "lanes": lanes, "subgames": forest.num_subgames}
+    return key | sizes | {"per_second": rate, "largest_gap": gap}
 
 
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Subgames a second, until gaps are at most a thousandth of the payoff range or after 1,000 iterations.
 
     Certified in float64; `largest_gap` is that of the last turn, of the payoff range. Ranges are drawn anew
-    in every turn. Times: how often as many a second as with one pair of ranges.
+    in every turn. One subgame: a call solves one public state for one pair of ranges; eight public states in
+    turn, each compiled once. Times: how often as many a second as so.
     """
-    one = frame[frame["lanes"] == 1].set_index(["game", "cut"])["per_second"]
+    one = frame[frame["call"] == "one subgame"].set_index(["game", "cut"])["per_second"]
     keys = pd.MultiIndex.from_frame(frame[["game", "cut"]])
     return frame.assign(times=frame["per_second"] / one.reindex(keys).to_numpy())

@@ -13,7 +13,13 @@ import typer
 from typer.core import TyperCommand, TyperOption
 
 from jaxgadget.cli.options import LP
-from jaxgadget.gadgets.registry import BEST_RESPONSE, CONTINUATION, DEFAULT_GADGETS, PRIORS, RANGE_VALUES
+from jaxgadget.gadgets.registry import (
+    BEST_RESPONSE,
+    CONTINUATION,
+    DEFAULT_GADGETS,
+    DEFAULT_PRIORS,
+    RANGE_VALUES,
+)
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
@@ -103,7 +109,7 @@ def make_asked_gadgets(
     asked = list(dict.fromkeys(alternatives or [BEST_RESPONSE]))
     promises = [_make_promise(text) for text in asked]
     try:
-        return make_gadgets(names or DEFAULT_GADGETS, priors or list(PRIORS), epsilons, promises, settings)
+        return make_gadgets(names or DEFAULT_GADGETS, priors or DEFAULT_PRIORS, epsilons, promises, settings)
     except AlternativeRefusedError:
         raise ValueError(
             f"--alternative {', '.join(asked)} means nothing for --gadget optimal-continuation: play never "

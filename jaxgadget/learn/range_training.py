@@ -141,12 +141,12 @@ def train_ranges(
     where: CutSpec,
     *,
     folder: str | os.PathLike[str] | None = None,
-    samples: int = 4096,
+    samples: int = 8192,
     rounds: int = 2,
     steps: int = 10_000,
     batch_size: int = 64,
     network: str = "padded",
-    width: int = 64,
+    width: int = 128,
     depth: int = 1,
     learning_rate: float = 2e-3,
     seed: int = 0,
@@ -172,7 +172,7 @@ def train_ranges(
       steps: training steps.
       batch_size: samples a step, each with all subgames, drawn with replacement.
       network: `padded`, most accurate for its cut; or `infostates`, which serves other cuts too.
-      width: units of a layer.
+      width: units of a layer; of `padded` for the largest public states, fewer for smaller ones.
       depth: residual blocks of two layers each.
       learning_rate: the largest.
       seed: of ranges, weights, batches, and what is held out.

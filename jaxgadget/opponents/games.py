@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.sparse import csr_array
 
+from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem, Terms
 from jaxgadget.kernels.regret import Bounds
@@ -32,16 +33,13 @@ def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player
       player: who responds, and updates last.
     """
     earned = earned_against(form, opponents.models, player)
+    nobody = np.zeros((0, opponents.models.num_lanes))  # no model is left before the end
+    everybody = np.ones((1, opponents.models.num_lanes))
+    mixtures = Mixtures(p=opponents.p, model=opponents.model, earned=earned, entered=nobody, reach=everybody)
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        p, model = opponents.p[lanes], opponents.model[lanes]
-        nothing = on_host(np.zeros((1, len(lanes))))
-        own = Terms(
-            scale=on_host(np.ones((1, len(lanes)))),
-            constant=nothing,
-            body_constant=on_host(p * earned[:, model]),
-        )
-        free = Terms(scale=on_host((1 - p)[None]), constant=nothing)
+        alone = Terms(scale=on_host(np.ones((1, len(lanes)))), constant=on_host(np.zeros((1, len(lanes)))))
+        own, free = mixtures.mix(lanes, alone, alone, 1)
         return (own, free) if player == 0 else (free, own)
 
     return Batch(

@@ -23,17 +23,16 @@ from jaxgadget.opponents.result import BEST_NASH, DATA_BIASED, RESTRICTED_NASH, 
 from jaxgadget.policy.evaluate import (
     check_value,
     evaluate_policy,
-    game_value,
     normalise_rows,
     whole_problem,
 )
-from jaxgadget.policy.exact import exact_problem
+from jaxgadget.policy.exact import exact_problem, find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.driver import Finished, checked_plan
 from jaxgadget.solving.driver import solve as solve_batch
-from jaxgadget.solving.lp import Goal, solve_lanes, solve_program
+from jaxgadget.solving.lp import Goal, solve_lanes
 from jaxgadget.solving.memory import Plan, plan_batch
 from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.history import HistoryTree, check_tree
@@ -111,7 +110,6 @@ def respond(
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ProgramError: if HiGHS does not find the value of the game.
       ValueError: for a model of another game, something that is no `Opponent`, or an argument out of range.
     """
     return _respond_by(
@@ -149,7 +147,6 @@ def data_biased_response(
       **options: of `respond`.
 
     Raises:
-      ProgramError: as `respond`.
       ValueError: as `respond`; and with `lp` where p × a model's probability is positive but tiny.
     """
     return _respond_by(DATA_BIASED, tree, opponents, **options)
@@ -180,7 +177,6 @@ def best_nash(
       **options: of `respond`; with `lp` strategies must guarantee the lower end of `value`.
 
     Raises:
-      ProgramError: as `respond`.
       ValueError: as `respond`, or if the tolerance is not a positive number.
     """
     if tolerance is not None and not (is_finite_number(tolerance) and tolerance > 0):
@@ -228,7 +224,9 @@ def _respond_by(
     if tolerance is None:
         tolerance = tree.payoff_range * (CFR_TOLERANCE if by_cfr else EQUILIBRIUM_TOLERANCE)
     with watch.phase("run"):
-        bracket = _find_value(task) if value is None else (float(value[0]), float(value[1]))
+        if value is None:
+            value = find_value(tree, not by_cfr, progress, time_limit=options.time_limit)
+        bracket = float(value[0]), float(value[1])
         least, most = bracket if player == 0 else (-bracket[1], -bracket[0])
         if method == BEST_NASH and by_cfr:
             task = task._replace(opponents=_nearly_nash(task, least, tolerance))
@@ -288,20 +286,6 @@ class _Solved(NamedTuple):
     iterations: npt.NDArray[np.int64]
     plan: Plan | None
     failures: dict[int, str]
-
-
-def _find_value(task: _Task) -> tuple[float, float]:
-    """The bracket of player 0's value, found the same way as the responses."""
-    if task.options.rule is not None:
-        return game_value(task.tree, progress=task.progress)
-    key = ("exact value", task.player)
-    if key not in task.tree.cache:
-        problem = exact_problem(sequence_form(task.tree))
-        goal, time_limit = Goal(maximiser=task.player), task.options.time_limit
-        optimum = solve_program(problem, 0, goal, name=task.name, time_limit=time_limit)
-        low, high = float(optimum.value[0]), float(optimum.value[0] + optimum.gap[0])
-        task.tree.cache[key] = (low, high) if task.player == 0 else (-high, -low)
-    return task.tree.cache[key]
 
 
 def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:

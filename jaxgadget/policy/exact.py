@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 
 import jax
@@ -10,15 +11,18 @@ import numpy as np
 from jaxgadget.kernels.payoff import build_payoff
 from jaxgadget.kernels.problem import Problem, evaluation_game
 from jaxgadget.kernels.regret import Bounds
-from jaxgadget.policy.evaluate import to_policy
+from jaxgadget.policy.evaluate import game_value, to_policy
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
-from jaxgadget.solving.lp import Goal, solve_program
+from jaxgadget.solving.lp import Goal, ProgramError, solve_program
 from jaxgadget.solving.options import check_time
 from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import SequenceForm, sequence_form
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.precision import precision
+
+EXACT_INFOSETS = 30_000
+"""In games of up to so many infosets the value comes from a linear program, if solves do: seconds."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -88,3 +92,23 @@ def exact_problem(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | No
             )
         )
         return dataclasses.replace(problem, terms=(first, second))
+
+
+def find_value(
+    tree: HistoryTree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None
+) -> tuple[float, float]:
+    """The bracket of player 0's value; by a linear program if that is asked for, small and solved in time.
+
+    Args:
+      tree: the game's histories; a program is solved once for each.
+      by_lp: whether to try a linear program.
+      progress: see `game_value`.
+      time_limit: of the program, in seconds; by default none.
+    """
+    if by_lp and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
+        with contextlib.suppress(ProgramError):
+            if "exact value" not in tree.cache:
+                solution = solve_exactly(tree, time_limit=time_limit)
+                tree.cache["exact value"] = solution.value, solution.value + solution.gap
+            return tree.cache["exact value"]
+    return game_value(tree, progress=progress)

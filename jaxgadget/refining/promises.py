@@ -13,9 +13,9 @@ from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.policy.evaluate import check_value, exploitability
+from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.continuation import Continuation, solve_continuations, whole_ranges
-from jaxgadget.refining.refine import find_value
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import CutSpec, cut

@@ -6,7 +6,6 @@ before and after and a certificate for every one. All certificates are in float6
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import os
 import pathlib
@@ -23,14 +22,13 @@ from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
-from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability, game_value, nash_conv
-from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability, nash_conv
+from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
 from jaxgadget.refining.range_prior import follow_models
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
-from jaxgadget.solving.highs import ProgramError
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP, make_options
 from jaxgadget.tree.cut import CutSpec, cut
@@ -40,9 +38,6 @@ from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.values.ranges import warn_of_doubts
-
-EXACT_INFOSETS = 30_000
-"""In games of up to so many infosets the value comes from a linear program, if subgames do: seconds."""
 
 
 def default_gadgets(epsilon: float = DEFAULT_EPSILON) -> tuple[Gadget, ...]:
@@ -367,17 +362,6 @@ def _gain(policy: Policy, task: GadgetTask, bracket: tuple[float, float]) -> Flo
     pair = (ours, models) if player == 0 else (models, ours)
     earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value - sum(bracket) / 2
     return np.where(has_model, earned if player == 0 else -earned, np.nan)
-
-
-def find_value(
-    tree: HistoryTree, by_lp: bool, progress: bool | None, *, time_limit: float | None = None
-) -> tuple[float, float]:
-    """The bracket of player 0's value; by a linear program if that is asked for, small and solved in time."""
-    if by_lp and sum(map(len, tree.infosets)) <= EXACT_INFOSETS:
-        with contextlib.suppress(ProgramError):
-            solution = solve_exactly(tree, time_limit=time_limit)
-            return solution.value, solution.value + solution.gap
-    return game_value(tree, progress=progress)
 
 
 def list_gadgets(

@@ -24,8 +24,9 @@ from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability
+from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.refine import find_value, list_gadgets
+from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.searching.continual import count_searches, resolve_continually
 from jaxgadget.searching.limited import values_for
 from jaxgadget.searching.line import Line, Visits

@@ -28,9 +28,10 @@ from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_GADGETS, DEFAULT_P
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.opponents.opponent import Opponent, Opponents
 from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
+from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike
 from jaxgadget.refining.continuation import alternative_of
-from jaxgadget.refining.refine import Refinement, find_value, refine_forest
+from jaxgadget.refining.refine import Refinement, refine_forest
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.memory import whole_memory
 from jaxgadget.sweeping.manifest import (

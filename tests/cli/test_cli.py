@@ -432,7 +432,7 @@ BAD_INPUT = [
     ("refine kuhn_poker --alternative none", "alternative 'none': expected one of"),
     ("refine kuhn_poker --alternative continuation:x", "alternative 'continuation:x': expected one of"),
     ("refine kuhn_poker --alternative blueprint:3", "alternative 'blueprint:3': expected one of"),
-    ("refine kuhn_poker --gadget optimal-continuation --alternative blueprint", "play never leaves it"),
+    ("refine kuhn_poker --gadget optimal-continuation --alternative blueprint", "play never leaves that one"),
     ("refine kuhn_poker --gifts all", "--gifts"),
     ("refine kuhn_poker --gadget reach-resolving --scale-gifts", "scaled=True with 2 subgames"),
     ("refine kuhn_poker --epsilon 2 --prior none", "epsilon=2"),

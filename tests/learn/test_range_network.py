@@ -23,7 +23,7 @@ from jaxgadget import (
     load,
     solve_trunk,
 )
-from jaxgadget.learn.perceptron import initial_weights
+from jaxgadget.learn.perceptron import evaluate, initial_weights
 from jaxgadget.learn.range_network import PublicStates, make_network, predict
 from jaxgadget.tree.cut import Cut
 from jaxgadget.util.arrays import FloatArray
@@ -135,6 +135,64 @@ def test_values_are_payoffs_times_what_opposes(kind: str) -> None:
     part = ask(values, limit, (ranges[0][:, order], ranges[1][:, order]))
     for player in (0, 1):
         np.testing.assert_allclose(part[player], whole[player][:, order], rtol=0, atol=FLOAT32)
+
+
+@pytest.mark.parametrize("kind", NETWORKS)
+def test_a_public_state_is_worth_what_its_own_ranges_say(kind: str) -> None:
+    """Whatever the ranges in others, of its own size or another."""
+    limit, ranges = limit_of(cut(game(GOOFSPIEL), "depth:1")), some_ranges(GOOFSPIEL, "depth:1", 6)
+    values = network(GOOFSPIEL, "depth:1", kind)
+    before = ask(values, limit, ranges)
+    for state in range(limit.cut.num_subgames):
+        inside = [limit.roots[p].subgame == state for p in (0, 1)]
+        first, second = (np.where(inside[p][:, None], rows[:, ::-1], rows) for p, rows in enumerate(ranges))
+        after = ask(values, limit, (first, second))
+        for player in (0, 1):
+            changed = np.abs(after[player] - before[player]).max(axis=1) > 1e-3
+            assert not changed[~inside[player]].any()
+            assert changed[inside[player]].any()
+
+
+def test_perceptrons_are_as_wide_as_public_states_are_large() -> None:
+    """Weights of a layer in proportion to infostates; every public state has a perceptron."""
+    values = network(GOOFSPIEL, "depth:1", "padded")
+    limit = limit_of(cut(game(GOOFSPIEL), "depth:1"))
+    sizes = [np.bincount(limit.roots[p].subgame) for p in (0, 1)]
+    largest = (sizes[0] + sizes[1]).max()
+    groups = values.shape.groups
+    assert sorted(state for group in groups for state in group.states) == list(range(len(sizes[0])))
+    assert len(groups) > 1 and max(group.width for group in groups) == values.shape.width
+    for group in groups:
+        for state in group.states:
+            assert group.sizes == (sizes[0][state], sizes[1][state])
+        assert group.width == np.ceil(values.shape.width * np.sqrt(sum(group.sizes) / largest))
+
+
+def test_infostates_are_worth_what_their_pairs_are() -> None:
+    """Payoffs of pairs weighted by the other player's range and chance; nothing else is in a value."""
+    limit = limit_of(cut(game(GOOFSPIEL), "depth:1"), "float32")
+    values = network(GOOFSPIEL, "depth:1", "padded")
+    with precision(np.float32):
+        states = PublicStates.of(limit, "padded")
+        given = [
+            states.spread(p, jnp.asarray(r, jnp.float32))
+            for p, r in enumerate(some_ranges(GOOFSPIEL, "depth:1", 7))
+        ]
+        ranges, _ = states.scaled((given[0], given[1]))
+        payoffs, opposing = predict(values.shape, values.weights, states, ranges)
+        deals = states.chance[:, None] * ranges[0][..., None] * ranges[1][..., None, :]
+        met = np.maximum(np.asarray(deals).sum(axis=(2, 3), keepdims=True), 1e-30)
+        pairs = evaluate(
+            values.shape, values.weights, ranges, opposing, deals / met, states.features, states.mask
+        )
+    count = 0
+    for state, lane, row in np.ndindex(payoffs[0].shape):
+        mass = np.asarray(states.chance)[state, row] * np.asarray(ranges[1])[state, lane]
+        if mass.sum() > 1e-3:
+            expected = (mass * np.asarray(pairs)[state, lane, row]).sum() / mass.sum()
+            assert float(payoffs[0][state, lane, row]) == pytest.approx(expected, rel=1e-3, abs=1e-4)
+            count += 1
+    assert count > 20
 
 
 def test_lanes_precision_is_that_of_the_limit() -> None:

@@ -463,6 +463,7 @@ def test_table_and_message() -> None:
         "gap_max",
         "alternative",
         "gifts",
+        "guard_share",
         "auto",
         "failure",
     ]

@@ -902,5 +902,5 @@ def test_a_folder_that_is_none(tmp_path: pathlib.Path):
     (tmp_path / "file").write_text("")
     with pytest.raises(ValueError, match=r"cannot use .*file.* as a folder"):
         sweep(tmp_path / "file", **KUHN)
-    with pytest.raises(ValueError, match="cannot be read"):
+    with pytest.raises(ValueError, match="holds no sweep"):
         read_sweep(tmp_path / "file")

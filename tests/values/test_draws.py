@@ -193,7 +193,11 @@ def test_what_a_draw_gives_is_looked_at(draw: Draw, message: str) -> None:
         draw_ranges(forest("kuhn_poker", "depth:2"), 4, draws=[dirichlet, draw])
 
 
-@pytest.mark.parametrize("draws", [dirichlet, "dirichlet", [dirichlet, None], [dict], 3], ids=repr)
+@pytest.mark.parametrize(
+    "draws",
+    [dirichlet, "dirichlet", [dirichlet, None], [dict], 3],
+    ids=["alone", "name", "none", "class", "number"],
+)
 def test_what_is_no_draw_is_refused(draws: Any) -> None:
     with pytest.raises(ValueError, match=r"draws=.*: expected a list of at least one function of a forest"):
         draw_ranges(forest("kuhn_poker", "depth:2"), 4, draws=draws)
