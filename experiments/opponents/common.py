@@ -23,7 +23,7 @@ from jaxgadget import (
     make_blueprints,
 )
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.refining.refine import find_value
+from jaxgadget.policy.exact import find_value
 
 HERE = pathlib.Path(__file__).parent
 
