@@ -43,7 +43,7 @@ STUDY = Study(
         speed,
         larger,
     ),
-    only_by_name=frozenset({larger.NAME}),
+    only_by_name=frozenset({approximate.NAME, larger.NAME}),
 )
 main = STUDY.main
 
