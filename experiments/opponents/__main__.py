@@ -1,20 +1,49 @@
 """Responses to models of an opponent: `python -m experiments.opponents`.
 
-Every experiment writes its data (`data/`), prints a table, and goes on from what is there.
+Every experiment writes its data (`data/`) and pictures (`pictures/`), prints a table, and goes on from what
+is there.
 """
 
 from __future__ import annotations
 
-import pathlib
-
-from experiments.opponents import speed
+from experiments.opponents import (
+    approximate,
+    breaker,
+    gadgets,
+    gains,
+    large,
+    larger,
+    local,
+    rounds,
+    siblings,
+    speed,
+    steps,
+    table1,
+    tradeoff,
+)
+from experiments.opponents.common import HERE
 from experiments.study import Study
 
 STUDY = Study(
     name="opponents",
     description=__doc__,
-    folder=pathlib.Path(__file__).parent,
-    experiments=(speed,),
+    folder=HERE,
+    experiments=(
+        table1,
+        breaker,
+        siblings,
+        tradeoff,
+        approximate,
+        gains,
+        local,
+        gadgets,
+        steps,
+        rounds,
+        large,
+        speed,
+        larger,
+    ),
+    only_by_name=frozenset({approximate.NAME, larger.NAME}),
 )
 main = STUDY.main
 

@@ -1,0 +1,103 @@
+"""What the experiments share: games, models of an opponent, and how a share of a gain is counted."""
+
+from __future__ import annotations
+
+import functools
+import pathlib
+import re
+from collections.abc import Sequence
+
+import pandas as pd
+
+from experiments.common import LIARS_DICE, titled
+from jaxgadget import (
+    Full,
+    HistoryTree,
+    MaxMargin,
+    NoPrior,
+    OptimalContinuation,
+    Policy,
+    Resolving,
+    enumerate_game,
+    load,
+    make_blueprints,
+)
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.policy.exact import find_value
+
+HERE = pathlib.Path(__file__).parent
+
+LEDUC = "leduc_poker"
+SMALL = "kuhn_poker"
+"""Instead of the others, for a smoke test."""
+
+
+def goofspiel(num_cards: int) -> str:
+    """The Goofspiel of Milec, Kubíček and Lisý (2024), whose best Nash shares it has."""
+    parameters = f"num_cards={num_cards},imp_info=True,points_order=descending"
+    return f"goofspiel({parameters},returns_type=point_difference)"
+
+
+def turn_based(game: str) -> str:
+    """A game of simultaneous moves with one player's move after the other's, unseen (by OpenSpiel)."""
+    return f"openspiel:turn_based_simultaneous_game(game={game})"
+
+
+GAMES = (LEDUC, goofspiel(5), LIARS_DICE)
+
+CFR_MODELS = tuple(f"cfr:{count}" for count in (1, 3, 8, 21, 34, 55))
+"""Average strategies after so many iterations of CFR; 34 is where the paper's LBR gains no more."""
+
+DRAWN_MODELS = tuple(f"dirichlet:{seed}" for seed in range(4))
+SMOKE_MODELS = ("cfr:2", "dirichlet:0")
+
+JOINT = OptimalContinuation(NoPrior())
+GADGETS: dict[str, Gadget] = {
+    "joint": JOINT,
+    "full, branch by branch": Full(NoPrior()),
+    "resolving": Resolving(NoPrior()),
+    "max-margin": MaxMargin(NoPrior()),
+}
+"""How levels of a continual search go together, none of them with a prior."""
+
+COLORS = {
+    "best response": "#000000",
+    "RNR": "#000000",
+    "best Nash": "#999999",
+    "joint": "#0072B2",
+    "full": "#56B4E9",
+    "full, branch by branch": "#56B4E9",
+    "resolving": "#D55E00",
+    "max-margin": "#009E73",
+    "SES": "#CC79A7",
+    "CDBR-NE": "#E69F00",
+    "joint, 500 iterations": "#F0E442",
+}
+
+
+@functools.cache
+def tree_of(game: str) -> HistoryTree:
+    """A game's histories."""
+    return enumerate_game(load(game))
+
+
+@functools.cache
+def value_of(game: str) -> tuple[float, float]:
+    """The bracket of player 0's value, from a linear program."""
+    return find_value(tree_of(game), True, False)
+
+
+def models_of(game: str, specs: str | Sequence[str]) -> Policy:
+    """Models of an opponent, a lane each."""
+    return make_blueprints(tree_of(game), specs, progress=False)
+
+
+def in_words(game: str) -> str:
+    """A game in a few words, `turn by turn` if its simultaneous moves are."""
+    inside = re.fullmatch(r"openspiel:turn_based_simultaneous_game\(game=(.*)\)", game)
+    return f"{titled(inside[1])}, turn by turn" if inside else titled(game)
+
+
+def is_drawn(models: pd.Series) -> pd.Series:
+    """Which models are draws; the others are early averages of CFR."""
+    return models.str.startswith(("draw", "dirichlet"))
