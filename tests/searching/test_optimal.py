@@ -353,7 +353,7 @@ def test_what_is_told_of_programs_and_of_the_most_that_a_model_gives() -> None:
     for player in (0, 1):
         found = nested_exactly(tree, opponent=Opponent(models, [0.3, 1.0]), player=player, **how)
         assert found.iterations.shape == (4,)
-        assert (0 < found.iterations).all() and (found.iterations < 300).all(), "of the simplex method"
+        assert (found.iterations[::2] > 0).all() and (found.iterations < 300).all(), "of the simplex method"
         assert found.table["iterations"].tolist() == found.iterations.tolist()
         np.testing.assert_allclose(found.gain[1::2], found.best_response_gain[1::2], atol=1e-7)
         np.testing.assert_array_equal(found.best_response_gain[::2], found.best_response_gain[1::2])
