@@ -16,7 +16,7 @@ import jaxgadget
 from jaxgadget.cli import app
 from jaxgadget.learn import checkpoints, trainer
 
-NESTED = ["game", "iterations", "game_value", "rows"]
+NESTED = ["game", "algorithm", "iterations", "game_value", "rows"]
 NESTED_ROW = [
     "player",
     "blueprint",
