@@ -18,7 +18,7 @@ from jaxgadget.kernels.certificate import Certificate, certify, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.opponents.games import biased_games, earned_against, mixed_games
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, show_probability
 from jaxgadget.opponents.result import BEST_NASH, DATA_BIASED, RESTRICTED_NASH, Responses
 from jaxgadget.policy.evaluate import (
     check_value,

@@ -59,3 +59,18 @@ def test_a_model_of_another_game_a_policy_alone_and_nothing_are_refused() -> Non
     ):
         with pytest.raises(ValueError, match=told):
             list_opponents(given, tree)  # type: ignore[arg-type]
+
+
+def test_two_probabilities_are_never_told_alike() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    uniform = jg.Policy.uniform(tree)
+    near = (0.5, 0.5 + 1e-9, 1e-12, 1)
+    told = list_opponents([Opponent(uniform, near), Opponent(uniform, 0.5, "model"), Opponent()], tree)
+    assert [told.describe(number) for number in range(len(told))] == [
+        "against uniform with p = 0.5",
+        "against uniform with p = 0.500000001",
+        "against uniform with p = 1e-12",
+        "against uniform with p = 1",
+        "against uniform with p = 0.5, followed beyond the limit, too",
+        "",
+    ]
