@@ -141,8 +141,7 @@ def _how_nested(nested: Nested) -> str:
             f"iterations each, with values of ranges at the limit ({nested.leaf})."
         )
     schedule, lp = nested.schedule, nested.algorithm == "lp"
-    each = f"by linear programs of at most {iterations} simplex iterations"
-    how = each if lp else f"{iterations} iterations each"
+    how = "by linear programs" if lp else f"{iterations} iterations each"
     choice = f"{nested.num_entries} entries at the limit ({nested.leaf} values)"
     ends = "optimal values at the limit" if nested.leaf == "optimal" else choice
     if schedule is not None and schedule.kind == "moves":
