@@ -81,7 +81,10 @@ class Opponents:
     def describe(self, number: int) -> str:
         """One of them in a few words, as in labels and messages; nothing for one who only adapts."""
         label = self.labels[number]
-        return "" if label is None else f"against {label} with p = {self.p[number]:g}"
+        if label is None:
+            return ""
+        beyond = ", followed beyond the limit, too" if self.beyond[number] == "model" else ""
+        return f"against {label} with p = {show_probability(self.p[number])}{beyond}"
 
     @property
     def policy(self) -> Policy:
@@ -136,6 +139,11 @@ def list_opponents(
         labels=tuple(labels),
         beyond=tuple(beyond),
     )
+
+
+def show_probability(p: float) -> str:
+    """A probability with as many digits as tell it from all others."""
+    return repr(float(p)).removesuffix(".0")
 
 
 def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:

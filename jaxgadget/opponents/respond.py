@@ -18,7 +18,7 @@ from jaxgadget.kernels.certificate import Certificate, certify, certify_average
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.opponents.games import biased_games, earned_against, mixed_games
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, show_probability
 from jaxgadget.opponents.result import BEST_NASH, DATA_BIASED, RESTRICTED_NASH, Responses
 from jaxgadget.policy.evaluate import (
     check_value,
@@ -59,7 +59,7 @@ WORDS = {
 }
 """What errors call a method."""
 
-LABELS = {RESTRICTED_NASH: "rnr:{p:g}:", BEST_NASH: "best-equilibrium:", DATA_BIASED: "data-biased:{p:g}:"}
+LABELS = {RESTRICTED_NASH: "rnr:{p}:", BEST_NASH: "best-equilibrium:", DATA_BIASED: "data-biased:{p}:"}
 """What stands before the model's label in a response's."""
 
 
@@ -385,7 +385,7 @@ def _measure(task: _Task, solved: _Solved, bracket: tuple[float, float], watch: 
     rows = normalise_rows(rows, infosets.infoset[1:])
     pair = (rows, models.probabilities[1]) if player == 0 else (models.probabilities[0], rows)
     labels = tuple(
-        LABELS[task.method].format(p=p) + ("none" if label is None else label)
+        LABELS[task.method].format(p=show_probability(p)) + ("none" if label is None else label)
         for p, label in zip(opponents.p, opponents.labels, strict=True)
     )
     policy = Policy(tree, pair, labels)

@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from rich.table import Table
 
+from jaxgadget.opponents.opponent import show_probability
 from jaxgadget.report.tables import make_table, table_title
 
 if TYPE_CHECKING:
@@ -29,7 +31,8 @@ def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> d
     tree, any_failed = searched[0].policy.tree, any(nested.failures for nested in searched)
     return {
         "game": tree.game.name,
-        "iterations": searched[0].iterations,
+        "algorithm": searched[0].algorithm,
+        "iterations": max(int(nested.iterations.max(initial=0)) for nested in searched),
         "game_value": list(searched[0].game_value),
         "rows": [
             {name: value for name, value in row.items() if name != "failure" or any_failed}
@@ -51,15 +54,17 @@ def nested_table(nested: Nested) -> Table:
     """A line for every blueprint, opponent and gadget."""
     numbers = ("ε", "before", "nested", "largest\ngap", "searches", "seconds")
     modelled = any(label is not None for label in nested.opponents.labels)
-    names, gains = (("model", "p"), ("gain", "bound")) if modelled else ((), ())
+    names, gains = (("model", "p"), ("gain", "of best", "bound")) if modelled else ((), ())
     right = (*names[1:], *numbers, *gains)
     columns = ("blueprint", *names, "gadget", "prior", *numbers[:3], *gains, *numbers[3:])
     shown = make_table(*columns, right=right, fold="blueprint")
     shown.title = f"Exploitability of player {nested.player}"
     for lane, row in enumerate(nested.table.to_dict("records")):
         failed = lane in nested.failures
-        opponent = (str(row["model"]), f"{row['p']:g}") if modelled else ()
+        opponent = (str(row["model"]), show_probability(row["p"])) if modelled else ()
         gain, bound = (_number(row[name]) for name in ("gain", "exploitability_bound"))
+        best = row["best_response_gain"]
+        share = f"{row['gain'] / best:.1%}" if best > 0 and math.isfinite(row["gain"]) else "–"
         shown.add_row(
             row["blueprint"],
             *opponent,
@@ -68,7 +73,7 @@ def nested_table(nested: Nested) -> Table:
             f"{row['epsilon']:g}",
             f"{row['blueprint_exploitability']:.5f}",
             "–" if failed else f"{row['nested_exploitability']:.5f}",
-            *((gain, bound) if modelled else ()),
+            *((gain, share, bound) if modelled else ()),
             "–" if failed else f"{row['gap_max']:.2g}",
             str(row["searches"]),
             f"{row['seconds']:.2f}",
@@ -103,14 +108,17 @@ def _of_models(nested: Nested) -> list[str]:
     if all(label is None for label in nested.opponents.labels):
         return []
     steps = [
-        f"{row['model']}, p = {row['p']:g}, {row['gadget']}: "
+        f"{row['model']}, p = {show_probability(row['p'])}, {row['gadget']}: "
         + ", ".join(_number(value) for value in row["objectives"])
         for row in nested.table.to_dict("records")
         if any(map(math.isfinite, row["objectives"]))
     ]
+    bound = (
+        "; bound: of exploitability, (p × gain + all gaps) / (1 − p), for joint searches with optimal values"
+    )
     return [
-        "Gain: what the policy earns against the model, less the game's value; bound: of exploitability, "
-        "(p × gain + all gaps) / (1 − p), for joint searches with optimal values.",
+        "Gain: what the policy earns against the model, less the game's value; of best: its share of a best "
+        f"response's{bound if np.isfinite(nested.exploitability_bound).any() else ''}.",
         f"Objectives of the steps, p × against the model as far as it is followed + (1 − p) × guaranteed: "
         f"{'; '.join(steps)}."
         if steps
@@ -126,13 +134,14 @@ def _in_values(nested: Nested, seconds: float) -> str:
 
 def _how_nested(nested: Nested) -> str:
     game = f"{nested.policy.tree.game.name}: player {nested.player} searches"
+    iterations = int(nested.iterations.max(initial=0))
     if nested.depth is None:
         return (
-            f"{game} from the root to the limit and again in every public state there, {nested.iterations} "
+            f"{game} from the root to the limit and again in every public state there, {iterations} "
             f"iterations each, with values of ranges at the limit ({nested.leaf})."
         )
     schedule, lp = nested.schedule, nested.algorithm == "lp"
-    how = "by linear programs" if lp else f"{nested.iterations} iterations each"
+    how = "by linear programs" if lp else f"{iterations} iterations each"
     choice = f"{nested.num_entries} entries at the limit ({nested.leaf} values)"
     ends = "optimal values at the limit" if nested.leaf == "optimal" else choice
     if schedule is not None and schedule.kind == "moves":

@@ -25,6 +25,7 @@ from jaxgadget.searching.solving import (
     Profile,
     Searched,
     find_ranges,
+    name_lane,
     prepare_lookahead,
     root_reach,
     solve_lookahead,
@@ -219,7 +220,8 @@ def _solve(
         def told(done: int, number: int = number) -> None:
             report(number * options.iterations + done)
 
-        results.append(solve_lookahead(structure, ranges, before, gadgets, options, told))
+        names = [name_lane(gadget, profiles.labels[number]) for gadget in gadgets]
+        results.append(solve_lookahead(structure, ranges, before, gadgets, options, told, names=names))
         plans.append(before.with_bodies(look, results[-1].strategy))
 
     def by_gadget(arrays: Sequence[Any]) -> Any:

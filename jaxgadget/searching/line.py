@@ -28,6 +28,7 @@ from jaxgadget.searching.schedule import Schedule, SearchLevel
 from jaxgadget.searching.solving import (
     Profile,
     find_ranges,
+    name_lane,
     prepare_lookahead,
     root_reach,
     solve_lookahead,
@@ -101,9 +102,11 @@ class Line:
         found to do between them.
       gap_max: `[L]` the largest NashConv of a search's game.
       searches: `[L]` subgames that were searched.
-      objectives: `[levels, L]` p × what is earned where models are followed down to the limits and values
-        hold there, + (1−p) × what is guaranteed by these values; NaN where the subgames of a level do not
-        add up to that: it is known of joint searches, and for p = 1.
+      iterations: `[L]` the most of a search.
+      objectives: `[levels, L]` once all is searched, p × what is earned where models are followed down to
+        the limits and values hold there, + (1−p) × what is guaranteed by these values; NaN where the
+        subgames of a level do not add up to that (it is known of joint searches, and for p = 1), and at
+        levels that nobody reaches.
       value_seconds: spent in the value function.
       visits: where searches ended, a batch each; None if nobody asks.
       failures: lanes in which a search overflowed, and where; there the blueprint stayed.
@@ -137,11 +140,17 @@ class Line:
         self.gadgets = tuple(gadget for gadget in gadgets for _ in range(count))
         self.opponents = None if opponents is None or opponents.adapt else opponents
         self._opponent = np.tile(np.arange(count), len(gadgets))
+        self._names = [
+            name_lane(gadget, blueprint.labels[0], "" if opponents is None else opponents.describe(number))
+            for gadget, number in zip(self.gadgets, self._opponent.tolist(), strict=True)
+        ]
         self.blueprint = spread(blueprint, self.gadgets)
         self.assembled = self.blueprint
         self.gap_max = np.zeros(len(self.gadgets))
         self.searches = np.zeros(len(self.gadgets), np.int64)
-        self.objectives = np.zeros((len(schedule.levels), len(self.gadgets)))
+        self.iterations = np.zeros(len(self.gadgets), np.int64)
+        self.objectives = np.full((len(schedule.levels), len(self.gadgets)), np.nan)
+        self._worth: dict[int, FloatArray] = {}  # `[L]` of a level, its parts so far together
         self.seconds = self.value_seconds = 0.0
         self.failures: dict[int, str] = {}
         self.visits: list[Visits] | None = [] if visits else None
@@ -178,7 +187,8 @@ class Line:
 
         if levels:
             descend(0, np.arange(levels[0].num_subgames), None)
-        self.objectives[:, list(self.failures)] = np.nan
+        for number, worth in self._worth.items():
+            self.objectives[number] = self._objective(number, worth)
         self.seconds = time.perf_counter() - begin
 
     def _below(self, level: SearchLevel, where: Cut) -> IntArray:
@@ -297,6 +307,7 @@ class Line:
             trunk=trunk,
             mixtures=mixtures,
             opponent=None if mixtures is None else self._opponent,
+            names=self._names,
         )
         plan = plan.with_bodies(look, searched.strategy)
         self.failures = {**searched.failures, **self.failures}
@@ -305,24 +316,29 @@ class Line:
         gap = np.where(searched.has_decision, searched.gap, 0)
         self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
         self.searches += searched.has_decision.sum(axis=0)
-        self._add_objective(number, where, searched.value)
+        self.iterations = np.maximum(self.iterations, searched.iterations)
+        with np.errstate(over="ignore", invalid="ignore"):  # where a search overflows all is undefined
+            self._worth[number] = self._worth.get(number, 0.0) + searched.value.sum(axis=0)
         self._assemble(number, look, plan.policy, searched.has_decision)
         if beside is not None:
             leaves, values = beside.joined(leaves, values)
         self._drop_programs()
         return AtLimit(plan, leaves, values)
 
-    def _add_objective(self, number: int, where: Cut, value: FloatArray) -> None:
-        """Adds what searches of one level are worth to the level's objective; the first one all around it."""
+    def _objective(self, number: int, worth: FloatArray) -> FloatArray:
+        """`[L]` what a level is worth, its searches and all around them; see `Line.objectives`.
+
+        What is played around a level is settled when the levels above it are searched in all their parts.
+        """
         p = np.zeros(len(self.gadgets)) if self.opponents is None else self.opponents.p[self._opponent]
         joint = np.array([gadget.entry_name == OptimalContinuation.entry_name for gadget in self.gadgets])
-        with np.errstate(over="ignore", invalid="ignore"):  # where a search overflows all is undefined
-            total = np.where(joint | (p == 1), value.sum(axis=0), np.nan)
-        if self.opponents is not None and not self.objectives[number].any():
+        known = joint | (p == 1)
+        known[list(self.failures)] = False
+        if self.opponents is not None:
             level = self.schedule.levels[number].cut(self.tree)
             models = self.opponents.policy.reach(1 - self.player)[:, self._opponent]
-            total = total + p * earned_outside(level, self.player, self.assembled, models)
-        self.objectives[number] += total
+            worth = worth + p * earned_outside(level, self.player, self.assembled, models)
+        return np.where(known, worth, np.nan)
 
     def _values(self, leaves: IntArray) -> FloatArray:
         begin = time.perf_counter()

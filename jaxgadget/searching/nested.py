@@ -23,7 +23,7 @@ from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, mixture_bound
-from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability
+from jaxgadget.policy.evaluate import best_response, check_value, evaluate_policy, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.refine import list_gadgets
@@ -32,7 +32,7 @@ from jaxgadget.searching.limited import values_for
 from jaxgadget.searching.line import Line, Visits
 from jaxgadget.searching.optimal import OptimalLine, OptimalValues
 from jaxgadget.searching.ranged import respond_continually
-from jaxgadget.searching.schedule import Schedule, make_schedule
+from jaxgadget.searching.schedule import LIMIT_KINDS, Schedule, make_schedule
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec
@@ -70,6 +70,8 @@ class Nested:
       nested_exploitability: `[lanes]` the same for the assembled policy.
       gain: `[lanes]` what the assembled policy earns against the model, less the game's value; NaN without
         a model.
+      best_response_gain: `[lanes]` the gain of a best response to the model, the most that there is; NaN
+        likewise.
       objectives: `[levels, lanes]` what was found at every level, p × what it earns where the model is
         followed to the limit and play is as the values there say below, + (1−p) × what it guarantees; NaN if
         that is not known.
@@ -79,7 +81,7 @@ class Nested:
       searches: `[lanes]` subgames that were searched.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name, or `lp`.
-      iterations: of each search, at most.
+      iterations: `[lanes]` the most of a search; of the simplex method if `algorithm` is `lp`.
       seconds: `[lanes]` a lane's share of the time.
       value_seconds: of them, spent in the value function, all lanes together; NaN for values of ranges.
       visits: for each blueprint, where its searches ended; nothing if that was not asked for.
@@ -97,13 +99,14 @@ class Nested:
     blueprint_exploitability: FloatArray
     nested_exploitability: FloatArray
     gain: FloatArray
+    best_response_gain: FloatArray
     objectives: FloatArray
     exploitability_bound: FloatArray
     gap_max: FloatArray
     searches: npt.NDArray[np.int64]
     game_value: tuple[float, float]
     algorithm: str
-    iterations: int
+    iterations: npt.NDArray[np.int64]
     seconds: FloatArray
     value_seconds: float
     visits: tuple[Visits, ...]
@@ -140,9 +143,12 @@ class Nested:
                     "step": None if schedule is None else schedule.step,
                     "k": self.num_entries,
                     "leaf": self.leaf,
+                    "algorithm": self.algorithm,
+                    "iterations": int(self.iterations[lane]),
                     "blueprint_exploitability": self.blueprint_exploitability[lane],
                     "nested_exploitability": self.nested_exploitability[lane],
                     "gain": self.gain[lane],
+                    "best_response_gain": self.best_response_gain[lane],
                     "exploitability": self.nested_exploitability[lane],
                     "exploitability_bound": self.exploitability_bound[lane],
                     "objectives": self.objectives[:, lane].tolist(),
@@ -240,20 +246,25 @@ def nested_search(
         gadgets = OptimalContinuation(NoPrior())
     asked = _no_auto(list_gadgets(gadgets, optimal, (player,)))
     opponents = list_opponents(Opponent() if opponent is None else opponent, tree, name="opponent")
+    if visits and (optimal or _as_ranged(values) is not None):
+        raise ValueError(
+            f"visits=True for values={values!r}: visits are counted for values of histories alone; leave "
+            "it out"
+        )
     if (ranged := _as_ranged(values)) is not None:
         at_limit = getattr(ranged, "cut", None) if limit is None else limit
         if at_limit is None:
             raise ValueError(f"limit=None for values={ranged!r}: expected the cut where lookaheads end")
+        if isinstance(at_limit, str) and at_limit in LIMIT_KINDS:
+            raise ValueError(
+                f"limit={at_limit!r} for values={ranged!r}: 'own' and 'moves' are for values of histories "
+                "and optimal values; expected the cut where lookaheads end"
+            )
         for name, given in (("depth", depth), ("step", step)):
             if given is not None:
                 raise ValueError(
                     f"{name}={given!r} for values={ranged!r}: lookaheads end at a cut; expected limit=…"
                 )
-        if visits:
-            raise ValueError(
-                f"visits=True for values={ranged!r}: visits are counted for values of histories alone; leave "
-                "it out"
-            )
         warn_of_doubts([ranged])
         if opponent is not None:
             return _responded(profiles, asked, opponents, ranged, at_limit, player, options, value, progress)
@@ -392,7 +403,7 @@ def _optimal(
         leaf=OptimalValues.name,
         searches=joined([line.searches for line in lines]),
         algorithm=options.algorithm,
-        iterations=options.iterations,
+        iterations=joined([line.iterations for line in lines]),
         seconds=joined([np.full(len(line.gadgets), line.seconds / len(line.gadgets)) for line in lines]),
         value_seconds=float("nan"),
         visits=(),
@@ -436,17 +447,15 @@ def _measured(
     other, count = 1 - player, len(gadgets) * len(opponents)
     kept = np.tile(profiles.probabilities[other], (1, count))
     labels = tuple(
-        f"{label} | {_named(gadget, opponents, number)}"
+        " | ".join(filter(None, (label, describe(gadget), against)))
         for gadget in gadgets
-        for number in range(len(opponents))
+        for against in map(opponents.describe, range(len(opponents)))
         for label in profiles.labels
     )
     policy = Policy(profiles.tree, (rows, kept) if player == 0 else (kept, rows), labels)
     of_lane = np.tile(np.repeat(np.arange(len(opponents)), profiles.num_lanes), len(gadgets))
-    after, gain = (
-        exploitability(policy, player, value=value),
-        _gain(policy, opponents, of_lane, player, value),
-    )
+    after = exploitability(policy, player, value=value)
+    gain, best_gain = _gains(policy, opponents, of_lane, player, value)
     bound = mixture_bound(gain, opponents.p[of_lane], gaps, value)
     for measured in (after, gain, gap_max, bound, rest["objectives"].T):
         measured[list(failures)] = np.nan
@@ -460,6 +469,7 @@ def _measured(
         blueprint_exploitability=np.tile(exploitability(profiles, player, value=value), count),
         nested_exploitability=after,
         gain=gain,
+        best_response_gain=best_gain,
         exploitability_bound=bound,
         gap_max=gap_max,
         game_value=value,
@@ -468,25 +478,25 @@ def _measured(
     )
 
 
-def _named(gadget: Gadget, opponents: Opponents, number: int) -> str:
-    """What a lane is called after its blueprint: the gadget, and the opponent's model if it has one."""
-    label = opponents.labels[number]
-    model = "" if label is None else f" | p = {opponents.p[number]:g} of {label}"
-    return f"{describe(gadget)}{model}"
-
-
-def _gain(
+def _gains(
     policy: Policy, opponents: Opponents, of_lane: IntArray, player: int, value: tuple[float, float]
-) -> FloatArray:
-    """`[lanes]` what policies earn against models, less the game's value; NaN where there is no model."""
+) -> tuple[FloatArray, FloatArray]:
+    """`[lanes]` what policies, and best responses, earn against models over the game's value.
+
+    NaN where there is no model.
+    """
     known = np.array([label is not None for label in opponents.labels])[of_lane]
     if not known.any():
-        return np.full(policy.num_lanes, np.nan)
-    models = opponents.policy.probabilities[1 - player][:, of_lane]
+        unknown = np.full(policy.num_lanes, np.nan)
+        return unknown, unknown.copy()
+    models = opponents.models.probabilities[1 - player][:, opponents.model[of_lane]]
     ours = policy.probabilities[player]
     pair = (ours, models) if player == 0 else (models, ours)
-    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value - (value[0] + value[1]) / 2
-    return np.where(known, earned if player == 0 else -earned, np.nan)
+    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value
+    best = best_response(opponents.models, player).value[opponents.model[of_lane]]
+    of_game, sign = sum(value) / 2, 1 if player == 0 else -1
+    gain, most = sign * (earned - of_game), best - sign * of_game
+    return np.where(known, gain, np.nan), np.where(known, most, np.nan)
 
 
 def _entries(
@@ -536,7 +546,7 @@ def _entries(
         gaps=np.full(lanes * blueprints, np.nan),
         gap_max=by_lane([line.gap_max for line in lines]),
         failures={
-            lane * blueprints + number: f"after blueprint {profiles.labels[number]!r}, {why}"
+            lane * blueprints + number: why
             for number, line in enumerate(lines)
             for lane, why in line.failures.items()
         },
@@ -544,7 +554,7 @@ def _entries(
         leaf=getattr(first.values, "name", type(first.values).__name__),
         searches=by_lane([line.searches for line in lines]),
         algorithm=options.algorithm,
-        iterations=options.iterations,
+        iterations=by_lane([line.iterations for line in lines]),
         seconds=by_lane([np.full(lanes, line.seconds / lanes) for line in lines]),
         value_seconds=sum(line.value_seconds for line in lines),
         visits=tuple(_join_visits(line) for line in lines),
@@ -579,7 +589,7 @@ def _search_continually(
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
         searches=count_searches(refined),
         algorithm=refined.algorithm,
-        iterations=int(how["iterations"]),
+        iterations=np.maximum(refined.iterations, trunk.iterations),
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
         value_seconds=float("nan"),
         visits=(),
@@ -619,7 +629,7 @@ def _responded(
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
         searches=1 + searched.has_decision.sum(axis=0),
         algorithm=options.algorithm,
-        iterations=options.iterations,
+        iterations=np.maximum(searched.iterations, trunk.iterations),
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
         value_seconds=float("nan"),
         visits=(),

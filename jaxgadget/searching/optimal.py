@@ -33,7 +33,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.searching.mixing import opponent_mixtures
 from jaxgadget.searching.schedule import Schedule
-from jaxgadget.searching.solving import Profile, Searched, solve_lookahead
+from jaxgadget.searching.solving import Profile, Searched, name_lane, solve_lookahead
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.cut import Cut, leaf_above
 from jaxgadget.tree.forest import build_forest
@@ -75,6 +75,7 @@ class OptimalLine:
       gap_max: `[L]` the largest NashConv of a game.
       gap_sum: `[L]` of all games together.
       searches: `[L]` subgames that were searched.
+      iterations: `[L]` the most of a search; of the simplex method if these are linear programs.
       objectives: `[levels, L]` of what was found at each level: p × what it earns where the model is followed
         down to the limits and rational below, + (1−p) × what it guarantees. Where subgames are searched by
         themselves the least over all of them; NaN at levels that nobody reaches.
@@ -107,9 +108,13 @@ class OptimalLine:
         first, second = (rows[:, blueprint] for rows in profiles.probabilities)
         labels = tuple(profiles.labels[number] for number in blueprint.tolist())
         self.assembled = Policy(self.tree, (first, second), labels)
+        self._names = [
+            name_lane(gadget, label, opponents.describe(number))
+            for gadget, label, number in zip(self.gadgets, labels, self.opponent.tolist(), strict=True)
+        ]
         lanes = len(self.gadgets)
         self.gap_max, self.gap_sum = np.zeros(lanes), np.zeros(lanes)
-        self.searches = np.zeros(lanes, np.int64)
+        self.searches, self.iterations = np.zeros(lanes, np.int64), np.zeros(lanes, np.int64)
         self.objectives = np.full((len(schedule.levels), lanes), np.nan)
         self.failures: dict[int, str] = {}
         self.seconds = 0.0
@@ -222,6 +227,7 @@ class OptimalLine:
             trunk=prepared.trunk,
             mixtures=None if adapt else opponent_mixtures(forest, player, self.opponents),
             opponent=None if adapt else self.opponent,
+            names=self._names,
         )
         self.failures = {**searched.failures, **self.failures}
         self._count(searched)
@@ -233,6 +239,7 @@ class OptimalLine:
         self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
         self.gap_sum = self.gap_sum + gap.sum(axis=0)
         self.searches += searched.has_decision.sum(axis=0)
+        self.iterations = np.maximum(self.iterations, searched.iterations)
 
     def _state_below(self, where: Cut, before: _State, found: Policy) -> _State:
         """What is known below some of the subgames that were searched."""

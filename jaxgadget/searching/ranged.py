@@ -18,7 +18,7 @@ from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.searching.continual import promising
 from jaxgadget.searching.mixing import opponent_mixtures
-from jaxgadget.searching.solving import Profile, Searched, solve_lookahead
+from jaxgadget.searching.solving import Profile, Searched, name_lane, solve_lookahead
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.forest import build_forest
@@ -86,5 +86,9 @@ def respond_continually(
         trunk=prepared.trunk,
         mixtures=opponent_mixtures(forest, player, opponents),
         opponent=opponent,
+        names=[
+            name_lane(gadget, profiles.labels[lane % profiles.num_lanes], opponents.describe(number))
+            for lane, (gadget, number) in enumerate(zip(asked, opponent.tolist(), strict=True))
+        ],
     )
     return trunk, profile.with_bodies(forest, searched.strategy).policy, searched

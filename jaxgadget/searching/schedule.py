@@ -120,25 +120,44 @@ def make_schedule(
                 f"step={step}: a search looks ahead depth={depth} moves; expected a step of 1 to {depth}"
             )
         return Schedule(tree, player, kind, depth, step, tuple(_after_moves(tree, depth, step)))
-    levels = decisions(tree, player)[::step]
-    schedule = Schedule(tree, player, kind, depth, step, tuple(levels))
-    for number in range(len(levels) if step > 1 else 0):
-        _check_reached(schedule, number)
+    every = decisions(tree, player)
+    schedule = Schedule(tree, player, kind, depth, step, tuple(every[::step]))
+    if (late := _first_late(schedule)) is not None:
+        fits = next(
+            fewer
+            for fewer in range(step - 1, 0, -1)
+            if _first_late(dataclasses.replace(schedule, step=fewer, levels=tuple(every[::fewer]))) is None
+        )
+        raise ValueError(
+            f"step={step}: the decision at {_name_moves(tree, late)} comes before the next search and below "
+            f"the limit of the one before, depth={depth} moves down; expected a step of at most {fits}, or a "
+            "larger depth"
+        )
     return schedule
 
 
-def _check_reached(schedule: Schedule, number: int) -> None:
-    """ValueError if a level's search ends before a decision that it is to settle."""
-    tree, where = schedule.tree, schedule.levels[number].cut(schedule.tree)
-    ends = leaf_above(where, schedule.leaves(where))
-    history = tree.infosets[schedule.player].history[schedule.kept(number)]
-    late = history[ends[history] >= 0]
-    if len(late):
-        raise ValueError(
-            f"step={schedule.step}: the decision at {tree.moves(int(late[0]))} comes before the next search "
-            f"and below the limit of the one before, depth={schedule.depth} moves down; expected a smaller "
-            "step or a larger depth"
-        )
+def _first_late(schedule: Schedule) -> int | None:
+    """A decision that lies below the limit of the search that is to settle it; None if there is none."""
+    tree = schedule.tree
+    for number in range(len(schedule.levels) if schedule.step > 1 else 0):
+        where = schedule.levels[number].cut(tree)
+        ends = leaf_above(where, schedule.leaves(where))
+        history = tree.infosets[schedule.player].history[schedule.kept(number)]
+        late = history[ends[history] >= 0]
+        if len(late):
+            return int(late[0])
+    return None
+
+
+def _name_moves(tree: HistoryTree, history: int) -> str:
+    """The moves to a history by name, chance's by number."""
+    names = list[str]()
+    while history:
+        *actions, outcome = tree.action[:, history].tolist()
+        done = [tree.game.action_string(player, a) for player, a in enumerate(actions) if a >= 0]
+        names.append(" and ".join(done) or f"chance {outcome}")
+        history = int(tree.parent[history])
+    return ", ".join(reversed(names))
 
 
 def _after_moves(tree: HistoryTree, depth: int, step: int) -> list[SearchLevel]:

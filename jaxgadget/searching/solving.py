@@ -156,6 +156,17 @@ def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
     return first, second
 
 
+def name_lane(gadget: Gadget, blueprint: str, against: str = "") -> str:
+    """What a lane is called in messages.
+
+    Args:
+      gadget: the gadget.
+      blueprint: the blueprint's label.
+      against: the opponent in words; nothing if it only adapts.
+    """
+    return " ".join(filter(None, (f"{describe(gadget)} after blueprint {blueprint!r}", against)))
+
+
 class Searched(NamedTuple):
     """Lookaheads that are solved, on the host; S subgames, L lanes.
 
@@ -197,6 +208,7 @@ def solve_lookahead(
     trunk: Trunk | None = None,
     mixtures: Mixtures | None = None,
     opponent: IntArray | None = None,
+    names: Sequence[str],
 ) -> Searched:
     """Solves the gadget games of all lanes; lane by lane a gadget, with its own ranges.
 
@@ -210,6 +222,7 @@ def solve_lookahead(
       trunk: what lies above the roots, for gadgets that need it; `ranges` then say what is played there.
       mixtures: opponents who follow models; by default all only adapt.
       opponent: `[L]` which of them each lane has.
+      names: L of them, the lanes' for messages.
 
     Raises:
       ValueError: for a gadget that needs the trunk, if there is none, or the blueprint's own values.
@@ -243,7 +256,7 @@ def solve_lookahead(
                 lanes,
             ),
         )
-        solved = _solve_games(games, rows, options, report)
+        solved = _solve_games(games, rows, options, report, [names[lane] for lane in group])
         certificate, num_games = solved.certificate, games.batch.num_games
         for p in (0, 1):
             strategy[p][:, lanes] = certificate.strategy[p]
@@ -251,11 +264,11 @@ def solve_lookahead(
         gap[:num_games, lanes] = certificate.gap[:num_games]
         has_decision[:, lanes] = games.has_decision(np.arange(len(lanes)))
         iterations[lanes] = solved.iterations
-        failures |= {group[lane]: f"{describe(gadgets[group[lane]])}: {why}" for lane, why in solved.failures}
+        failures |= {group[lane]: why for lane, why in solved.failures}
     remedy = "use dtype='float64'" if options.dtype == np.float32 else "give smaller values at the limit"
     for lane, subgame in find_overflows(value, gap).items():
         why = f"the search of subgame {subgame} overflowed in {options.dtype}; {remedy}"
-        failures.setdefault(lane, f"{describe(gadgets[lane])}: {why}")
+        failures.setdefault(lane, f"{names[lane]}: {why}")
     for lane in failures:
         for p in (0, 1):
             strategy[p][:, lane] = rows[p][:, lane]
@@ -278,9 +291,13 @@ class _SolvedGames(NamedTuple):
 
 
 def _solve_games(
-    games: GadgetGames, rows: tuple[FloatArray, FloatArray], options: SolveOptions, report: Report
+    games: GadgetGames,
+    rows: tuple[FloatArray, FloatArray],
+    options: SolveOptions,
+    report: Report,
+    names: Sequence[str],
 ) -> _SolvedGames:
-    """Solves games by CFR, or by linear programs; `rows` stay where nothing is said."""
+    """Solves games by CFR, or by linear programs called `names`; `rows` stay where nothing is said."""
     player = games.player
 
     def kept(lanes: IntArray) -> tuple[Kept, Kept]:
@@ -301,7 +318,7 @@ def _solve_games(
         programs = solve_lanes(
             lambda _: problem,
             lanes.tolist(),
-            [f"{describe(games.gadgets[gadget])} #{lane}" for lane, gadget in enumerate(games.gadget)],
+            names,
             rows[player][:, games.blueprint],
             auto=False,
             time_limit=options.time_limit,

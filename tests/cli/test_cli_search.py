@@ -16,7 +16,7 @@ import jaxgadget
 from jaxgadget.cli import app
 from jaxgadget.learn import checkpoints, trainer
 
-NESTED = ["game", "iterations", "game_value", "rows"]
+NESTED = ["game", "algorithm", "iterations", "game_value", "rows"]
 NESTED_ROW = [
     "player",
     "blueprint",
@@ -31,9 +31,12 @@ NESTED_ROW = [
     "step",
     "k",
     "leaf",
+    "algorithm",
+    "iterations",
     "blueprint_exploitability",
     "nested_exploitability",
     "gain",
+    "best_response_gain",
     "exploitability",
     "exploitability_bound",
     "objectives",
@@ -115,7 +118,13 @@ def test_nested_against_models() -> None:
     """Case 5: Kuhn poker, a uniform model; p × G + (1−p) × (−E) of the last step, and a bound."""
     against = ("nested", "kuhn_poker", "--blueprint", "uniform", "--model", "uniform", "--p", 0.25, "--p", 1)
     more = ("--leaf", "optimal", "--limit", "moves", "--depth", 2, "--step", 1, "--algorithm", "lp")
-    rows = record(run(*against, *more, "--json", "-"))["rows"]
+    found = record(run(*against, *more, "--json", "-"))
+    rows = found["rows"]
+    assert found["algorithm"] == "lp" and 0 < found["iterations"] < 300, "of the simplex method"
+    assert [(row["algorithm"], row["iterations"] <= found["iterations"]) for row in rows] == [
+        ("lp", True)
+    ] * 2
+    assert rows[0]["best_response_gain"] == pytest.approx(1 / 2 + 1 / 18, abs=1e-9)
     assert [list(row) for row in rows] == [NESTED_ROW] * 2
     assert [(row["model"], row["p"], row["gadget"]) for row in rows] == [
         ("uniform", 0.25, "optimal-continuation"),
@@ -133,8 +142,12 @@ def test_nested_against_models() -> None:
         "Gain: what the policy earns",
         "uniform, p = 1, optimal-continuation: 0.50000",
         "by linear pro",
+        "of best",
+        "; bound: of exploitability",
     ):
         assert words in text
+    locked = run(*against[:6], "--p", 1, *more)
+    assert locked.exit_code == 0 and "bound: of exploitability" not in re.sub(r"\s+", " ", locked.stdout)
 
 
 def test_nested_with_entries_against_models() -> None:
@@ -342,6 +355,7 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
         (("nested", *FAST, "--leaf", "optimal"), "--k means nothing with optimal values at --leaf"),
         (("nested", *FAST, "--model", "uniform"), "--model uniform: expected --p with it"),
         (("nested", *FAST, "--limit", "moves", "--step", 2), "step=2: a search looks ahead depth=1 moves"),
+        (("nested", *FAST, "--step", 2), "the decision at chance 0, chance 1, Pass, Bet comes before"),
         (("match", *FAST, "--blueprint", "uniform"), "cfr:3, uniform are several"),
         (("match", *FAST[:1], "--blueprint", "draws:2"), "makes 2 blueprints"),
         (("nested", *FAST, "--epsilon", 1.5), "epsilon"),

@@ -70,3 +70,18 @@ def test_the_bound_holds_wherever_in_its_bracket_the_value_is(value: tuple[float
     joint = jg.nested_exactly(tree, opponent=against, depth=2, value=value)
     assert (joint.nested_exploitability <= joint.exploitability_bound + 1e-9).all()
     assert len(whole.gain) == len(joint.gain) == 4
+
+
+def test_two_probabilities_are_never_told_alike() -> None:
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    uniform = jg.Policy.uniform(tree)
+    near = (0.5, 0.5 + 1e-9, 1e-12, 1)
+    told = list_opponents([Opponent(uniform, near), Opponent(uniform, 0.5, "model"), Opponent()], tree)
+    assert [told.describe(number) for number in range(len(told))] == [
+        "against uniform with p = 0.5",
+        "against uniform with p = 0.500000001",
+        "against uniform with p = 1e-12",
+        "against uniform with p = 1",
+        "against uniform with p = 0.5, followed beyond the limit, too",
+        "",
+    ]

@@ -336,8 +336,9 @@ def test_lanes_are_solved_as_each_by_itself_and_compile_once() -> None:
             both.policy.probabilities[0][:, lane], alone.policy.probabilities[0][:, 0], rtol=0, atol=1e-12
         )
         assert both.objective[lane] == pytest.approx(alone.objective[0], abs=1e-12)
-    again = jg.respond(tree, [Opponent(second, (0.9, 1)), Opponent(first, 0)], **options)
+    again = jg.respond(tree, [Opponent(second, (0.9, 0.9 + 1e-9)), Opponent(first, 0)], **options)
     assert again.seconds["compile"] == 0
+    assert again.policy.labels == ("rnr:0.9:dirichlet:2", "rnr:0.900000001:dirichlet:2", "rnr:0:uniform")
     assert both.policy.labels == ("rnr:0.2:uniform", "rnr:0.7:uniform", "rnr:0.4:dirichlet:2")
     np.testing.assert_array_equal(
         both.policy.probabilities[1], both.opponents.policy.probabilities[1], "the model's half stays"

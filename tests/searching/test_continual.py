@@ -115,7 +115,7 @@ def test_what_it_says_of_itself() -> None:
         value=(0.0, 0.0),
         iterations=3,
     )
-    assert (found.depth, found.num_entries, found.iterations) == (None, 1, 3)
+    assert (found.depth, found.num_entries, set(found.iterations.tolist())) == (None, 1, {3})
     assert found.leaf == "ResolvedValues at depth:1" and found.visits == ()
     assert np.isnan(found.value_seconds) and (found.seconds > 0).all()
     assert found.policy.num_lanes == 4 and len(set(found.policy.labels)) == 4

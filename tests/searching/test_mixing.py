@@ -100,3 +100,31 @@ def test_what_values_do_not_say_and_what_does_not_fit_is_refused(monkeypatch: py
         ValueError, match="a gadget looks at all of them at once; expected a larger memory_limit"
     ):
         nested_search(tree, uniform, values=own, **joint, **how)
+
+
+@pytest.mark.parametrize("p", [1.0, 0.5])
+def test_objectives_of_searches_part_by_part_are_those_of_all_at_once(
+    p: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What lies around a level is counted once, and as it is played when all parts above are searched."""
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    uniform = Policy.uniform(tree)
+    gadgets = [jg.Unsafe(), jg.Resolving(NoPrior()), jg.MaxMargin(NoPrior())]
+    how: dict[str, Any] = {
+        "values": jg.ExactValues(uniform),
+        "opponent": Opponent(uniform, p),
+        "player": 1,
+        "limit": "moves",
+        "iterations": 300,
+        "dtype": "float64",
+        "value": (-1 / 18, -1 / 18),
+    }
+    whole = nested_search(tree, uniform, gadgets, **how)
+    monkeypatch.setattr("jaxgadget.searching.line.PART_CELLS", 1)
+    parts = nested_search(tree, uniform, gadgets, **how)
+    assert len(parts.objectives) > 1
+    np.testing.assert_allclose(parts.objectives, whole.objectives, atol=1e-6)
+    if p == 1:
+        np.testing.assert_allclose(parts.objectives[-1], 5 / 12, atol=5e-3)
+    else:
+        assert np.isnan(parts.objectives).all()

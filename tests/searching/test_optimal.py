@@ -35,6 +35,8 @@ from tests.reference import depth_limited, efg, lp
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import random_tree
 
+KUHN_VALUE = (-1 / 18, -1 / 18)
+
 JOINT = OptimalContinuation(NoPrior())
 PS = (0.0, 0.3, 1.0)
 
@@ -300,6 +302,8 @@ def test_bad_input() -> None:
     ):
         with pytest.raises(ValueError, match=message):
             nested_exactly(tree, **options)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"visits=True for values=OptimalValues\(\): visits are counted for"):
+        nested_search(tree, model, values=OptimalValues(), visits=True, value=KUHN_VALUE)
     with pytest.raises(ValueError, match="beyond="):
         Opponent(model, 1.0, "never")  # pyright: ignore[reportArgumentType]
 
@@ -326,3 +330,54 @@ def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: 
         values.append(lp.solve(explicit, player).value)
     assert len(values) > 1 and max(values) > min(values)
     assert found.objectives[0, 0] == pytest.approx(min(values), abs=1e-9)
+
+
+def test_lanes_tell_models_and_ps_apart() -> None:
+    tree = game("kuhn_poker")
+    opponents = [
+        Opponent(Policy.uniform(tree), [0.5, 0.5 + 1e-9]),
+        Opponent(Policy.uniform(tree), 0.5, "model"),
+    ]
+    found = nested_exactly(tree, opponent=opponents, depth=9, value=KUHN_VALUE)
+    assert found.policy.labels == (
+        "uniform | optimal-continuation | against uniform with p = 0.5",
+        "uniform | optimal-continuation | against uniform with p = 0.500000001",
+        "uniform | optimal-continuation | against uniform with p = 0.5, followed beyond the limit, too",
+    )
+
+
+def test_what_is_told_of_programs_and_of_the_most_that_a_model_gives() -> None:
+    tree = game("kuhn_poker")
+    models = [Policy.uniform(tree), Policy.dirichlet(tree, 4)]
+    how: dict[str, Any] = {"depth": 9, "value": KUHN_VALUE}
+    for player in (0, 1):
+        found = nested_exactly(tree, opponent=Opponent(models, [0.3, 1.0]), player=player, **how)
+        assert found.iterations.shape == (4,)
+        assert (found.iterations[::2] > 0).all() and (found.iterations < 300).all(), "of the simplex method"
+        assert found.table["iterations"].tolist() == found.iterations.tolist()
+        np.testing.assert_allclose(found.gain[1::2], found.best_response_gain[1::2], atol=1e-7)
+        np.testing.assert_array_equal(found.best_response_gain[::2], found.best_response_gain[1::2])
+        assert (found.gain[::2] <= found.best_response_gain[::2] + 1e-9).all()
+        assert found.best_response_gain.min() > 0.1
+    alone = nested_exactly(tree, **how)
+    assert np.isnan(alone.best_response_gain).all()
+
+
+def test_a_failure_names_its_lane_once() -> None:
+    tree = game("kuhn_poker")
+    profiles = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)])
+    opponent = Opponent(Policy.uniform(tree), [0.25, 1.0])
+    found = nested_search(
+        tree,
+        profiles,
+        values=OptimalValues(),
+        opponent=opponent,
+        algorithm="lp",
+        time_limit=1e-9,
+        value=KUHN_VALUE,
+    )
+    assert sorted(found.failures) == [0, 1, 2, 3]
+    for lane, (p, blueprint) in enumerate((p, b) for p in ("0.25", "1") for b in profiles.labels):
+        name = f"optimal-continuation after blueprint {blueprint!r} against uniform with p = {p}"
+        assert found.failures[lane].startswith(f"linear program {name!r} was not solved in time")
+        assert found.failures[lane].count("optimal-continuation") == 1

@@ -108,6 +108,8 @@ def test_bad_input() -> None:
         nested_search(tree, uniform, opponent=Opponent(uniform, 1.0, "model"), **how)
     with pytest.raises(ValueError, match=r"step=1 for values=.*expected limit="):
         nested_search(tree, uniform, opponent=Opponent(uniform, 1.0), step=1, **how)
+    with pytest.raises(ValueError, match=r"limit='moves' for values=.*'own' and 'moves' are for values of h"):
+        nested_search(tree, uniform, **(how | {"limit": "moves"}))
     against = (0, list_opponents(Opponent(uniform, 1.0), tree))
     with pytest.raises(ValueError, match="fixed=1 with opponents"):
         solve_trunk(tree, "depth:1", jg.ResolvedValues(1), blueprint=uniform, fixed=1, against=against)

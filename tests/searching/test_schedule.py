@@ -68,3 +68,14 @@ def test_bad_schedules_are_refused() -> None:
             ValueError, match=rf"step={step}: the decision at .* below the limit .* depth={depth}"
         ):
             make_schedule(leduc, 0, depth, "own", step)
+
+
+def test_too_large_a_step_names_the_moves_and_the_largest_that_fits() -> None:
+    """Kuhn poker's third move is player 0's again: one move down its plan has ended."""
+    tree = enumerate_game(load("kuhn_poker"))
+    message = (
+        r"step=2: the decision at chance 0, chance 1, Pass, Bet comes before the next search .*"
+        r"depth=1 moves down; expected a step of at most 1, or a larger depth"
+    )
+    with pytest.raises(ValueError, match=message):
+        make_schedule(tree, 0, 1, "own", 2)
