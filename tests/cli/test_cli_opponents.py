@@ -107,11 +107,11 @@ def test_the_range_is_a_prior_that_has_to_be_asked_for() -> None:
 def test_a_prior_is_the_range_of_a_model_that_is_named(tmp_path: pathlib.Path) -> None:
     command = ("refine", "kuhn_poker", "--player", 1, "--blueprint", "uniform", "--gadget", "max-margin")
     command += ("--epsilon", 0.5)
-    priors = ("--prior", "range", "--prior", "range:geometric:0.3")
+    priors = ("--prior", "range", "--prior", "range:dirichlet:3")
     found = rows(run(*command, *priors, "--algorithm", "lp", "--json", "-"))
-    assert [row["prior"] for row in found] == ["range", "range of geometric:0.3"]
+    assert [row["prior"] for row in found] == ["range", "range of dirichlet:3"]
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
-    models = [None, jg.make_blueprints(tree, "geometric:0.3")]
+    models = [None, jg.make_blueprints(tree, "dirichlet:3")]
     gadgets = [jg.MaxMargin(jg.RangePrior(model), 0.5) for model in models]
     expected = jg.refine(tree, "depth:1", jg.Policy.uniform(tree), gadgets, player=1, algorithm="lp")
     assert [row["refined_exploitability"] for row in found] == list(expected.refined_exploitability)
