@@ -324,8 +324,9 @@ def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _Solved:
     with watch.phase("build"):
         batch = task.batch(whole_problem(task.tree, 1, np.float64))
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
-        limits = {"memory_limit": options.memory_limit, "chunk": settled}
-        plan = plan_batch(batch, options.dtype, options.placement, **limits)
+        plan = plan_batch(
+            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=settled
+        )
         if settled is None:
             plan = checked_plan(batch, options, plan)
         if folder is not None:
