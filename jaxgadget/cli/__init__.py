@@ -6,7 +6,6 @@ What needs JAX, pandas or matplotlib is imported inside the commands: help and c
 from __future__ import annotations
 
 import atexit
-import contextlib
 import gc
 import io
 import pathlib
@@ -25,8 +24,11 @@ from jaxgadget.cli.command import (
     check_gadgets,
     check_models,
     clear_errors,
-    keeping,
+    keeping_checkpoints,
     make_asked_gadgets,
+    make_models,
+    make_range_priors,
+    parse_models,
     refuse_unused,
 )
 from jaxgadget.cli.export import EXPORT_EXAMPLES, export
@@ -177,7 +179,7 @@ def solve(
     from jaxgadget.policy.solve import solve as solve_game
     from jaxgadget.report import tables
 
-    with _keeping(checkpoint):
+    with keeping_checkpoints(checkpoint):
         solution = solve_game(
             tree,
             algorithm=str(algorithm),
@@ -210,7 +212,7 @@ def refine(
     player: options.Player = options.PlayerName.FIRST,
     blueprint: options.Blueprint = None,
     gadget: options.Gadget = None,
-    prior: options.Prior = None,
+    prior: options.PriorOrRange = None,
     epsilon: options.Epsilon = None,
     alternative: options.Alternative = None,
     gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
@@ -243,8 +245,8 @@ def refine(
     from jaxgadget.policy.blueprints import DEMO_SPECS, make_blueprints, parse_blueprint
 
     check_models(model, p)
+    models = parse_models(model or ())
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
-    models = [parse_blueprint(text) for text in model or ()]
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
     gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative, ways)
     check_gadgets(context, gadgets)
@@ -255,7 +257,8 @@ def refine(
     from jaxgadget.util.clock import Stopwatch
 
     with (watch := Stopwatch()).phase("build"):
-        asked = (tree, subgames, make_blueprints(tree, specs, progress=True), gadgets)
+        profiles = make_blueprints(tree, specs, progress=True)
+        asked = (tree, subgames, profiles, make_range_priors(tree, gadgets))
     how: dict[str, Any] = {"algorithm": str(algorithm), "iterations": iterations, "dtype": dtype.value}
     how |= {
         "target_gap": target_gap,
@@ -266,7 +269,7 @@ def refine(
         "progress": True,
     }
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
-    with _keeping(checkpoint):
+    with keeping_checkpoints(checkpoint):
         if player is options.PlayerName.BOTH:
             both_refined = refine_both(*asked, checkpoint=checkpoint, **how)
             results, policy = list(both_refined.players), both_refined.policy
@@ -289,9 +292,8 @@ def _make_opponent(
     if not models:
         return None
     from jaxgadget.opponents.opponent import Opponent
-    from jaxgadget.policy.blueprints import make_blueprints
 
-    return Opponent(make_blueprints(tree, models, progress=True), list(p or ()))
+    return Opponent(make_models(tree, models), list(p or ()))
 
 
 def _finish_refine(
@@ -387,17 +389,6 @@ def bench(
             warn(note)
     else:
         show(bench_tables(benchmark), [*bench_notes(benchmark), *written(results=json)])
-
-
-def _keeping(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
-    """Where a solve is interrupted, its checkpoints are told."""
-
-    def describe() -> str:
-        from jaxgadget.solving.checkpoint import describe_kept
-
-        return "" if checkpoint is None else describe_kept(checkpoint)
-
-    return keeping(describe)
 
 
 def _find_cut(tree: HistoryTree, name: str | None) -> Cut:

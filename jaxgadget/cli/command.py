@@ -6,6 +6,7 @@ import contextlib
 import errno
 import logging
 import os
+import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from jaxgadget.gadgets.registry import (
     CONTINUATION,
     DEFAULT_GADGETS,
     DEFAULT_PRIORS,
+    RANGE,
     RANGE_VALUES,
 )
 from jaxgadget.util.interrupts import telling_what_is_kept
@@ -25,6 +27,15 @@ from jaxgadget.util.interrupts import telling_what_is_kept
 if TYPE_CHECKING:
     from jaxgadget.gadgets.alternative import Alternative
     from jaxgadget.gadgets.gadget import Gadget
+    from jaxgadget.gadgets.prior import Prior
+    from jaxgadget.policy.blueprints import BlueprintSpec
+    from jaxgadget.policy.policy import Policy
+    from jaxgadget.tree.history import HistoryTree
+
+MODEL = "--model"
+"""What errors call a model's SPEC."""
+RANGE_OF = f"--prior {RANGE}:SPEC"
+"""What they call the SPEC of a model whose range is a prior."""
 
 
 class Command(TyperCommand):
@@ -57,7 +68,8 @@ def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
 def check_algorithm(context: typer.Context, algorithm: str) -> None:
     """ValueError for options that the algorithm does not have."""
     if algorithm == LP:
-        refuse_unused(context, "with --algorithm lp", "iterations", "dtype", "memory_limit")
+        none_of_its = ("iterations", "dtype", "memory_limit", "target_gap", "checkpoint")
+        refuse_unused(context, "with --algorithm lp", *none_of_its)
     else:
         refuse_unused(context, f"with --algorithm {algorithm}, only with lp", "time_limit")
 
@@ -91,6 +103,20 @@ def check_models(models: Sequence[str] | None, p: Sequence[float] | None) -> Non
             raise ValueError(f"--p {number:g}: expected a number from 0 to 1")
 
 
+def parse_models(specs: Sequence[str]) -> list[BlueprintSpec]:
+    """What `--model` names, taken apart; ValueError, in its words, for what is no SPEC."""
+    from jaxgadget.policy.blueprints import parse_blueprint
+
+    return [parse_blueprint(spec, MODEL) for spec in specs]
+
+
+def make_models(tree: HistoryTree, specs: Sequence[BlueprintSpec]) -> Policy:
+    """The models that `--model` names, a lane each; ValueError, in its words, for those of another game."""
+    from jaxgadget.policy.blueprints import make_blueprints
+
+    return make_blueprints(tree, specs, progress=True, what=MODEL)
+
+
 def make_asked_gadgets(
     names: Sequence[str] | None,
     priors: Sequence[str] | None,
@@ -108,13 +134,30 @@ def make_asked_gadgets(
 
     asked = list(dict.fromkeys(alternatives or [BEST_RESPONSE]))
     promises = [_make_promise(text) for text in asked]
+    chosen = [_make_prior(text) for text in priors or DEFAULT_PRIORS]
     try:
-        return make_gadgets(names or DEFAULT_GADGETS, priors or DEFAULT_PRIORS, epsilons, promises, settings)
+        return make_gadgets(names or DEFAULT_GADGETS, chosen, epsilons, promises, settings)
     except AlternativeRefusedError:
         raise ValueError(
             f"--alternative {', '.join(asked)} means nothing for --gadget optimal-continuation: play never "
             "leaves that one, so there is nothing to promise; leave one of the two out"
         ) from None
+
+
+def _make_prior(text: str) -> str | Prior:
+    """What `--prior` names: a name as it is, or the range of models that are made later."""
+    from jaxgadget.policy.blueprints import parse_blueprint
+    from jaxgadget.refining.range_prior import RangeOfSpec
+
+    name, colon, spec = text.partition(":")
+    return RangeOfSpec(spec=parse_blueprint(spec, RANGE_OF)) if name == RANGE and colon else text
+
+
+def make_range_priors(tree: HistoryTree, gadgets: Sequence[Gadget]) -> list[Gadget]:
+    """Gadgets with the range of every model that `--prior range:SPEC` names; ValueError as `make_models`."""
+    from jaxgadget.refining.range_prior import make_ranges
+
+    return make_ranges(tree, gadgets, what=RANGE_OF)
 
 
 def _make_promise(text: str) -> Alternative:
@@ -131,6 +174,17 @@ def _make_promise(text: str) -> Alternative:
     if name == CONTINUATION and told and not told.strip("0"):
         raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
     return make_alternative(text)
+
+
+def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
+    """Where a solve is interrupted, its checkpoints are told."""
+
+    def describe() -> str:
+        from jaxgadget.solving.checkpoint import describe_kept
+
+        return "" if checkpoint is None else describe_kept(checkpoint)
+
+    return keeping(describe)
 
 
 def keeping(describe: Callable[[], str]) -> contextlib.AbstractContextManager[None]:

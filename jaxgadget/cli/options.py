@@ -15,6 +15,7 @@ import typer
 from jaxgadget.bench.defaults import DEFAULT_GAMES, DEFAULT_LANES, ENGINES
 from jaxgadget.gadgets.registry import BEST_RESPONSE, DEFAULT_PRIORS, GADGETS, PRIORS
 from jaxgadget.kernels.registry import RULES
+from jaxgadget.util.arguments import read_number
 
 LP = "lp"
 """Linear programs instead of regret matching."""
@@ -53,6 +54,14 @@ def folder(text: str) -> pathlib.Path:
     if not text:
         raise typer.BadParameter("'' names no folder; expected one, such as results")
     return pathlib.Path(text)
+
+
+def positive_number(text: str) -> float:
+    """A finite number above 0."""
+    number = read_number(text)
+    if number is None or number <= 0:
+        raise typer.BadParameter(f"{text!r}: expected a number above 0, such as 0.5")
+    return number
 
 
 def _either(names: Iterable[str]) -> str:
@@ -163,8 +172,9 @@ TimeLimit = Annotated[
     typer.Option(
         "--time-limit",
         metavar="SECONDS",
-        min=0,
-        help="For `lp`: an error if a linear program takes longer (`refine`: all of a gadget and blueprint).",
+        parser=positive_number,
+        help="Above 0, for `lp`: an error if a linear program takes longer (`refine`: all of a gadget and "
+        "blueprint).",
     ),
 ]
 MemoryLimit = Annotated[
@@ -237,14 +247,26 @@ Gadget = Annotated[
         help=f"The opponent's way into a subgame: {_either(GADGETS)}. *May be repeated.*",
     ),
 ]
+MISTAKES = (
+    f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}, of which `range` is that of the "
+    "blueprint's opponent; the unsafe gadget knows only `none`"
+)
 Prior = Annotated[
     list[PriorName] | None,
     typer.Option(
         "--prior",
         metavar="NAME",
         show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
-        help=f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}; the unsafe gadget "
-        "knows only `none`. *May be repeated.*",
+        help=f"{MISTAKES}. *May be repeated.*",
+    ),
+]
+PriorOrRange = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--prior",
+        metavar="NAME",
+        show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
+        help=f"{MISTAKES}. `range:SPEC` is the range of a model, as for `--blueprint`. *May be repeated.*",
     ),
 ]
 Epsilon = Annotated[

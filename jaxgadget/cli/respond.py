@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import pathlib
 from collections.abc import Sequence
@@ -11,7 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_algorithm, keeping, refuse_unused
+from jaxgadget.cli.command import (
+    check_algorithm,
+    check_models,
+    keeping_checkpoints,
+    make_models,
+    parse_models,
+    refuse_unused,
+)
 from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, save_defined
 from jaxgadget.games.game import DEFAULT_MAX_HISTORIES
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, warn, write_json, written
@@ -69,9 +75,10 @@ Tolerance = Annotated[
     typer.Option(
         "--tolerance",
         metavar="T",
-        min=0,
+        parser=options.positive_number,
         show_default="1e-3 of the payoff range, or 1e-9 with lp",
-        help="By how much `--best-nash` may guarantee less than the game's value; in units of payoff.",
+        help="By how much `--best-nash` may guarantee less than the game's value; above 0, in units of "
+        "payoff.",
     ),
 ]
 ResponsePlot = Annotated[
@@ -120,13 +127,11 @@ def respond(
     if save is not None and player is options.PlayerName.BOTH:
         raise ValueError("--save with --player both: strategies of one player; choose 0 or 1")
     check_outputs({"--json": json, "--save": save, "--plot": plot}, folder=checkpoint)
-    from jaxgadget.opponents.opponent import check_probabilities
-    from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
-
-    specs = [parse_blueprint(text) for text in model]
-    numbers = check_probabilities(p or DEFAULT_P, "how likely the opponent follows its model")
+    numbers = p or DEFAULT_P
+    check_models(model, numbers)
+    specs = parse_models(model)
     tree, _ = enumerate_named(game, max_histories)
-    models = make_blueprints(tree, specs, progress=True)
+    models = make_models(tree, specs)
     how: dict[str, Any] = {
         "algorithm": str(algorithm),
         "iterations": iterations,
@@ -138,7 +143,7 @@ def respond(
         "progress": True,
     }
     by_player: list[list[Responses]] = []
-    with _keeping(checkpoint):
+    with keeping_checkpoints(checkpoint):
         for number in (0, 1) if player is options.PlayerName.BOTH else (int(player),):
             how["player"] = number
             by_player.append(_respond(tree, models, numbers, how, best_nash, tolerance, data_biased))
@@ -219,14 +224,3 @@ def _show(by_player: Sequence[Sequence[Responses]], json: str | None, last: Sequ
         is_last = number == len(by_player)
         notes = [*responses_notes(responses), *([constant, *last] if is_last else [])]
         show(responses_table(responses), notes)
-
-
-def _keeping(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
-    """Where a solve is interrupted, its checkpoints are told."""
-
-    def describe() -> str:
-        from jaxgadget.solving.checkpoint import describe_kept
-
-        return "" if checkpoint is None else describe_kept(checkpoint)
-
-    return keeping(describe)

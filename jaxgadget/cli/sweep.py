@@ -15,6 +15,7 @@ from jaxgadget.cli.command import (
     check_models,
     keeping,
     make_asked_gadgets,
+    parse_models,
     refuse_unused,
 )
 from jaxgadget.cli.prepare import exit_if_undefined, first_cut, keep_programs
@@ -204,6 +205,7 @@ def sweep(
     asked: dict[str, Any] = {"blueprints": blueprint, "gadgets": gadget, "priors": prior}
     asked |= {"epsilons": epsilon, "alternatives": alternative, "seeds": seed, "iterations": iterations}
     check_models(model, p)
+    parse_models(model or ())
     options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
     from jaxgadget.games.registry import load

@@ -6,7 +6,7 @@ Kubíček, Lisý and Sandholm (2026), §5.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -147,9 +147,21 @@ class RangePrior:
 
     Attributes:
       model: a policy of one lane, or what else `as_policy` takes; None for the opponent's blueprint.
+
+    Raises:
+      ValueError: if the model is no policy.
     """
 
     model: Any = None
+
+    def __post_init__(self) -> None:
+        given = self.model
+        several = isinstance(given, Sequence) and not isinstance(given, str)
+        kinds = ("probabilities", "action_probabilities")
+        is_policy = several or isinstance(given, Mapping) or any(hasattr(given, kind) for kind in kinds)
+        if given is not None and (isinstance(given, type) or not is_policy):
+            hint = f", such as make_blueprints(tree, {given!r})" if isinstance(given, str) else ""
+            raise ValueError(f"RangePrior(model={given!r}): expected a policy of one lane{hint}, or None")
 
     @property
     def name(self) -> str:

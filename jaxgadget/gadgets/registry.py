@@ -17,11 +17,14 @@ GADGETS: dict[str, str] = {
 }
 """Gadgets, each a dataclass that is called with a prior, ε and its own settings."""
 
+RANGE = "range"
+"""Which prior may be the range of a model."""
+
 PRIORS: dict[str, str] = {
     "none": "jaxgadget.gadgets.prior:NoPrior",
     "uniform": "jaxgadget.gadgets.prior:UniformPrior",
     "blueprint": "jaxgadget.gadgets.prior:BlueprintPrior",
-    "range": "jaxgadget.gadgets.prior:RangePrior",
+    RANGE: "jaxgadget.gadgets.prior:RangePrior",
 }
 """Priors, each called without arguments."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
@@ -123,6 +123,11 @@ def list_opponents(
     labels: list[str | None] = []
     beyond: list[Beyond] = []
     for one in listed:
+        if _is_spec(one.model):
+            raise ValueError(
+                f"{name}: model={one.model!r} is a SPEC, and only sweep takes those; expected a policy, "
+                f"such as make_blueprints(tree, {one.model!r})"
+            )
         if id(one.model) not in known:
             model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
             known[id(one.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
@@ -146,11 +151,18 @@ def show_probability(p: float) -> str:
     return repr(float(p)).removesuffix(".0")
 
 
+def _is_spec(model: Any) -> bool:
+    """Whether a model is text, or has some in it."""
+    return isinstance(model, str) or (
+        isinstance(model, Sequence) and any(isinstance(one, str) for one in cast("Sequence[Any]", model))
+    )
+
+
 def check_probabilities(p: float | Sequence[float], meaning: str) -> list[float]:
     """One number or several as a list; ValueError unless there are some, all in [0, 1]."""
     numbers = _numbers(p)
     if not numbers or not all(is_finite_number(number) and 0 <= number <= 1 for number in numbers):
-        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or several")
+        raise ValueError(f"p={p!r}: expected a number in [0, 1], {meaning}, or a list of such")
     return numbers
 
 

@@ -21,6 +21,7 @@ from jaxgadget.opponents.games import biased_games, earned_against, mixed_games
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, show_probability
 from jaxgadget.opponents.result import BEST_NASH, DATA_BIASED, RESTRICTED_NASH, Responses
 from jaxgadget.policy.evaluate import (
+    VALUE_TOLERANCE,
     check_value,
     evaluate_policy,
     normalise_rows,
@@ -110,7 +111,8 @@ def respond(
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ValueError: for a model of another game, something that is no `Opponent`, or an argument out of range.
+      ValueError: for a model of another game, something that is no `Opponent`, an argument out of range, or
+        a `value` that best responses to the models contradict.
     """
     return _respond_by(
         RESTRICTED_NASH,
@@ -147,7 +149,7 @@ def data_biased_response(
       **options: of `respond`.
 
     Raises:
-      ValueError: as `respond`; and with `lp` where p × a model's probability is positive but tiny.
+      ValueError: as `respond`. With `lp` a lane where p × a model's probability is positive but tiny fails.
     """
     return _respond_by(DATA_BIASED, tree, opponents, **options)
 
@@ -181,7 +183,10 @@ def best_nash(
     """
     if tolerance is not None and not (is_finite_number(tolerance) and tolerance > 0):
         raise ValueError(f"tolerance={tolerance!r}: expected a positive number, in units of the payoff")
-    if isinstance(models, Opponent | Opponents):
+    listed: Sequence[Any] = (
+        [models] if isinstance(models, str) or not isinstance(models, Sequence) else models
+    )
+    if any(isinstance(model, Opponent | Opponents) for model in listed):
         raise ValueError(f"models={models!r}: expected policies; a best equilibrium has no p")
     opponents = Opponent(as_policy(models, tree, name="models"))
     return _respond_by(BEST_NASH, tree, opponents, tolerance, algorithm=algorithm, **options)
@@ -220,9 +225,11 @@ def _respond_by(
     check_tree(tree)
     check_value(value, tree)
     task = _Task(tree, list_opponents(opponents, tree), check_player(player), method, options, progress)
+    _check_bracket(value, task.opponents)
     by_cfr, watch = options.rule is not None, Stopwatch()
     if tolerance is None:
         tolerance = tree.payoff_range * (CFR_TOLERANCE if by_cfr else EQUILIBRIUM_TOLERANCE)
+    given = "" if value is None else f", guaranteeing the lower end of value={value!r}"
     with watch.phase("run"):
         if value is None:
             value = find_value(tree, not by_cfr, progress, time_limit=options.time_limit)
@@ -230,11 +237,28 @@ def _respond_by(
         least, most = bracket if player == 0 else (-bracket[1], -bracket[0])
         if method == BEST_NASH and by_cfr:
             task = task._replace(opponents=_nearly_nash(task, least, tolerance))
-    solved = _solve_by_cfr(task, watch) if by_cfr else _solve_exactly(task, least - tolerance, watch)
+    solved = _solve_by_cfr(task, watch) if by_cfr else _solve_exactly(task, least - tolerance, given, watch)
     if method == BEST_NASH and not by_cfr:
         solved = solved._replace(gap=np.maximum(most - solved.objective, 0.0))
     with watch.phase("run"):
         return _measure(task, solved, bracket, watch)
+
+
+def _check_bracket(value: tuple[float, float] | None, opponents: Opponents) -> None:
+    """ValueError if what a player's best response gets against a model's half contradicts the bracket.
+
+    Nobody can be kept from the game's value, so the best response to any strategy gets at least that.
+    """
+    if value is None:
+        return
+    to_first, to_second = evaluate_policy(opponents.models).best_response_values
+    most, least = float(to_second.min()), float(-to_first.min())
+    if value[0] > most + VALUE_TOLERANCE or value[1] < least - VALUE_TOLERANCE:
+        raise ValueError(
+            f"value={value!r}: best responses to the models show that player 0's value of "
+            f"{opponents.models.tree.game.name} lies between {least:.6g} and {most:.6g}; expected a bracket "
+            "of it, or None"
+        )
 
 
 class _Task(NamedTuple):
@@ -300,8 +324,9 @@ def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _Solved:
     with watch.phase("build"):
         batch = task.batch(whole_problem(task.tree, 1, np.float64))
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
-        limits = {"memory_limit": options.memory_limit, "chunk": settled}
-        plan = plan_batch(batch, options.dtype, options.placement, **limits)
+        plan = plan_batch(
+            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=settled
+        )
         if settled is None:
             plan = checked_plan(batch, options, plan)
         if folder is not None:
@@ -317,19 +342,23 @@ def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _Solved:
     return _solved(task, solved.outcome, solved.iterations, solved.plan, {})
 
 
-def _solve_exactly(task: _Task, at_least: float, watch: Stopwatch) -> _Solved:
-    """A linear program a lane; those of a best equilibrium guarantee at least so much."""
+def _solve_exactly(task: _Task, at_least: float, given: str, watch: Stopwatch) -> _Solved:
+    """A linear program a lane; those of a best equilibrium guarantee at least so much.
+
+    `given` says in their errors where that comes from.
+    """
     opponents, form = task.opponents, sequence_form(task.tree)
     done = itertools.count(1)
-    goals = None
+    goals, ending = None, ""
     with watch.phase("build"), precision(np.float64):
         problem = task.batch(exact_problem(form)).problem()
         if task.method == BEST_NASH:
+            ending = given
             earned = earned_against(form, opponents.models, task.player)
             best = Goal(maximiser=task.player, guarantee_weight=0.0, at_least=at_least)
             goals = [dataclasses.replace(best, bonus=earned[:, model]) for model in opponents.model.tolist()]
     names = [
-        f"{task.name}, to {label!r} with p = {p:g}"
+        f"{task.name}, to {label!r} with p = {p:g}{ending}"
         for label, p in zip(opponents.labels, opponents.p, strict=True)
     ]
     with (

@@ -106,7 +106,8 @@ class Responses:
         if len(solved) == 0:
             return f"{many}{failed}"
         worst = float(solved.max())
-        advice = "" if worst <= 1e-3 * self.policy.tree.payoff_range else "; increase iterations to lower it"
+        is_small = worst <= 1e-3 * self.policy.tree.payoff_range
+        advice = "" if is_small or self.algorithm == LP else "; increase iterations to lower it"
         if self.target_gap is not None and worst > self.target_gap:
             advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
         iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"

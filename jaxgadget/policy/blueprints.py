@@ -65,7 +65,7 @@ class BlueprintSpec(NamedTuple):
     path: str = ""
 
 
-def parse_blueprint(text: str) -> BlueprintSpec:
+def parse_blueprint(text: str, what: str = "blueprint") -> BlueprintSpec:
     """Takes a SPEC apart.
 
     Args:
@@ -75,56 +75,56 @@ def parse_blueprint(text: str) -> BlueprintSpec:
         chance, with uniform rows where no sample came;
         `file:PATH`, all lanes of a file written by `Policy.save`; `cfr-spread:COUNT[:N]` and
         `draws:COUNT[:ALPHA]`, which stand for several (see `make_blueprints`).
+      what: errors call it, as `model`.
 
     Raises:
       ValueError: if it has none of these forms, or a number is out of range.
     """
     kind, colon, rest = text.partition(":")
+    named = f"{what} {text!r}"
     if text == "uniform":
         return BlueprintSpec(text, kind)
     if kind == "file" and rest:
         return BlueprintSpec(text, kind, path=rest)
     if kind == "geometric" and colon:
-        return BlueprintSpec(text, kind, (_positive(text, "R", rest),))
+        return BlueprintSpec(text, kind, (_positive(named, "R", rest),))
     if kind == "dirichlet" and colon:
         seed, second, alpha = rest.partition(":")
-        numbers = (_whole(text, "SEED", seed, 0), _positive(text, "ALPHA", alpha) if second else 1.0)
+        numbers = (_whole(named, "SEED", seed, 0), _positive(named, "ALPHA", alpha) if second else 1.0)
         return BlueprintSpec(text, kind, numbers)
     if kind in (SPREAD, DRAWS) and colon:
-        return _parse_several(text, kind, *rest.partition(":"))
+        return BlueprintSpec(text, kind, _several_numbers(named, kind, *rest.partition(":")))
     if kind in ALGORITHMS and colon:
-        return BlueprintSpec(text, kind, (_whole(text, "N", rest, 1, MOST_ITERATIONS),))
+        return BlueprintSpec(text, kind, (_whole(named, "N", rest, 1, MOST_ITERATIONS),))
     if kind in SAMPLED and colon:
         count, second, seed = rest.partition(":")
-        iterations = _whole(text, "N", count, 1, MOST_ITERATIONS)
+        iterations = _whole(named, "N", count, 1, MOST_ITERATIONS)
         return BlueprintSpec(
-            text, kind, (iterations, _whole(text, "SEED", seed, 0, LARGEST_SEED) if second else 0)
+            text, kind, (iterations, _whole(named, "SEED", seed, 0, LARGEST_SEED) if second else 0)
         )
-    raise ValueError(f"blueprint {text!r} is unknown; expected {FORMS}")
+    raise ValueError(f"{named} is unknown; expected {FORMS}")
 
 
-def _parse_several(text: str, kind: str, count: str, second: str, last: str) -> BlueprintSpec:
+def _several_numbers(named: str, kind: str, count: str, second: str, last: str) -> tuple[float, ...]:
     if kind == DRAWS:
-        number = _whole(text, "COUNT", count, 1, MOST_DRAWS)
-        return BlueprintSpec(text, kind, (number, _positive(text, "ALPHA", last) if second else 1.0))
-    longest = _whole(text, "N", last, 1, MOST_ITERATIONS) if second else SPREAD_ITERATIONS
-    return BlueprintSpec(text, kind, (_whole(text, "COUNT", count, 1, longest), longest))
+        number = _whole(named, "COUNT", count, 1, MOST_DRAWS)
+        return (number, _positive(named, "ALPHA", last) if second else 1.0)
+    longest = _whole(named, "N", last, 1, MOST_ITERATIONS) if second else SPREAD_ITERATIONS
+    return (_whole(named, "COUNT", count, 1, longest), longest)
 
 
-def _whole(text: str, name: str, digits: str, least: int, most: int = 2**64 - 1) -> int:
+def _whole(named: str, name: str, digits: str, least: int, most: int = 2**64 - 1) -> int:
     value = read_whole_number(digits)
     if value is not None and least <= value <= most:
         return value
-    raise ValueError(
-        f"blueprint {text!r}: {name} is {digits!r}, expected a whole number from {least} to {most}"
-    )
+    raise ValueError(f"{named}: {name} is {digits!r}, expected a whole number from {least} to {most}")
 
 
-def _positive(text: str, name: str, number: str) -> float:
+def _positive(named: str, name: str, number: str) -> float:
     value = read_number(number)
     if value is not None and value > 0:
         return value
-    raise ValueError(f"blueprint {text!r}: {name} is {number!r}, expected a positive number, such as 0.5")
+    raise ValueError(f"{named}: {name} is {number!r}, expected a positive number, such as 0.5")
 
 
 def make_blueprints(
@@ -133,6 +133,7 @@ def make_blueprints(
     *,
     seed: Any = 0,
     progress: bool | None = None,
+    what: str = "blueprint",
 ) -> Policy:
     """The profiles that SPECs name, side by side in the given order.
 
@@ -146,14 +147,15 @@ def make_blueprints(
       specs: one SPEC or several, as text or parsed.
       seed: of `draws`, a whole number ≥ 0.
       progress: as in `solve`.
+      what: errors call them, as `model`.
 
     Raises:
       ValueError: if a SPEC is malformed, there is none, or a file holds no policy of this game.
     """
     specs = [specs] if isinstance(specs, str) else specs
-    asked = [parse_blueprint(s) if isinstance(s, str) else s for s in specs]
+    asked = [parse_blueprint(s, what) if isinstance(s, str) else s for s in specs]
     if not asked:
-        raise ValueError(f"blueprint: none is given, expected at least one of {FORMS}")
+        raise ValueError(f"{what}: none is given, expected at least one of {FORMS}")
     seed = check_whole_number("seed", seed, 0)
     by_label: dict[str, Policy] = {}
     by_spec: dict[BlueprintSpec, Policy] = {}
@@ -162,7 +164,7 @@ def make_blueprints(
             count, longest = (int(number) for number in spec.numbers)
             by_spec[spec] = spread_checkpoints(tree, count, iterations=longest, progress=progress)
         elif spec.kind not in (*ALGORITHMS, *SAMPLED):
-            by_spec[spec] = _make(tree, spec, seed)
+            by_spec[spec] = _make(tree, spec, seed, what)
     for algorithm in ALGORITHMS:
         same_run = [spec for spec in dict.fromkeys(asked) if spec.kind == algorithm]
         if same_run:
@@ -171,7 +173,7 @@ def make_blueprints(
         (spec.kind, spec.numbers[1:]) for spec in asked if spec.kind in SAMPLED
     ):
         same_run = [s for s in dict.fromkeys(asked) if (s.kind, s.numbers[1:]) == (kind, numbers)]
-        by_spec |= _sampled_checkpoints(tree, same_run, progress)
+        by_spec |= _sampled_checkpoints(tree, same_run, progress, what)
     for spec in asked:
         policy = by_spec[spec]
         for number, label in enumerate(policy.labels):
@@ -222,7 +224,7 @@ def _growing(last: int) -> set[int]:
     return {min(round(SPREAD_STEP**k), last) for k in range(steps)}
 
 
-def _make(tree: HistoryTree, spec: BlueprintSpec, seed: int) -> Policy:
+def _make(tree: HistoryTree, spec: BlueprintSpec, seed: int, what: str) -> Policy:
     if spec.kind == DRAWS:
         count, alpha = int(spec.numbers[0]), spec.numbers[1]
         ending = "" if alpha == 1 else f":{alpha:g}"
@@ -238,7 +240,7 @@ def _make(tree: HistoryTree, spec: BlueprintSpec, seed: int) -> Policy:
     try:
         policy = Policy.load(spec.path, tree)
     except ValueError as error:
-        raise ValueError(f"blueprint {spec.text!r}: {error}") from error
+        raise ValueError(f"{what} {spec.text!r}: {error}") from error
     if policy.num_lanes == 1:
         return _relabelled(policy, spec.text)
     return _relabelled(policy, *(f"{spec.text}#{label}" for label in policy.labels))
@@ -255,7 +257,7 @@ def _checkpoints(
 
 
 def _sampled_checkpoints(
-    tree: HistoryTree, specs: Sequence[BlueprintSpec], progress: bool | None
+    tree: HistoryTree, specs: Sequence[BlueprintSpec], progress: bool | None, what: str
 ) -> dict[BlueprintSpec, Policy]:
     """Those of one algorithm and seed, from one run."""
     algorithm = external_sampling if specs[0].kind == "mccfr" else public_chance_sampling
@@ -263,7 +265,7 @@ def _sampled_checkpoints(
     try:
         policy = algorithm(tree, counts, seed=seed, progress=progress)
     except ValueError as error:
-        raise ValueError(f"blueprint {specs[0].text!r}: {error}") from error
+        raise ValueError(f"{what} {specs[0].text!r}: {error}") from error
     return {spec: _relabelled(policy.lane(i), spec.text) for i, spec in enumerate(specs)}
 
 

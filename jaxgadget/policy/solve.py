@@ -67,7 +67,7 @@ class Solution:
     def message(self) -> str:
         """How far the solve got, and what to do about it, in a sentence."""
         share = self.gap / self.policy.tree.payoff_range
-        advice = "" if share <= 1e-3 else "; increase iterations to lower it"
+        advice = "" if share <= 1e-3 or self.algorithm == LP else "; increase iterations to lower it"
         if self.target_gap is not None and self.gap > self.target_gap:
             advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
         within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -11,8 +12,10 @@ from jaxgadget.gadgets.alternative import on_roots
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.gadgets.prior import RangePrior
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.policy.blueprints import BlueprintSpec, make_blueprints
 from jaxgadget.policy.policy import as_policy
 from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.trunk import build_trunk
 from jaxgadget.util.arrays import FloatArray
 
@@ -39,6 +42,50 @@ class ModelRange(RangePrior):
         """See `RangePrior`."""
         assert self.above is not None
         return np.broadcast_to(self.above, ranges.above.strategy.shape)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RangeOfSpec(RangePrior):
+    """The range of models that a SPEC names, before there is a game; `make_ranges` makes them.
+
+    Attributes:
+      spec: the models.
+    """
+
+    spec: BlueprintSpec = dataclasses.field(kw_only=True)
+
+    @property
+    def name(self) -> str:
+        """What tables and labels call it."""
+        return f"range of {self.spec.text}"
+
+    def _check(self) -> None:
+        raise ValueError(f"{self!r} has no numbers: its models are made by make_ranges first")
+
+
+def make_ranges(tree: HistoryTree, gadgets: Sequence[Gadget], *, what: str) -> list[Gadget]:
+    """Gadgets with the ranges of models in place of their SPECs, a gadget for every model of a SPEC.
+
+    Args:
+      tree: the game's histories.
+      gadgets: those with another prior stay.
+      what: errors call a SPEC.
+
+    Raises:
+      ValueError: for a model of another game.
+    """
+    ranges: dict[BlueprintSpec, list[RangePrior]] = {}
+    finished: list[Gadget] = []
+    for gadget in gadgets:
+        if not isinstance(gadget, Perturbed) or not isinstance(gadget.prior, RangeOfSpec):
+            finished.append(gadget)
+            continue
+        spec = gadget.prior.spec
+        if spec not in ranges:
+            models = make_blueprints(tree, [spec], what=what)
+            ranges[spec] = [RangePrior(models.lane(lane)) for lane in range(models.num_lanes)]
+        finished += [dataclasses.replace(gadget, prior=prior) for prior in ranges[spec]]
+    return finished
 
 
 def follow_models(gadget: Asking, forest: Forest, opponent: int) -> Asking:

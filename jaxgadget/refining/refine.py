@@ -141,7 +141,8 @@ class Refinement:
         share = worst / self.forest.tree.payoff_range
         left = int((~self.has_decision).sum())
         skipped = f"; {left} subgame solves had nothing to solve and kept the blueprint" if left else ""
-        advice = "" if share <= 1e-2 else "; increase iterations, or use float64, to close it"
+        is_done = share <= 1e-2 or self.algorithm == LP
+        advice = "" if is_done else "; increase iterations, or use float64, to close it"
         if self.failures:
             first = self.failures[min(self.failures)]
             skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined: {first}"
@@ -449,6 +450,11 @@ def refine_both(
     """
     if "player" in options:
         raise ValueError("player: both players re-solve; use refine for one of them")
+    if isinstance(opponent := options.get("opponent"), Mapping):
+        raise ValueError(
+            f"opponent={opponent!r}: expected one Opponent for both players, or a list; a model is a "
+            "profile, of which each player meets the other's half"
+        )
     asked = _gadgets_of_both(gadgets, options.get("algorithm") == LP)
     blueprint = as_policy(blueprint, tree, name="blueprint")
     refinements: list[Refinement] = []

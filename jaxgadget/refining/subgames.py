@@ -33,7 +33,15 @@ from jaxgadget.refining.prepare import Prepared, body_rows, prepare
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
 from jaxgadget.solving.lp import solve_lanes
-from jaxgadget.solving.memory import MANY_LANES, DoesNotFit, Plan, plan_batch, plan_ranges
+from jaxgadget.solving.memory import (
+    ADVICE,
+    MANY_LANES,
+    ONE_SUBGAME,
+    DoesNotFit,
+    Plan,
+    plan_batch,
+    plan_ranges,
+)
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.solving.parts import load_parts, root_numbers, save_parts, take_part
 from jaxgadget.tree.cut import Cut
@@ -84,6 +92,11 @@ class GadgetTask:
             if self.opponents is None
             else self.opponents
         )
+
+    @property
+    def advice(self) -> str:
+        """What can be done where it does not fit in memory: whoever refines can choose a subgame."""
+        return ADVICE if self.around is None or self.forest.num_subgames == 1 else ONE_SUBGAME
 
     @property
     def lanes_of_gadget(self) -> int:
@@ -332,7 +345,10 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
     if folder is not None and is_split:
         folder /= f"subgames-{subgames[0]}-to-{subgames[-1]}"
     forest = take_part(task.forest, subgames)
-    at_once = min(plan_ranges(forest, options.placement, options.memory_limit), options.chunk or MANY_LANES)
+    at_once = min(
+        plan_ranges(forest, options.placement, options.memory_limit, advice=task.advice),
+        options.chunk or MANY_LANES,
+    )
     prepared = prepare(
         forest,
         player,
@@ -357,7 +373,12 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
         batch = games.batch
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
         plan = plan_batch(
-            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=settled
+            batch,
+            options.dtype,
+            options.placement,
+            memory_limit=options.memory_limit,
+            chunk=settled,
+            advice=task.advice,
         )
         parts.append(_Part(prepared, subgames, numbers, games, plan, folder))
     return parts

@@ -40,7 +40,7 @@ def plot_responses(
       title: what stands above.
 
     Raises:
-      ValueError: if a column is missing, or there is nothing to draw.
+      ValueError: if it is neither, a column is missing, or there is nothing to draw.
     """
     table = _check(responses.table if isinstance(responses, Responses) else responses)
     ax = own_axes(ax)
@@ -61,6 +61,9 @@ def plot_responses(
 
 def _check(table: pd.DataFrame) -> pd.DataFrame:
     """The rows that can be drawn."""
+    given: Any = table
+    if not isinstance(given, pd.DataFrame):
+        raise ValueError(f"responses={given!r}: expected Responses, or their table")
     missing = [name for name in _COLUMNS if name not in table.columns]
     if missing:
         raise ValueError(f"table lacks the columns {', '.join(missing)}; expected that of Responses")

@@ -15,6 +15,7 @@ from scipy.sparse import csr_array
 from jaxgadget.kernels.problem import Side, Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.treeplex import to_host
+from jaxgadget.solving.highs import ProgramError
 from jaxgadget.tree.sequence import HostTreeplex
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -294,7 +295,8 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
       name: of the player, for errors.
 
     Raises:
-      ValueError: if floors are negative, sum to more than 1 or are too small.
+      ValueError: if floors are negative or sum to more than 1.
+      ProgramError: if they are too small for HiGHS.
     """
     entry, body, link = to_host(side.entry), to_host(side.body), np.asarray(side.link, np.int64)
     num_entry, games = entry.num_sequences, entry.num_roots
@@ -366,7 +368,8 @@ def _check_floors(floor: FloatArray, infoset: IntArray, name: str) -> None:
         )
     small = floor[(floor > 0) & (floor < LEAST_FLOOR)]
     if len(small):
-        raise ValueError(
+        raise ProgramError(
             f"floors of {name} are as small as {small.min():.1e}: HiGHS leaves out what is below "
-            f"{LEAST_FLOOR:.0e}; take a larger ε, or a prior without such small probabilities"
+            f"{LEAST_FLOOR:.0e}; they are ε × the prior's probability, or p × the model's probability in a "
+            "data-biased response: make that 0 or larger, or use CFR"
         )

@@ -139,8 +139,10 @@ def solve(
     if any(np.ndim(number) for number in jax.tree.leaves(rule)):
         raise ValueError(f"algorithm={rule!r}: a rule has numbers for all lanes; expected no arrays in it")
     if plan is None:
-        limits = {"memory_limit": options.memory_limit, "chunk": options.chunk}
-        plan = checked_plan(batch, options, plan_batch(batch, options.dtype, options.placement, **limits))
+        plan = plan_batch(
+            batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=options.chunk
+        )
+        plan = checked_plan(batch, options, plan)
     if plan.num_chunks > 1 and (keep_state or state is not None or batch.payoff_state is not None):
         raise ValueError(
             f"state of {batch.name}: {plan.num_chunks} chunks of lanes have none in common; expected one"

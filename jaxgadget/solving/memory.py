@@ -66,7 +66,11 @@ FOREST_BYTES = 250
 MANY_LANES = 1 << 16
 """Ranges of more blueprints than that are computed one part after the other in any case."""
 
-ADVICE = "expected a larger memory_limit, dtype='float32', or a single subgame, by its infostate"
+ADVICE = "expected a larger memory_limit, or dtype='float32'"
+"""What can be done in any solve."""
+
+ONE_SUBGAME = "expected a larger memory_limit, dtype='float32', or a single subgame, by its infostate"
+"""What can be done where there are several subgames to choose from."""
 
 
 class DoesNotFit(ValueError):
@@ -248,6 +252,7 @@ def plan_batch(
     *,
     memory_limit: int | None = None,
     chunk: int | None = None,
+    advice: str = ADVICE,
 ) -> Plan:
     """Splits the lanes of a batch into chunks.
 
@@ -257,6 +262,7 @@ def plan_batch(
       placement: the devices.
       memory_limit: bytes that the solve may take on each device; by default what there is.
       chunk: lanes of a chunk, if an earlier part of the solve has settled that.
+      advice: what can be done where not even one lane fits.
 
     Raises:
       DoesNotFit: if there is not enough memory for one lane.
@@ -266,7 +272,9 @@ def plan_batch(
     loop, size = batch_size(batch, dtype)
     shared = num_bytes((batch.sides, batch.payoff))
     what = f"{batch.name}: {{}} lane(s) of {batch.num_games} game(s)"
-    return plan_lanes(batch.num_lanes, Needs(what, size, loop.lane, shared), placement, memory_limit, chunk)
+    return plan_lanes(
+        batch.num_lanes, Needs(what, size, loop.lane, shared, advice), placement, memory_limit, chunk
+    )
 
 
 def plan_game(problem: Problem, lanes: int) -> Plan:
@@ -313,19 +321,21 @@ class Needs(NamedTuple):
       size: bytes of a chunk.
       loop: bytes that an iteration touches, for every lane.
       shared: bytes that all chunks share.
+      advice: what can be done where not even one lane fits.
     """
 
     what: str
     size: Size
     loop: int
     shared: int
+    advice: str = ADVICE
 
 
 def plan_lanes(
     lanes: int, needs: Needs, placement: Placement, memory_limit: int | None, chunk: int | None
 ) -> Plan:
     """Splits so many lanes into chunks; see `plan_batch`."""
-    _, size, loop, shared = needs
+    _, size, loop, shared, advice = needs
     available = find_memory(placement, shared) if memory_limit is None else memory_limit
     devices, cores = len(placement.devices), find_workers(placement)
     if chunk is not None and chunk % devices:
@@ -351,7 +361,7 @@ def plan_lanes(
         least = 1 if chunk is None else -(-chunk // devices)
         raise (DoesNotFit if chunk is None else ValueError)(
             f"{needs.what.format(least)} take {megabytes(shared + size.total(least))} of memory, "
-            f"{megabytes(available or 0)} may be taken; {ADVICE}"
+            f"{megabytes(available or 0)} may be taken; {advice}"
         )
     _, workers, size_of = min(splits)
     plan = Plan(lanes, size_of, workers, devices, size, shared, available)
@@ -409,13 +419,16 @@ def suggest_chunk(
     return max(choose_chunk(lanes, most * devices, devices, find_workers(placement), overhead), devices)
 
 
-def plan_ranges(forest: Forest, placement: Placement, memory_limit: int | None = None) -> int:
+def plan_ranges(
+    forest: Forest, placement: Placement, memory_limit: int | None = None, *, advice: str = ADVICE
+) -> int:
     """For how many blueprints at a time ranges can be computed.
 
     Args:
       forest: the subgames, of which nothing is on the device yet.
       placement: the devices.
       memory_limit: see `plan_batch`.
+      advice: likewise.
 
     Raises:
       DoesNotFit: if there is not enough memory for one.
@@ -429,6 +442,6 @@ def plan_ranges(forest: Forest, placement: Placement, memory_limit: int | None =
     if available < entries + lane:
         raise DoesNotFit(
             f"{forest.num_subgames} subgame(s) of {forest.tree.game.name} take {megabytes(entries + lane)} "
-            f"of memory before they are solved, {megabytes(available)} may be taken; {ADVICE}"
+            f"of memory before they are solved, {megabytes(available)} may be taken; {advice}"
         )
     return min((available - entries) // lane, MANY_LANES)

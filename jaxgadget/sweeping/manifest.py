@@ -476,7 +476,9 @@ def settle_opponents(request: Request, tree: HistoryTree) -> Opponents | None:
     if not request.opponents:
         return None
     made = [
-        dataclasses.replace(one, model=make_blueprints(tree, cast("list[str]", one.model), progress=False))
+        dataclasses.replace(
+            one, model=make_blueprints(tree, cast("list[str]", one.model), progress=False, what="model")
+        )
         if isinstance(one.model, list)
         else one
         for one in request.opponents

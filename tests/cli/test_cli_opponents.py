@@ -81,7 +81,7 @@ def test_tables_tell_opponents_apart(tmp_path: pathlib.Path) -> None:
         (("--p", 0.5), "--p 0.5: expected --model with it"),
         (("--model", "uniform", "--p", 1.5), "--p 1.5: expected a number from 0 to 1"),
         (("--model", "uniform", "--p", "nan"), "--p nan: expected a number from 0 to 1"),
-        (("--model", "nobody", "--p", 0.5), "blueprint 'nobody' is unknown"),
+        (("--model", "nobody", "--p", 0.5), "--model 'nobody' is unknown"),
         (("--model", "file:nowhere.npz", "--p", 0.5), "nowhere.npz"),
     ],
 )
@@ -102,6 +102,51 @@ def test_the_range_is_a_prior_that_has_to_be_asked_for() -> None:
     assert [row["prior"] for row in rows(run(*command, "--json", "-"))] == ["none", "uniform", "blueprint"]
     (row,) = rows(run(*command, "--prior", "range", "--epsilon", 0.3, "--json", "-"))
     assert (row["prior"], row["epsilon"]) == ("range", 0.3)
+
+
+def test_a_prior_is_the_range_of_a_model_that_is_named(tmp_path: pathlib.Path) -> None:
+    command = ("refine", "kuhn_poker", "--player", 1, "--blueprint", "uniform", "--gadget", "max-margin")
+    command += ("--epsilon", 0.5)
+    priors = ("--prior", "range", "--prior", "range:dirichlet:3")
+    found = rows(run(*command, *priors, "--algorithm", "lp", "--json", "-"))
+    assert [row["prior"] for row in found] == ["range", "range of dirichlet:3"]
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    models = [None, jg.make_blueprints(tree, "dirichlet:3")]
+    gadgets = [jg.MaxMargin(jg.RangePrior(model), 0.5) for model in models]
+    expected = jg.refine(tree, "depth:1", jg.Policy.uniform(tree), gadgets, player=1, algorithm="lp")
+    assert [row["refined_exploitability"] for row in found] == list(expected.refined_exploitability)
+    assert list(expected.gadget_value.sum(0)) == pytest.approx([row["gadget_value_sum"] for row in found])
+    assert found[0]["gadget_value_sum"] != pytest.approx(found[1]["gadget_value_sum"], abs=1e-4)
+    saved = tmp_path / "two.npz"
+    jg.Policy.stack([jg.Policy.uniform(tree), jg.Policy.geometric(tree, 2)]).save(saved)
+    several = rows(run(*command, "--prior", f"range:file:{saved}", "--iterations", 20, "--json", "-"))
+    assert len({row["prior"] for row in several}) == 2
+
+
+@pytest.mark.parametrize(
+    ("prior", "told"),
+    [
+        ("range:nobody", "--prior range:SPEC 'nobody' is unknown; expected uniform"),
+        ("range:file:nowhere.npz", "nowhere.npz"),
+        ("ranges", "prior 'ranges' is unknown; expected one of none, uniform"),
+    ],
+)
+def test_a_prior_that_names_nothing_is_refused(prior: str, told: str) -> None:
+    result = run("refine", "kuhn_poker", "--gadget", "max-margin", "--prior", prior)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert told in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_model_of_another_game_is_called_a_model(tmp_path: pathlib.Path) -> None:
+    saved = tmp_path / "leduc.npz"
+    jg.Policy.uniform(jg.enumerate_game(jg.load("leduc_poker"))).save(saved)
+    model = ("--model", f"file:{saved}", "--p", 0.5)
+    for command in (REFINE, ("respond", "kuhn_poker")):
+        result = run(*command, *model)
+        assert result.exit_code == 2 and result.stderr.startswith(f"Error: --model 'file:{saved}': ")
+    result = run("sweep", tmp_path / "sweep", "--game", "kuhn_poker", "--blueprint", "uniform", *model)
+    assert result.exit_code == 2 and f"model 'file:{saved}': " in result.stderr
+    assert "blueprint 'file" not in result.stderr
 
 
 def test_sweep(tmp_path: pathlib.Path) -> None:

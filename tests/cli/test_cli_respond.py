@@ -100,7 +100,16 @@ def test_checkpoints_are_kept(tmp_path: pathlib.Path) -> None:
 def test_undefined_results_have_a_status_of_their_own() -> None:
     command = ("respond", "leduc_poker", "--model", "uniform", "--p", 0.5, "--algorithm", "lp")
     result = run(*command, "--time-limit", 1e-6)
-    assert result.exit_code == 2 and "was not solved in time" in result.stderr  # not even the value
+    assert result.exit_code == 3 and "was not solved in time" in result.stderr
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "nan", "much"])
+@pytest.mark.parametrize("option", ["--time-limit", "--tolerance"])
+def test_what_has_to_be_positive_is_refused_by_its_option(option: str, number: str) -> None:
+    command = ("respond", "kuhn_poker", "--model", "uniform", "--algorithm", "lp", "--best-nash")
+    result = run(*command, option, number)
+    assert result.exit_code == 2 and f"Invalid value for '{option}'" in result.stderr
+    assert f"'{number}': expected a number above 0" in result.stderr
 
 
 def test_bad_input_is_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,14 +117,13 @@ def test_bad_input_is_one_line(tmp_path: pathlib.Path, monkeypatch: pytest.Monke
     given = ("--model", "uniform")
     for arguments, told in (
         ((), "--model is missing: expected what the opponent is believed to play"),
-        (("--model", "nosuch"), "blueprint 'nosuch' is unknown"),
-        ((*given, "--p", 2), "p=[2.0]: expected a number in [0, 1]"),
-        ((*given, "--p", "nan"), "p=[nan]: expected a number in [0, 1]"),
+        (("--model", "nosuch"), "--model 'nosuch' is unknown"),
+        ((*given, "--p", 2), "--p 2: expected a number from 0 to 1"),
+        ((*given, "--p", "nan"), "--p nan: expected a number from 0 to 1"),
         ((*given, "--tolerance", 1), "--tolerance means nothing without --best-nash"),
-        ((*given, "--best-nash", "--tolerance", 0), "tolerance=0.0: expected a positive number"),
         ((*given, "--algorithm", "lp", "--dtype", "float32"), "--dtype means nothing with --algorithm lp"),
         ((*given, "--time-limit", 1), "--time-limit means nothing with --algorithm cfr+"),
-        ((*given, "--algorithm", "lp", "--target-gap", 1), "linear programs have none"),
+        ((*given, "--algorithm", "lp", "--target-gap", 1), "--target-gap means nothing with --algorithm lp"),
         ((*given, "--plot", "x.txt"), "expected a file name that ends in one of"),
         ((*given, "--save", "x.npz", "--player", "both"), "strategies of one player; choose 0 or 1"),
         (("--model", "file:missing.npz"), "missing.npz"),

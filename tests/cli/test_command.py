@@ -108,13 +108,13 @@ def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
     monkeypatch.setattr(driver, "save_checkpoint", interrupt)
 
 
-@pytest.mark.parametrize("command", ["solve", "refine"])
+@pytest.mark.parametrize("command", ["solve", "refine", "respond"])
 def test_a_solve_that_is_interrupted_goes_on(
     command: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
     place = tmp_path / "kept"
-    more = ("--blueprint", "uniform", "--gadget", "unsafe") if command == "refine" else ()
-    arguments = (command, "kuhn_poker", "--iterations", 9, *more, "--checkpoint", place)
+    more = {"refine": ("--blueprint", "uniform", "--gadget", "unsafe"), "respond": ("--model", "uniform")}
+    arguments = (command, "kuhn_poker", "--iterations", 9, *more.get(command, ()), "--checkpoint", place)
     with monkeypatch.context() as patch:
         interrupted_at(patch, 3)
         result = run(*arguments)

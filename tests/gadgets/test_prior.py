@@ -88,3 +88,9 @@ def test_a_prior_is_for_one_player(kuhn):
         jg.refine_both(kuhn, "depth:1", uniform, {0: first}, iterations=5)
     with pytest.raises(ValueError, match="expected the same kinds in the same order"):
         jg.refine_both(kuhn, "depth:1", uniform, {0: first, 1: jg.Unsafe()}, iterations=5)
+
+
+@pytest.mark.parametrize("model", ["uniform", 3, jg.Policy])
+def test_a_range_is_that_of_a_policy(model):
+    with pytest.raises(ValueError, match=r"RangePrior\(model=.*: expected a policy of one lane"):
+        jg.RangePrior(model)

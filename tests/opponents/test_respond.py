@@ -424,7 +424,40 @@ def test_table_message_and_failures() -> None:
     np.testing.assert_array_equal(failed.policy.probabilities[0], failed.opponents.policy.probabilities[0])
 
 
+def test_a_floor_too_small_for_the_solver_is_its_lane_s_failure_alone() -> None:
+    tree = loaded("kuhn_poker")
+    to = Opponent(Policy.uniform(tree), (1e-12, 0.5))
+    found = jg.data_biased_response(tree, to, algorithm="lp")
+    assert list(found.failures) == [0] and "p × the model's probability" in found.failures[0]
+    assert np.isnan(found.objective[0]) and found.gap[1] < 1e-8
+
+
+def test_linear_programs_are_not_told_to_iterate() -> None:
+    tree = loaded("kuhn_poker")
+    found = jg.best_nash(tree, Policy.uniform(tree), tolerance=0.1)
+    assert found.gap[0] == pytest.approx(0.1) and "increase iterations" not in found.message
+
+
+def test_a_value_that_no_strategy_guarantees_is_named_in_the_failure() -> None:
+    tree = loaded("kuhn_poker")
+    found = jg.best_nash(tree, Policy.uniform(tree), value=(0, 0.1))
+    assert "the lower end of value=(0, 0.1)" in found.failures[0]
+
+
+@players
+def test_a_value_that_best_responses_contradict_is_refused(player: int) -> None:
+    tree = loaded("kuhn_poker")
+    to = Opponent(Policy.uniform(tree), 0.5)
+    for value in ((1, 2), (-2, -1)):
+        with pytest.raises(ValueError, match=r"value=.*lies between -0.416667 and 0.5; expected a bracket"):
+            jg.respond(tree, to, player=player, value=value, iterations=1)
+
+
 BAD: list[tuple[Any, str]] = [
+    (lambda t, u: jg.best_nash(t, [Opponent(u, 0.5)]), "a best equilibrium has no p"),
+    (lambda t, u: jg.respond(t, Opponent("uniform", 0.5)), r"make_blueprints\(tree, 'uniform'\)"),
+    (lambda t, u: jg.respond(t, Opponent(u, 0.5), memory_limit=10), "memory_limit, or dtype='float32'$"),
+    (lambda t, u: jg.refine_both(t, "depth:1", u, opponent={0: 1}), "expected one Opponent for both"),
     (lambda t, u: jg.respond(t, u), "expected Opponent"),
     (lambda t, u: jg.respond(t, []), "expected Opponent"),
     (lambda t, u: jg.respond(t, Opponent(u, 0.5), player=2), "player=2: expected 0 or 1"),

@@ -88,3 +88,8 @@ def test_records_say_failures_only_if_there_are_some():
     assert "failure" not in responses_record([solved])["rows"][0]
     rows = responses_record([solved, failed])["rows"]
     assert rows[0]["failure"] is None and "not solved in time" in rows[1]["failure"]
+
+
+def test_nothing_is_no_result():
+    with pytest.raises(ValueError, match="responses=None: expected Responses"):
+        plot_responses(None)  # pyright: ignore[reportArgumentType]
