@@ -17,7 +17,7 @@ import numpy as np
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import is_finite_number
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 Beyond = Literal["rational", "model"]
 BEYOND: tuple[Beyond, ...] = ("rational", "model")
@@ -85,6 +85,11 @@ class Opponents:
             return ""
         beyond = ", followed beyond the limit, too" if self.beyond[number] == "model" else ""
         return f"against {label} with p = {show_probability(self.p[number])}{beyond}"
+
+    @property
+    def have_models(self) -> BoolArray:
+        """`[M]` which of them have one."""
+        return np.array([label is not None for label in self.labels], np.bool_)
 
     @property
     def policy(self) -> Policy:
@@ -172,23 +177,3 @@ def _numbers(p: float | Sequence[float]) -> list[float]:
     is_several = isinstance(given, Sequence | np.ndarray) and not isinstance(given, str)
     numbers: list[Any] = list(np.atleast_1d(np.asarray(given, object))) if is_several else [given]
     return numbers
-
-
-def mixture_bound(gain: FloatArray, p: FloatArray, gap: FloatArray, value: tuple[float, float]) -> FloatArray:
-    """`[L]` what exploitability is at most after solving against mixtures: (p·gain + gap) / (1−p).
-
-    An equilibrium strategy gets at least v in the mixture's game: p·(v + G) + (1−p)·(v − E) ≥ v − gap. Gain
-    and exploitability are measured from the middle of the value's bracket, so half of its width is added to
-    the gap (Milec, Kubíček and Lisý 2024, Theorem 5.3, with the errors that its proof leaves out).
-
-    Args:
-      gain: `[L]` against the models, over the middle of the bracket; NaN without a model.
-      p: `[L]`.
-      gap: `[L]` of all games that were solved, together.
-      value: the bracket of the game's value.
-
-    Returns:
-      NaN for p = 1.
-    """
-    earned = np.where(p > 0, p * gain, 0.0) + gap + (value[1] - value[0]) / 2
-    return np.where(p < 1, earned / np.where(p < 1, 1 - p, 1.0), np.nan)

@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from jaxgadget.opponents.opponent import Opponents, mixture_bound
+from jaxgadget.opponents.gains import mixture_bound
+from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP
@@ -138,4 +139,4 @@ class Responses:
         )
 
     def _with_model(self, values: FloatArray) -> FloatArray:
-        return np.where([label is not None for label in self.opponents.labels], values, np.nan)
+        return np.where(self.opponents.have_models, values, np.nan)

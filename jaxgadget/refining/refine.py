@@ -21,8 +21,9 @@ from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Gadget, check_arrays
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
 from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.kernels.regret import Rule
+from jaxgadget.opponents.gains import gain_against
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
-from jaxgadget.policy.evaluate import check_value, evaluate_policy, exploitability, nash_conv
+from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
@@ -322,7 +323,10 @@ def refine_forest(
         blueprint_exploitability = np.tile(measured[id(task.blueprint)], len(task.gadgets) * len(against))
         promised_exploitability = np.concatenate([np.tile(measured[id(p)], len(against)) for p in base])
         refined_exploitability = exploitability(policy, player, value=bracket)
-        loss_bound, gain = solutions.loss_bound, _gain(policy, task, bracket)
+        loss_bound, gain = (
+            solutions.loss_bound,
+            gain_against(policy, against, task.grid(len(task.gadgets))[1], player, bracket),
+        )
         for numbers in (refined_exploitability, loss_bound, gain, solutions.value.T, solutions.gap.T):
             numbers[list(solutions.failures)] = np.nan
     return Refinement(
@@ -349,20 +353,6 @@ def refine_forest(
         plans=tuple(solutions.plans),
         failures=solutions.failures,
     )
-
-
-def _gain(policy: Policy, task: GadgetTask, bracket: tuple[float, float]) -> FloatArray:
-    """`[lanes]` what policies get against the models, less the middle of the value's bracket."""
-    player, against = task.player, task.against
-    _, opponent, _ = task.grid(len(task.gadgets))
-    has_model = np.array([label is not None for label in against.labels])[opponent]
-    if not has_model.any():
-        return np.full(len(opponent), np.nan)
-    ours = policy.probabilities[player]
-    models = against.models.probabilities[1 - player][:, against.model[opponent]]
-    pair = (ours, models) if player == 0 else (models, ours)
-    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value - sum(bracket) / 2
-    return np.where(has_model, earned if player == 0 else -earned, np.nan)
 
 
 def list_gadgets(

@@ -22,8 +22,9 @@ from jaxgadget.gadgets.games import group_gadgets
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents, mixture_bound
-from jaxgadget.policy.evaluate import best_response, check_value, evaluate_policy, exploitability
+from jaxgadget.opponents.gains import best_gain_against, gain_against, mixture_bound
+from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
+from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.refine import list_gadgets
@@ -38,7 +39,7 @@ from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_player
-from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
@@ -455,7 +456,8 @@ def _measured(
     policy = Policy(profiles.tree, (rows, kept) if player == 0 else (kept, rows), labels)
     of_lane = np.tile(np.repeat(np.arange(len(opponents)), profiles.num_lanes), len(gadgets))
     after = exploitability(policy, player, value=value)
-    gain, best_gain = _gains(policy, opponents, of_lane, player, value)
+    gain = gain_against(policy, opponents, of_lane, player, value)
+    best_gain = best_gain_against(opponents, player, value)[of_lane]
     bound = mixture_bound(gain, opponents.p[of_lane], gaps, value)
     for measured in (after, gain, gap_max, bound, rest["objectives"].T):
         measured[list(failures)] = np.nan
@@ -476,27 +478,6 @@ def _measured(
         failures=failures,
         **rest,
     )
-
-
-def _gains(
-    policy: Policy, opponents: Opponents, of_lane: IntArray, player: int, value: tuple[float, float]
-) -> tuple[FloatArray, FloatArray]:
-    """`[lanes]` what policies, and best responses, earn against models over the game's value.
-
-    NaN where there is no model.
-    """
-    known = np.array([label is not None for label in opponents.labels])[of_lane]
-    if not known.any():
-        unknown = np.full(policy.num_lanes, np.nan)
-        return unknown, unknown.copy()
-    models = opponents.models.probabilities[1 - player][:, opponents.model[of_lane]]
-    ours = policy.probabilities[player]
-    pair = (ours, models) if player == 0 else (models, ours)
-    earned = evaluate_policy(Policy(policy.tree, pair, policy.labels)).value
-    best = best_response(opponents.models, player).value[opponents.model[of_lane]]
-    of_game, sign = sum(value) / 2, 1 if player == 0 else -1
-    gain, most = sign * (earned - of_game), best - sign * of_game
-    return np.where(known, gain, np.nan), np.where(known, most, np.nan)
 
 
 def _entries(
