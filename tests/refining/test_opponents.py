@@ -584,7 +584,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         (lambda: jg.Opponent(uniform, 1.1), r"p=1\.1: expected a number in \[0, 1\]"),
         (lambda: jg.Opponent(uniform, float("nan")), "expected a number in"),
         (lambda: jg.Opponent(jg.Policy(tree, (rows[0], rows[1]), ("nan",)), 0.5), "nan|finite|NaN"),
-        (lambda: jg.Opponent("uniform", 0.5), "model='uniform': expected a Policy"),
+        (lambda: jg.Opponent("uniform", 0.5), "model='uniform' is a SPEC"),
         (lambda: uniform, "opponent=.*expected Opponent"),
         (lambda: [], "opponent=.*expected Opponent"),
     ]
