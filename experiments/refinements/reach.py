@@ -10,7 +10,7 @@ from experiments.refinements.common import FEW_BLUEPRINTS, GRID, sweep_grid
 from experiments.study import Settings
 from jaxgadget import MaxMargin, NoPrior, OptimalContinuation, ReachMaxMargin, ReachResolving, Resolving
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.registry import PRIORS
+from jaxgadget.gadgets.registry import DEFAULT_PRIORS, PRIORS
 from jaxgadget.report.styles import STYLES
 from jaxgadget.util.registry import find
 
@@ -21,7 +21,7 @@ PAIR = ["player", "blueprint"]
 def compute(settings: Settings) -> pd.DataFrame:
     """Rows as in Figure 2, for four gadgets with three priors each, and the optimal continuation."""
     kinds = (Resolving, ReachResolving, MaxMargin, ReachMaxMargin)
-    gadgets: list[Gadget] = [kind(find(PRIORS, name, "prior")()) for kind in kinds for name in PRIORS]
+    gadgets: list[Gadget] = [kind(find(PRIORS, name, "prior")()) for kind in kinds for name in DEFAULT_PRIORS]
     gadgets.append(OptimalContinuation(NoPrior()))
     return sweep_grid(settings, NAME, GRID, blueprints=FEW_BLUEPRINTS, gadgets=gadgets, players=(0, 1))
 

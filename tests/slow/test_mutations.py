@@ -215,6 +215,7 @@ def test_what_games_bring_to_sweeps(swept: pathlib.Path):
         "dtype": "float32",
         "memory_limit": None,
         "max_histories": 100,
+        "opponent": None,
     }
     workshop = Workshop(Store(swept), make_request(**SWEPT, **more), False)
 
