@@ -49,7 +49,8 @@ def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
     best, safe, estimated, guarded = refined.refined_exploitability.reshape(4, -1)
     before = refined.blueprint_exploitability[: blueprints.num_lanes]
     assert (before > best).all(), "there is a way to go"
-    way = [float(((before - after) / (before - best)).mean()) for after in (safe, estimated, guarded)]
-    assert way[0] < 0.8 and way[1] > 0.95 and way[2] > 0.85
+    # of all their ways together: after cfr:30 the way is .0007 of the payoff range, below the error
+    closed = [float((before - after).sum() / (before - best).sum()) for after in (safe, estimated, guarded)]
+    assert closed[0] < 0.85 and min(closed[1:]) > 0.97
     assert (guarded <= safe + 2 * found.value_rmse).all()
     assert (guarded <= before + 2 * found.value_rmse).all()
