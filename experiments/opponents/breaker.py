@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, one_legend
-from experiments.opponents.common import COLORS
+from experiments.opponents.common import COLORS, name_axes
 from experiments.study import Settings
 from jaxgadget import (
     Full,
@@ -161,10 +161,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
             part = part[part["action"] == 0].sort_values("exploitability")
             style: dict[str, Any] = {"color": COLORS[str(method)], "label": method, "linewidth": 0.8}
             ax.plot(part["exploitability"], part["gain"], "o-", markersize=size, **style)
-        ax.set_title(str(game), fontsize=9)
-        ax.set_xlabel("Exploitability [payoff]", fontsize=8)
-        ax.set_ylabel("Gain [payoff]", fontsize=8)
-        ax.legend(fontsize=7)
+        name_axes(ax, str(game))
     one_legend(pareto, axes, 4)
     shown = [(game, method) for game in COSTS for method in METHODS[1:]]
     worth, axes = make_axes(len(shown), 3, (3.4, 2.6))

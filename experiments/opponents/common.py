@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 
 import pandas as pd
+from matplotlib.axes import Axes
 
 from experiments.common import LIARS_DICE, titled
 from jaxgadget import (
@@ -101,3 +102,15 @@ def in_words(game: str) -> str:
 def is_drawn(models: pd.Series) -> pd.Series:
     """Which models are draws; the others are early averages of CFR."""
     return models.str.startswith(("draw", "dirichlet"))
+
+
+def name_axes(ax: Axes, title: str = "", *, linear_to: float | None = None) -> None:
+    """Gain over exploitability in small print; logarithmic beyond `linear_to`, if anywhere."""
+    if linear_to is not None:
+        ax.set_xscale("symlog", linthresh=linear_to)
+        ax.set_xlim(left=-linear_to / 10)
+    ax.set_title(title, fontsize=9)
+    ax.set_xlabel("Exploitability [payoff]", fontsize=8)
+    ax.set_ylabel("Gain [payoff]", fontsize=8)
+    ax.tick_params(labelsize=7)
+    ax.legend(fontsize=7)

@@ -10,7 +10,16 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, one_legend
-from experiments.opponents.common import COLORS, GAMES, SMALL, in_words, models_of, tree_of, value_of
+from experiments.opponents.common import (
+    COLORS,
+    GAMES,
+    SMALL,
+    in_words,
+    models_of,
+    name_axes,
+    tree_of,
+    value_of,
+)
 from experiments.study import Settings
 from jaxgadget import (
     BlueprintPrior,
@@ -115,12 +124,6 @@ def draw(frame: pd.DataFrame) -> Figure:
             dashed = "--" if str(way).startswith("reach") else "-"
             lost = mean["exploitability"].clip(lower=0)
             ax.plot(lost, mean["gain"], dashed, marker="o", markersize=3, color=color, label=way, linewidth=1)
-        ax.set_xscale("symlog", linthresh=1e-3)
-        ax.set_xlim(left=-1e-4)
-        ax.set_title(in_words(str(game)), fontsize=9)
-        ax.set_xlabel("Exploitability [payoff]", fontsize=8)
-        ax.set_ylabel("Gain [payoff]", fontsize=8)
-        ax.tick_params(labelsize=7)
-        ax.legend(fontsize=7)
+        name_axes(ax, in_words(str(game)), linear_to=1e-3)
     one_legend(figure, axes, 4)
     return figure

@@ -9,7 +9,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, one_legend
-from experiments.opponents.common import COLORS, GADGETS
+from experiments.opponents.common import COLORS, GADGETS, name_axes
 from experiments.study import Settings
 from jaxgadget import (
     HistoryTree,
@@ -98,9 +98,6 @@ def draw(frame: pd.DataFrame) -> Figure:
         part = part.sort_values(["exploitability", "gain"])
         style: dict[str, Any] = {"color": COLORS[str(method)], "markersize": size, "linewidth": 1}
         ax.plot(part["exploitability"].clip(lower=0), part["gain"], "o-", label=method, **style)
-    ax.set_xlabel("Exploitability [payoff]", fontsize=8)
-    ax.set_ylabel("Gain [payoff]", fontsize=8)
-    ax.tick_params(labelsize=7)
-    ax.legend(fontsize=7)
+    name_axes(ax)
     one_legend(figure, [ax], 4)
     return figure

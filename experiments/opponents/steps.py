@@ -17,6 +17,7 @@ from experiments.opponents.common import (
     goofspiel,
     in_words,
     models_of,
+    name_axes,
     tree_of,
     value_of,
 )
@@ -89,12 +90,6 @@ def draw(frame: pd.DataFrame) -> Figure:
             lost = part["exploitability"].clip(lower=0)
             style: dict[str, Any] = {"color": COLORS[str(way)], "markersize": 3, "linewidth": 1}
             ax.plot(lost, part["gain"], "o-", label=way, **style)
-        ax.set_xscale("symlog", linthresh=1e-3)
-        ax.set_xlim(left=-1e-4)
-        ax.set_title(f"{in_words(str(game))}, depth {depth}", fontsize=9)
-        ax.set_xlabel("Exploitability [payoff]", fontsize=8)
-        ax.set_ylabel("Gain [payoff]", fontsize=8)
-        ax.tick_params(labelsize=7)
-        ax.legend(fontsize=7)
+        name_axes(ax, f"{in_words(str(game))}, depth {depth}", linear_to=1e-3)
     one_legend(figure, axes, 5)
     return figure

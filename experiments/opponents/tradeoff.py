@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from experiments.common import make_axes, one_legend
-from experiments.opponents.common import COLORS, GADGETS, LEDUC, models_of, tree_of, value_of
+from experiments.opponents.common import COLORS, GADGETS, LEDUC, models_of, name_axes, tree_of, value_of
 from experiments.study import Settings
 from jaxgadget import (
     HistoryTree,
@@ -161,12 +161,6 @@ def draw(frame: pd.DataFrame) -> Figure:
             ax.plot(lost, part["gain"], linewidth=1, label=method, **style)
         most = frame.loc[frame["model"] == model, "best_response_gain"].iloc[0]
         ax.axhline(most, color="#BBBBBB", linewidth=0.8, linestyle="--")
-        ax.set_xscale("symlog", linthresh=1e-2)
-        ax.set_xlim(left=-1e-3)
-        ax.set_title(f"Leduc against {model}", fontsize=9)
-        ax.set_xlabel("Exploitability [payoff]", fontsize=8)
-        ax.set_ylabel("Gain [payoff]", fontsize=8)
-        ax.tick_params(labelsize=7)
-        ax.legend(fontsize=7)
+        name_axes(ax, f"Leduc against {model}", linear_to=1e-2)
     one_legend(figure, axes, 4)
     return figure

@@ -259,8 +259,10 @@ def refine(
     with (watch := Stopwatch()).phase("build"):
         profiles = make_blueprints(tree, specs, progress=True)
         asked = (tree, subgames, profiles, make_range_priors(tree, gadgets))
-    how: dict[str, Any] = {"algorithm": str(algorithm), "iterations": iterations, "dtype": dtype.value}
-    how |= {
+    solving: dict[str, Any] = {
+        "algorithm": str(algorithm),
+        "iterations": iterations,
+        "dtype": dtype.value,
         "target_gap": target_gap,
         "time_limit": time_limit,
         "memory_limit": memory_limit,
@@ -271,11 +273,11 @@ def refine(
     spent = watch.seconds | {"build": watch.seconds["build"] + build}
     with keeping_checkpoints(checkpoint):
         if player is options.PlayerName.BOTH:
-            both_refined = refine_both(*asked, checkpoint=checkpoint, **how)
+            both_refined = refine_both(*asked, checkpoint=checkpoint, **solving)
             results, policy = list(both_refined.players), both_refined.policy
         else:
             both_refined = None
-            results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **how)]
+            results = [refine_subgames(*asked, player=int(player), checkpoint=checkpoint, **solving)]
             policy = results[0].policy
     failures = {lane for result in results for lane in result.failures}
     if save is not None:

@@ -26,11 +26,11 @@ File = Annotated[
 ]
 Blueprints = Annotated[
     list[str] | None,
-    typer.Option(
+    options.repeatable(
         "--blueprint",
         metavar="SPEC",
         show_default=False,
-        help="A strategy to write into `--profile`; as for `refine`. *May be repeated.*",
+        help="A strategy to write into `--profile`; as for `refine`.",
     ),
 ]
 Profile = Annotated[

@@ -64,6 +64,11 @@ def positive_number(text: str) -> float:
     return number
 
 
+def repeatable(*names: str, help: str, **rest: Any) -> Any:
+    """`typer.Option` of one that may be said several times, and says so."""
+    return typer.Option(*names, help=f"{help} *May be repeated.*", **rest)
+
+
 def _either(names: Iterable[str]) -> str:
     """`a`, `b` or `c`."""
     *most, last = (f"`{name}`" for name in names)
@@ -208,43 +213,41 @@ Player = Annotated[
 ]
 Blueprint = Annotated[
     list[str] | None,
-    typer.Option(
+    repeatable(
         "--blueprint",
         metavar="SPEC",
         show_default="12 checkpoints of CFR and 8 Dirichlet draws",
         help="A strategy of both players: `uniform`; `geometric:R`, the k-th legal action ∝ R^k; "
         "`dirichlet:SEED[:ALPHA]`, drawn at random; `cfr:N` or `cfr+:N`, the average after N iterations; "
-        "`mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote. "
-        "*May be repeated.*",
+        "`mccfr:N[:SEED]` or `pcs:N[:SEED]`, the same by sampling; `file:PATH`, all that `--save` wrote.",
     ),
 ]
 Model = Annotated[
     list[str] | None,
-    typer.Option(
+    repeatable(
         "--model",
         metavar="SPEC",
         show_default="none: the opponent adapts",
-        help="What the opponent is believed to play in the whole game, as for `--blueprint`. "
-        "*May be repeated.*",
+        help="What the opponent is believed to play in the whole game, as for `--blueprint`.",
     ),
 ]
 Follows = Annotated[
     list[float] | None,
-    typer.Option(
+    repeatable(
         "--p",
         metavar="P",
         show_default=False,
         help="How likely it follows the model, from 0 to 1; else it adapts. Each `--model` is taken with "
-        "each. *May be repeated.*",
+        "each.",
     ),
 ]
 Gadget = Annotated[
     list[GadgetName] | None,
-    typer.Option(
+    repeatable(
         "--gadget",
         metavar="NAME",
         show_default="unsafe, resolving and max-margin",
-        help=f"The opponent's way into a subgame: {_either(GADGETS)}. *May be repeated.*",
+        help=f"The opponent's way into a subgame: {_either(GADGETS)}.",
     ),
 ]
 MISTAKES = (
@@ -253,43 +256,42 @@ MISTAKES = (
 )
 Prior = Annotated[
     list[PriorName] | None,
-    typer.Option(
+    repeatable(
         "--prior",
         metavar="NAME",
         show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
-        help=f"{MISTAKES}. *May be repeated.*",
+        help=f"{MISTAKES}.",
     ),
 ]
 PriorOrRange = Annotated[
     list[str] | None,
-    typer.Option(
+    repeatable(
         "--prior",
         metavar="NAME",
         show_default=f"{', '.join(DEFAULT_PRIORS[:-1])} and {DEFAULT_PRIORS[-1]}",
-        help=f"{MISTAKES}. `range:SPEC` is the range of a model, as for `--blueprint`. *May be repeated.*",
+        help=f"{MISTAKES}. `range:SPEC` is the range of a model, as for `--blueprint`.",
     ),
 ]
 Epsilon = Annotated[
     list[str] | None,
-    typer.Option(
+    repeatable(
         "--epsilon",
         metavar="E",
         show_default="0.001",
         help="How likely such mistakes are, from 0 to less than 1; `auto`, with `--algorithm lp`, finds "
-        "one that is small enough to change nothing else. *May be repeated.*",
+        "one that is small enough to change nothing else.",
     ),
 ]
 Alternative = Annotated[
     list[str] | None,
-    typer.Option(
+    repeatable(
         "--alternative",
         metavar="NAME",
         show_default=BEST_RESPONSE,
         help="What the opponent is promised outside a subgame: its value as a `best-response` to the "
         "blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal "
         "`continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as "
-        "that is; or `values:DIR`, what a network that `train-ranges` made says of it, an estimate. *May be "
-        "repeated.*",
+        "that is; or `values:DIR`, what a network that `train-ranges` made says of it, an estimate.",
     ),
 ]
 Gifts = Annotated[
@@ -326,20 +328,20 @@ BenchGames = Annotated[
 ]
 Engines = Annotated[
     list[EngineName] | None,
-    typer.Option(
+    repeatable(
         "--engine",
         metavar="NAME",
         show_default="jaxgadget and the peers that are installed",
-        help=f"Who solves it: {_either(ENGINES)}. *May be repeated.*",
+        help=f"Who solves it: {_either(ENGINES)}.",
     ),
 ]
 Lanes = Annotated[
     list[int] | None,
-    typer.Option(
+    repeatable(
         "--lanes",
         metavar="N",
         show_default=" and ".join(map(str, DEFAULT_LANES)),
-        help="Copies of the game side by side; peers have 1. *May be repeated.*",
+        help="Copies of the game side by side; peers have 1.",
     ),
 ]
 BenchAlgorithm = Annotated[

@@ -42,21 +42,20 @@ DEFAULT_P = tuple(round(0.1 * k, 1) for k in range(11))
 
 Model = Annotated[
     list[str] | None,
-    typer.Option(
+    options.repeatable(
         "--model",
         metavar="SPEC",
         show_default=False,
-        help="What the opponent is believed to play; as `--blueprint` of `refine`. *May be repeated.*",
+        help="What the opponent is believed to play; as `--blueprint` of `refine`.",
     ),
 ]
 Probability = Annotated[
     list[float] | None,
-    typer.Option(
+    options.repeatable(
         "--p",
         metavar="P",
         show_default="0, 0.1, …, 1",
-        help="How likely the opponent follows its model, from 0 to 1; else it plays as it likes. *May be "
-        "repeated.*",
+        help="How likely the opponent follows its model, from 0 to 1; else it plays as it likes.",
     ),
 ]
 BestNash = Annotated[
@@ -132,7 +131,7 @@ def respond(
     specs = parse_models(model)
     tree, _ = enumerate_named(game, max_histories)
     models = make_models(tree, specs)
-    how: dict[str, Any] = {
+    solving: dict[str, Any] = {
         "algorithm": str(algorithm),
         "iterations": iterations,
         "dtype": dtype.value,
@@ -145,9 +144,9 @@ def respond(
     by_player: list[list[Responses]] = []
     with keeping_checkpoints(checkpoint):
         for number in (0, 1) if player is options.PlayerName.BOTH else (int(player),):
-            how["player"] = number
-            by_player.append(_respond(tree, models, numbers, how, best_nash, tolerance, data_biased))
-            how["value"] = by_player[0][0].game_value
+            solving["player"] = number
+            by_player.append(_respond(tree, models, numbers, solving, best_nash, tolerance, data_biased))
+            solving["value"] = by_player[0][0].game_value
     results = [result for responses in by_player for result in responses]
     reasons = [why for result in results for why in result.failures.values()]
     if save is not None:
@@ -166,7 +165,7 @@ def _respond(
     tree: HistoryTree,
     models: Policy,
     p: Sequence[float],
-    how: dict[str, Any],
+    solving: dict[str, Any],
     best_nash: bool,
     tolerance: float | None,
     data_biased: bool,
@@ -176,12 +175,12 @@ def _respond(
     from jaxgadget.opponents.opponent import Opponent
 
     opponents = Opponent(models, p)
-    responses = [library.respond(tree, opponents, **how)]
-    how = how | {"value": responses[0].game_value}
+    responses = [library.respond(tree, opponents, **solving)]
+    solving = solving | {"value": responses[0].game_value}
     if best_nash:
-        responses.append(library.best_nash(tree, models, tolerance=tolerance, **how))
+        responses.append(library.best_nash(tree, models, tolerance=tolerance, **solving))
     if data_biased:
-        responses.append(library.data_biased_response(tree, opponents, **how))
+        responses.append(library.data_biased_response(tree, opponents, **solving))
     return responses
 
 

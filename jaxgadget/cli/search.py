@@ -363,15 +363,15 @@ def nested(
     if opponents is not None:
         opponents = opponents(tree)
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
-    how: dict[str, Any] = {"iterations": iterations, "dtype": dtype.value, "progress": True}
-    how |= {"algorithm": algorithm, "time_limit": time_limit, "opponent": opponents}
-    how |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth, "limit": limit.value, "step": step}
+    searching: dict[str, Any] = {"iterations": iterations, "dtype": dtype.value, "progress": True}
+    searching |= {"algorithm": algorithm, "time_limit": time_limit, "opponent": opponents}
+    searching |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth, "limit": limit.value, "step": step}
     searches: list[Nested] = []
     from jaxgadget.searching.nested import nested_search
 
     for number in players:
-        searches.append(nested_search(tree, profiles, gadgets, values=values, player=number, **how))
-        how["value"] = searches[0].game_value
+        searches.append(nested_search(tree, profiles, gadgets, values=values, player=number, **searching))
+        searching["value"] = searches[0].game_value
     joined = _join(searches)
     together = nash_conv(joined) if len(searches) > 1 else None
     failures = {lane for result in searches for lane in result.failures}
@@ -408,8 +408,8 @@ def _draw_nested(searches: Sequence[Nested], path: pathlib.Path) -> None:
     first, (low, high) = searches[0], searches[0].game_value
     table = pd.concat([result.table for result in searches], ignore_index=True)
     table = table.rename(columns={"nested_exploitability": "refined_exploitability"})
-    how = f"depth {first.depth}, K = {first.num_entries}" if first.depth is not None else first.leaf
-    title = f"{first.policy.tree.game.name}, nested search, {how}"
+    limit = f"depth {first.depth}, K = {first.num_entries}" if first.depth is not None else first.leaf
+    title = f"{first.policy.tree.game.name}, nested search, {limit}"
     draw_picture(table, path, title=title, resolution=(high - low) / 2, after="Nested")
 
 
@@ -455,8 +455,8 @@ def match(
     from jaxgadget.report import search as report
 
     values = _find_values(tree, profile, leaf, k, seed)
-    how = {"depth": depth, "iterations": iterations}
-    policy, unused, reasons = _assemble(tree, profile, gadgets, values, how)
+    searching = {"depth": depth, "iterations": iterations}
+    policy, unused, reasons = _assemble(tree, profile, gadgets, values, searching)
     with working(f"playing {matches} matches of each pair"):
         frame = play_matches(policy, matches=matches, seed=seed).frame
     if plot is not None:
@@ -465,7 +465,7 @@ def match(
 
         save_picture(match_picture(frame, title=tree.game.name), plot)
     if json is not None:
-        said = {"seed": seed, "blueprint": spec, **how, "k": values[0].num_entries, "leaf": leaf}
+        said = {"seed": seed, "blueprint": spec, **searching, "k": values[0].num_entries, "leaf": leaf}
         write_json(json, report.match_record(tree.game.name, frame) | said | {"epsilon": epsilon})
     if json == STANDARD_OUTPUT:
         warn(unused)
@@ -484,7 +484,7 @@ def _assemble(
     profile: Policy,
     gadgets: Sequence[GadgetGame],
     values: Sequence[ValueFunction],
-    how: dict[str, Any],
+    searching: dict[str, Any],
 ) -> tuple[Policy, str, list[str]]:
     """Both players' assembled policies, a lane a gadget, and the blueprint.
 
@@ -500,7 +500,7 @@ def _assemble(
     bracket = tree.payoff_bounds  # exploitabilities are not asked for
     searches = [
         nested_search(
-            tree, profile, gadgets, values=values, player=player, value=bracket, progress=True, **how
+            tree, profile, gadgets, values=values, player=player, value=bracket, progress=True, **searching
         )
         for player in (0, 1)
     ]

@@ -65,31 +65,30 @@ Blueprint = Annotated[
 ]
 Blueprints = Annotated[
     list[str] | None,
-    typer.Option(
+    options.repeatable(
         "--blueprint",
         metavar="SPEC",
         show_default=BLUEPRINT,
-        help="A blueprint, as for `refine`; its portfolio is the entries. *May be repeated.*",
+        help="A blueprint, as for `refine`; its portfolio is the entries.",
     ),
 ]
 Gadget = Annotated[
     list[SearchGadgetName] | None,
-    typer.Option(
+    options.repeatable(
         "--gadget",
         metavar="NAME",
         show_default="all three",
-        help="The opponent's way into a subgame: `unsafe`, `resolving` or `max-margin`. *May be repeated.*",
+        help="The opponent's way into a subgame: `unsafe`, `resolving` or `max-margin`.",
     ),
 ]
 NestedGadget = Annotated[
     list[NestedGadgetName] | None,
-    typer.Option(
+    options.repeatable(
         "--gadget",
         metavar="NAME",
         show_default="unsafe, resolving and max-margin; with --model or optimal values optimal-continuation",
         help="The opponent's way into a subgame: `unsafe`, `resolving`, `max-margin` or `full`, a subgame at "
-        "a time; `optimal-continuation` searches all subgames of a level jointly, which is safe. *May be "
-        "repeated.*",
+        "a time; `optimal-continuation` searches all subgames of a level jointly, which is safe.",
     ),
 ]
 Beyond = Annotated[
@@ -159,11 +158,11 @@ Leaf = Annotated[
 ]
 Epsilon = Annotated[
     list[float] | None,
-    typer.Option(
+    options.repeatable(
         "--epsilon",
         metavar="E",
         show_default="0.02",
-        help="How likely the opponent errs towards the prior, at least 0 and below 1. *May be repeated.*",
+        help="How likely the opponent errs towards the prior, at least 0 and below 1.",
     ),
 ]
 OneEpsilon = Annotated[

@@ -47,31 +47,31 @@ Folder = Annotated[
 ]
 Games = Annotated[
     list[str],
-    typer.Option(
+    options.repeatable(
         "--game",
         metavar="GAME",
         show_default=False,
-        help="As for `refine`. *May be repeated.*",
+        help="As for `refine`.",
     ),
 ]
 Cuts = Annotated[
     list[str] | None,
-    typer.Option(
+    options.repeatable(
         "--cut",
         metavar="CUT",
         show_default="the first that a game names, else depth:1",
-        help="Where subgames begin, in all games; as for `refine`. *May be repeated.*",
+        help="Where subgames begin, in all games; as for `refine`.",
     ),
 ]
 Blueprints = Annotated[
     list[str] | None,
-    typer.Option(
+    options.repeatable(
         "--blueprint",
         metavar="SPEC",
         show_default="cfr-spread:25 and draws:20",
         help="As for `refine`; besides `cfr-spread:COUNT[:N]`, averages of one run of CFR of N iterations "
         "that spread over exploitability, and `draws:COUNT[:ALPHA]`, Dirichlet draws that depend on "
-        "`--seed`. *May be repeated.*",
+        "`--seed`.",
     ),
 ]
 Player = Annotated[
@@ -80,20 +80,20 @@ Player = Annotated[
 ]
 Seeds = Annotated[
     list[int] | None,
-    typer.Option(
+    options.repeatable(
         "--seed",
         metavar="SEED",
         show_default="0",
-        help="Of `draws:COUNT`: another seed, other blueprints. *May be repeated.*",
+        help="Of `draws:COUNT`: another seed, other blueprints.",
     ),
 ]
 Iterations = Annotated[
     list[int] | None,
-    typer.Option(
+    options.repeatable(
         "--iterations",
         metavar="N",
         show_default="5000",
-        help="How many; each number is solved by itself. *May be repeated.*",
+        help="How many; each number is solved by itself.",
     ),
 ]
 AtOnce = Annotated[
@@ -134,14 +134,14 @@ Workers = Annotated[
 ]
 Slurm = Annotated[
     list[str] | None,
-    typer.Option(
+    options.repeatable(
         "--slurm",
         metavar="OPTION=VALUE,…",
         show_default=False,
         help="Submit the workers to Slurm with these options of sbatch, such as "
         "`partition=cpu,time=2:00:00`; what is left out, such as `time`, is the cluster's default. "
         "Their logs are in `FOLDER/slurm`. A value with commas stands alone. Needs the "
-        "extra `cluster`. *May be repeated.*",
+        "extra `cluster`.",
     ),
 ]
 NoLocks = Annotated[

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from jaxgadget.learn.perceptron import count_weights
-from jaxgadget.learn.trainer import CONSTANTS, Schedule
+from jaxgadget.learn.trainer import CONSTANTS, LearningSchedule
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.memory import find_memory, megabytes
 from jaxgadget.solving.options import check_iterations
@@ -50,9 +50,9 @@ class TrainingOptions:
             object.__setattr__(self, name, float(getattr(self, name)))  # NumPy's cannot be written as JSON
 
     @property
-    def schedule(self) -> Schedule:
+    def schedule(self) -> LearningSchedule:
         """The optimiser's part."""
-        return Schedule(learning_rate=self.learning_rate, steps=self.steps)
+        return LearningSchedule(learning_rate=self.learning_rate, steps=self.steps)
 
     def describe(self) -> dict[str, Any]:
         """All that the weights depend on besides the network and its examples, for a `TrainingFolder`."""

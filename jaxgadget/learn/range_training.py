@@ -292,9 +292,8 @@ def _judged(
 ) -> dict[str, float]:
     """Errors after blueprints that are drawn for this alone."""
     generator = np.random.Generator(np.random.PCG64([seed, JUDGES]))
-    judges, found = _blueprints_and_ranges(forest, values, VISITED_BLUEPRINTS, generator, progress)
-    asked = normalised(forest, found)
-    visited = solve_ranges(forest, asked, iterations=iterations, progress=progress)
+    judges, ranges = _blueprints_and_ranges(forest, values, VISITED_BLUEPRINTS, generator, progress)
+    visited = solve_ranges(forest, normalised(forest, ranges), iterations=iterations, progress=progress)
     return {
         "visited_rmse": range_rmse(values, visited),
         "value_rmse": value_rmse(forest, values, judges, progress=progress),
@@ -404,16 +403,16 @@ class _Data:
     def collect(self, values: RangeNetwork, number: int) -> None:
         """A round: ranges where searches with these values ask."""
         count, name = _num_blueprints(self._samples), f"round-{number + 1}"
-        found = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
-        if found is None:  # else the network may be further by now
+        ranges = None if self._folder is None else _read_ranges(self._folder / f"{name}.npz")
+        if ranges is None:  # else the network may be further by now
             generator = np.random.Generator(np.random.PCG64([self._options.seed, number + 1]))
-            _, found = _blueprints_and_ranges(self._forest, values, count, generator, self._progress)
+            _, ranges = _blueprints_and_ranges(self._forest, values, count, generator, self._progress)
             if self._folder is not None:
-                write_archive(self._folder / f"{name}.npz", {}, {"first": found[0], "second": found[1]})
-        self.parts.append(self._solve(found, name))
+                write_archive(self._folder / f"{name}.npz", {}, {"first": ranges[0], "second": ranges[1]})
+        self.parts.append(self._solve(ranges, name))
         # Kinds of blueprints lie side by side, too.
         order = np.random.Generator(np.random.PCG64([self._options.seed, number + 1, 1])).permutation(count)
-        self._blueprint.append(order[np.arange(found[0].shape[1]) % count])
+        self._blueprint.append(order[np.arange(ranges[0].shape[1]) % count])
         self._count()
 
     def _solve(self, ranges: RangePair, name: str) -> SolvedRanges:
@@ -586,8 +585,8 @@ def searched_ranges(
     for player in (0, 1):
         for iterations, averaging in SEARCHES:
             rule = dataclasses.replace(CFR_PLUS, averaging=averaging)
-            found = _search(forest, values, blueprint, player, iterations, rule)
-            reached = reach_of(forest, found.policy)
+            searched = _search(forest, values, blueprint, player, iterations, rule)
+            reached = reach_of(forest, searched.policy)
             pairs.append((own[0], reached[1]) if player == 0 else (reached[0], own[1]))
             report(len(pairs))
     first, second = (np.concatenate([pair[player] for pair in pairs], axis=1) for player in (0, 1))
@@ -615,8 +614,8 @@ def value_rmse(
     """
     errors: list[FloatArray] = []
     for player in (0, 1):
-        found = _search(forest, values, blueprint, player, iterations, CFR_PLUS, progress)
-        predicted = found.best_response_values[player]
+        searched = _search(forest, values, blueprint, player, iterations, CFR_PLUS, progress)
+        predicted = searched.best_response_values[player]
         best = refine(
             forest.tree,
             forest.cut,

@@ -81,7 +81,7 @@ class Lesson(Protocol):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Schedule:
+class LearningSchedule:
     """What the optimiser is compiled for.
 
     Attributes:
@@ -112,7 +112,7 @@ class Progress:
     loss_sum: jax.Array
 
 
-def learning_rate(schedule: Schedule) -> optax.Schedule:
+def learning_rate(schedule: LearningSchedule) -> optax.Schedule:
     """The number of a step → its learning rate: up in a straight line, then down as a cosine."""
     warm_up = int(WARM_UP * schedule.steps)
     return optax.warmup_cosine_decay_schedule(
@@ -123,13 +123,13 @@ def learning_rate(schedule: Schedule) -> optax.Schedule:
     )
 
 
-def _make_optimiser(schedule: Schedule) -> optax.GradientTransformation:
+def _make_optimiser(schedule: LearningSchedule) -> optax.GradientTransformation:
     """AdamW on clipped gradients."""
     adamw = optax.adamw(learning_rate(schedule), b2=SECOND_MOMENT, weight_decay=WEIGHT_DECAY)
     return optax.chain(optax.clip_by_global_norm(LARGEST_GRADIENT), adamw)
 
 
-def begin(weights: Weights, schedule: Schedule) -> Progress:
+def begin(weights: Weights, schedule: LearningSchedule) -> Progress:
     """No step done."""
     return Progress(
         weights=weights,
@@ -140,7 +140,7 @@ def begin(weights: Weights, schedule: Schedule) -> Progress:
 
 
 @functools.partial(jax.jit, static_argnames="schedule", donate_argnames="progress")
-def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: Schedule) -> Progress:
+def advance(progress: Progress, lesson: Lesson, until: jax.Array, *, schedule: LearningSchedule) -> Progress:
     """Trains until so many steps are done, or one fails."""
     optimiser = _make_optimiser(schedule)
 
@@ -204,7 +204,7 @@ class Trainer:
 
     def __init__(
         self,
-        schedule: Schedule,
+        schedule: LearningSchedule,
         lesson: Lesson,
         weights: Weights,
         counts: tuple[int, int],

@@ -8,6 +8,9 @@ itself (Johanson and Bowling 2009), which is a floor.
 
 from __future__ import annotations
 
+import dataclasses
+from collections.abc import Callable
+
 import numpy as np
 from scipy.sparse import csr_array
 
@@ -37,20 +40,10 @@ def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player
     everybody = np.ones((1, opponents.models.num_lanes))
     mixtures = Mixtures(p=opponents.p, model=opponents.model, earned=earned, entered=nobody, reach=everybody)
 
-    def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        alone = Terms(scale=on_host(np.ones((1, len(lanes)))), constant=on_host(np.zeros((1, len(lanes)))))
-        own, free = mixtures.mix(lanes, alone, alone, 1)
-        return (own, free) if player == 0 else (free, own)
+    def terms(lanes: IntArray, alone: Terms) -> tuple[Terms, Terms]:
+        return mixtures.mix(lanes, alone, alone, 1)
 
-    return Batch(
-        name="responses",
-        order=(1 - player, player),
-        sides=whole.sides,
-        payoff=whole.payoff,
-        num_lanes=len(opponents),
-        num_games=1,
-        terms=terms,
-    )
+    return _games("responses", whole, opponents, player, terms)
 
 
 def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, player: int) -> Batch:
@@ -59,22 +52,35 @@ def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, playe
     rows = normalise_rows(opponents.models.probabilities[other], form.tree.infosets[other].infoset[1:])
     model_rows = rows[form.action_sequences(other) - 1]
 
-    def terms(lanes: IntArray) -> tuple[Terms, Terms]:
+    def terms(lanes: IntArray, alone: Terms) -> tuple[Terms, Terms]:
         p, model = opponents.p[lanes], opponents.model[lanes]
-        own = Terms(scale=on_host(np.ones((1, len(lanes)))), constant=on_host(np.zeros((1, len(lanes)))))
-        biased = Terms(
-            scale=own.scale, constant=own.constant, body=Bounds(floor=on_host(p * model_rows[:, model]))
-        )
-        return (own, biased) if player == 0 else (biased, own)
+        return alone, dataclasses.replace(alone, body=Bounds(floor=on_host(p * model_rows[:, model])))
+
+    return _games("biased-responses", whole, opponents, player, terms)
+
+
+def _games(
+    name: str,
+    whole: Problem,
+    opponents: Opponents,
+    player: int,
+    terms: Callable[[IntArray, Terms], tuple[Terms, Terms]],
+) -> Batch:
+    """A lane for every opponent; `terms` makes the player's numbers and the opponent's from nobody's."""
+
+    def of_players(lanes: IntArray) -> tuple[Terms, Terms]:
+        ones, zeros = np.ones((1, len(lanes))), np.zeros((1, len(lanes)))
+        own, free = terms(lanes, Terms(scale=on_host(ones), constant=on_host(zeros)))
+        return (own, free) if player == 0 else (free, own)
 
     return Batch(
-        name="biased-responses",
+        name=name,
         order=(1 - player, player),
         sides=whole.sides,
         payoff=whole.payoff,
         num_lanes=len(opponents),
         num_games=1,
-        terms=terms,
+        terms=of_players,
     )
 
 

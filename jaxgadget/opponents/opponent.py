@@ -115,33 +115,36 @@ def list_opponents(
     if isinstance(opponents, Opponents):
         return dataclasses.replace(opponents, models=opponents.models.on(tree))
     listed: list[Any] = list(opponents) if isinstance(opponents, Sequence) else [opponents]
-    if not listed or not all(isinstance(one, Opponent) for one in listed):
+    if not listed or not all(isinstance(opponent, Opponent) for opponent in listed):
         raise ValueError(
             f"{name}={opponents!r}: expected Opponent(model, p=…), or a list of them; a policy alone does "
             "not say how likely it is followed"
         )
-    known: dict[
-        int, tuple[Policy, int]
-    ] = {}  # by what was given: the model, and the number of its first lane
+    # By what was given as a model: its policy, and the number of its first lane.
+    known: dict[int, tuple[Policy, int]] = {}
     number: list[int] = []
     numbers: list[float] = []
     labels: list[str | None] = []
     beyond: list[Beyond] = []
-    for one in listed:
-        if _is_spec(one.model):
+    for opponent in listed:
+        if _is_spec(opponent.model):
             raise ValueError(
-                f"{name}: model={one.model!r} is a SPEC, and only sweep takes those; expected a policy, "
-                f"such as make_blueprints(tree, {one.model!r})"
+                f"{name}: model={opponent.model!r} is a SPEC, and only sweep takes those; expected a policy, "
+                f"such as make_blueprints(tree, {opponent.model!r})"
             )
-        if id(one.model) not in known:
-            model = Policy.uniform(tree) if one.model is None else as_policy(one.model, tree, name="model")
-            known[id(one.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
-        (model, first), every_p = known[id(one.model)], _numbers(one.p)
+        if id(opponent.model) not in known:
+            model = (
+                Policy.uniform(tree)
+                if opponent.model is None
+                else as_policy(opponent.model, tree, name="model")
+            )
+            known[id(opponent.model)] = model, sum(policy.num_lanes for policy, _ in known.values())
+        (model, first), every_p = known[id(opponent.model)], _numbers(opponent.p)
         for lane in range(model.num_lanes):
             number += [first + lane] * len(every_p)
             numbers += every_p
-            labels += [None if one.model is None else model.labels[lane]] * len(every_p)
-            beyond += [one.beyond] * len(every_p)
+            labels += [None if opponent.model is None else model.labels[lane]] * len(every_p)
+            beyond += [opponent.beyond] * len(every_p)
     return Opponents(
         models=Policy.stack([policy for policy, _ in known.values()]),
         model=np.array(number, np.int64),
@@ -159,7 +162,7 @@ def show_probability(p: float) -> str:
 def _is_spec(model: Any) -> bool:
     """Whether a model is text, or has some in it."""
     return isinstance(model, str) or (
-        isinstance(model, Sequence) and any(isinstance(one, str) for one in cast("Sequence[Any]", model))
+        isinstance(model, Sequence) and any(isinstance(item, str) for item in cast("Sequence[Any]", model))
     )
 
 

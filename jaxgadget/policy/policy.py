@@ -266,9 +266,9 @@ class Policy:
             lane = check_whole_number("lane", lane, -self.num_lanes)
             lanes = [k for k in (lane, lane + self.num_lanes) if 0 <= k < self.num_lanes]
         if len(lanes) != 1:
-            what = "is unknown" if not lanes else f"stands for lanes {lanes}"
+            problem = "is unknown" if not lanes else f"stands for lanes {lanes}"
             raise ValueError(
-                f"lane={lane!r} {what}; expected a number below {self.num_lanes} or one of the labels "
+                f"lane={lane!r} {problem}; expected a number below {self.num_lanes} or one of the labels "
                 f"{list(self.labels)}"
             )
         (index,) = lanes

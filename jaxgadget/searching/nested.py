@@ -9,7 +9,7 @@ whole game whose exploitability is known.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -387,28 +387,38 @@ def _optimal(
         for number, line in enumerate(lines)
         for lane, why in line.failures.items()
     }
-    gaps = joined([np.where(line.is_joint and _exact(line), line.gap_sum, np.nan) for line in lines])
     return _measured(
         profiles,
         gadgets,
         opponents,
         schedule,
         value,
-        player=schedule.player,
-        rows=joined([line.assembled.probabilities[schedule.player] for line in lines]),
-        objectives=joined([line.objectives for line in lines]),
-        gaps=gaps,
-        gap_max=joined([line.gap_max for line in lines]),
+        **_of_lines(lines, joined, schedule.player),
+        gaps=joined([np.where(line.is_joint and _exact(line), line.gap_sum, np.nan) for line in lines]),
         failures=failures,
-        num_entries=1,
         leaf=OptimalValues.name,
-        searches=joined([line.searches for line in lines]),
         algorithm=options.algorithm,
-        iterations=joined([line.iterations for line in lines]),
-        seconds=joined([np.full(len(line.gadgets), line.seconds / len(line.gadgets)) for line in lines]),
-        value_seconds=float("nan"),
-        visits=(),
     )
+
+
+def _of_lines(
+    lines: Sequence[Line] | Sequence[OptimalLine], joined: Callable[[Sequence[Any]], Any], player: int
+) -> dict[str, Any]:
+    """What `_measured` takes of lines of searches; `joined` puts arrays `[…, lanes of a line]` in order."""
+
+    def seconds_a_lane(line: Line | OptimalLine) -> FloatArray:
+        lanes = len(line.gap_max)
+        return np.full(lanes, line.seconds / lanes)
+
+    return {
+        "player": player,
+        "rows": joined([line.assembled.probabilities[player] for line in lines]),
+        "objectives": joined([line.objectives for line in lines]),
+        "gap_max": joined([line.gap_max for line in lines]),
+        "searches": joined([line.searches for line in lines]),
+        "iterations": joined([line.iterations for line in lines]),
+        "seconds": joined([seconds_a_lane(line) for line in lines]),
+    }
 
 
 def _exact(line: OptimalLine) -> BoolArray:
@@ -425,9 +435,13 @@ def _measured(
     *,
     player: int,
     rows: FloatArray,
-    gaps: FloatArray,
     gap_max: FloatArray,
     failures: Mapping[int, str],
+    gaps: FloatArray | None = None,
+    objectives: FloatArray | None = None,
+    num_entries: int = 1,
+    value_seconds: float = float("nan"),
+    visits: tuple[Visits, ...] = (),
     **rest: Any,
 ) -> Nested:
     """What was found, in the full game.
@@ -440,10 +454,14 @@ def _measured(
       value: bracket of player 0's value of the game.
       player: who searched.
       rows: `[Q, lanes]` of the player.
-      gaps: `[lanes]` all games' gaps together, NaN where they bound nothing.
-      gap_max: `[lanes]` the largest one.
+      gap_max: `[lanes]` the largest gap of a game.
       failures: lanes that came to nothing, and why.
-      **rest: of `Nested`, as it is.
+      gaps: `[lanes]` all games' gaps together, NaN where they bound nothing; None: everywhere.
+      objectives: of `Nested`; None if no search has any.
+      num_entries: of `Nested`, as all that follow; 1 where values at the limit leave no choice.
+      value_seconds: NaN where searches and their values take their time together.
+      visits: none if no histories were asked for.
+      **rest: as it is.
     """
     other, count = 1 - player, len(gadgets) * len(opponents)
     kept = np.tile(profiles.probabilities[other], (1, count))
@@ -458,8 +476,10 @@ def _measured(
     after = exploitability(policy, player, value=value)
     gain = gain_against(policy, opponents, of_lane, player, value)
     best_gain = best_gain_against(opponents, player, value)[of_lane]
-    bound = mixture_bound(gain, opponents.p[of_lane], gaps, value)
-    for measured in (after, gain, gap_max, bound, rest["objectives"].T):
+    lanes = policy.num_lanes
+    bound = mixture_bound(gain, opponents.p[of_lane], np.full(lanes, np.nan) if gaps is None else gaps, value)
+    objectives = np.zeros((0, lanes)) if objectives is None else objectives
+    for measured in (after, gain, gap_max, bound, objectives.T):
         measured[list(failures)] = np.nan
     return Nested(
         player=player,
@@ -473,8 +493,12 @@ def _measured(
         gain=gain,
         best_response_gain=best_gain,
         exploitability_bound=bound,
+        objectives=objectives,
         gap_max=gap_max,
+        num_entries=num_entries,
         game_value=value,
+        value_seconds=value_seconds,
+        visits=visits,
         failures=failures,
         **rest,
     )
@@ -521,11 +545,7 @@ def _entries(
         opponents,
         schedule,
         value,
-        player=schedule.player,
-        rows=by_lane([line.assembled.probabilities[schedule.player] for line in lines]),
-        objectives=by_lane([line.objectives for line in lines]),
-        gaps=np.full(lanes * blueprints, np.nan),
-        gap_max=by_lane([line.gap_max for line in lines]),
+        **_of_lines(lines, by_lane, schedule.player),
         failures={
             lane * blueprints + number: why
             for number, line in enumerate(lines)
@@ -533,10 +553,7 @@ def _entries(
         },
         num_entries=first.values.num_entries,
         leaf=getattr(first.values, "name", type(first.values).__name__),
-        searches=by_lane([line.searches for line in lines]),
         algorithm=options.algorithm,
-        iterations=by_lane([line.iterations for line in lines]),
-        seconds=by_lane([np.full(lanes, line.seconds / lanes) for line in lines]),
         value_seconds=sum(line.value_seconds for line in lines),
         visits=tuple(_join_visits(line) for line in lines),
     )
@@ -562,18 +579,13 @@ def _search_continually(
         refined.game_value,
         player=player,
         rows=refined.policy.probabilities[player],
-        objectives=np.full((0, lanes), np.nan),
-        gaps=np.full(lanes, np.nan),
         gap_max=np.nanmax(refined.gap, axis=0, initial=0.0),
         failures=refined.failures,
-        num_entries=1,
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
         searches=count_searches(refined),
         algorithm=refined.algorithm,
         iterations=np.maximum(refined.iterations, trunk.iterations),
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
-        value_seconds=float("nan"),
-        visits=(),
     )
 
 
@@ -602,18 +614,13 @@ def _responded(
         find_value(profiles.tree, False, progress) if value is None else value,
         player=player,
         rows=policy.probabilities[player],
-        objectives=np.full((0, lanes), np.nan),
-        gaps=np.full(lanes, np.nan),
         gap_max=searched.gap.max(axis=0, initial=0.0),
         failures=searched.failures,
-        num_entries=1,
         leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
         searches=1 + searched.has_decision.sum(axis=0),
         algorithm=options.algorithm,
         iterations=np.maximum(searched.iterations, trunk.iterations),
         seconds=np.full(lanes, watch.seconds["run"] / lanes),
-        value_seconds=float("nan"),
-        visits=(),
     )
 
 

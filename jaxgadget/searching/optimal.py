@@ -53,7 +53,7 @@ class OptimalValues:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _State:
+class _SearchState:
     """What a player knows before a search; L lanes.
 
     Attributes:
@@ -137,12 +137,14 @@ class OptimalLine:
         """
         begin = time.perf_counter()
         other = self.tree.infosets[1 - self.player]
-        state = _State(self.assembled, np.ones(len(other), np.bool_))
+        state = _SearchState(self.assembled, np.ones(len(other), np.bool_))
         if self.schedule.levels:
             self._descend(0, np.arange(self.schedule.levels[0].num_subgames), state, report)
         self.seconds = time.perf_counter() - begin
 
-    def _descend(self, number: int, subgames: IntArray, state: _State, report: Callable[[int], None]) -> None:
+    def _descend(
+        self, number: int, subgames: IntArray, state: _SearchState, report: Callable[[int], None]
+    ) -> None:
         """Searches some subgames of a level, then what lies below them."""
         level, rows = self.schedule.levels[number], self.schedule.kept(number)
         found = state.policy
@@ -241,7 +243,7 @@ class OptimalLine:
         self.searches += searched.has_decision.sum(axis=0)
         self.iterations = np.maximum(self.iterations, searched.iterations)
 
-    def _state_below(self, where: Cut, before: _State, found: Policy) -> _State:
+    def _state_below(self, where: Cut, before: _SearchState, found: Policy) -> _SearchState:
         """What is known below some of the subgames that were searched."""
         tree, ends = self.tree, leaf_above(where, self.schedule.leaves(where))
         policy = before.policy
@@ -250,9 +252,9 @@ class OptimalLine:
             policy = policy.splice(player, inside, found)
         history = tree.infosets[1 - self.player].history
         inside = where.root[history] >= 0
-        return _State(policy, np.where(inside, ends[history] < 0, before.followed))
+        return _SearchState(policy, np.where(inside, ends[history] < 0, before.followed))
 
-    def _objective(self, state: _State) -> FloatArray:
+    def _objective(self, state: _SearchState) -> FloatArray:
         """`[L]` what was found is worth against the mixtures; see `OptimalLine.objectives`."""
         player, other = self.player, 1 - self.player
         p = self.opponents.p[self.opponent]

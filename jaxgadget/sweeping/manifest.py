@@ -86,7 +86,7 @@ class Request:
     def game_key(self, name: str) -> str:
         """What a game's blueprints and value depend on, in a word."""
         brought = ("blueprints", "seeds", "files", "opponents")
-        asked = {what: self.record[what] for what in brought if what in self.record}
+        asked = {key: self.record[key] for key in brought if key in self.record}
         return record_digest({"format": FORMAT, "game": name, "exact": self.exact, **asked})
 
 
@@ -120,7 +120,7 @@ class Piece:
     def read(record: Mapping[str, Any]) -> Piece:
         """From a manifest; ValueError if that is damaged."""
         try:
-            lists: dict[str, Any] = {what: tuple(record[what]) for what in ("gadgets", "blueprints")}
+            lists: dict[str, Any] = {key: tuple(record[key]) for key in ("gadgets", "blueprints")}
             piece = Piece(**{**record, **lists})
             texts: list[Any] = [piece.key, piece.game, piece.cut]
             if not all(isinstance(text, str) for text in texts) or not re.fullmatch(
@@ -128,8 +128,8 @@ class Piece:
             ):
                 raise ValueError(f"{texts!r}: expected a key of sixteen hexadecimal digits, a game and a cut")
             check_whole_number("player", piece.player, 0, 1)
-            for what, least in {"iterations": 0, "chunk": 1, "work": 0}.items():
-                check_whole_number(what, record[what], least)
+            for key, least in {"iterations": 0, "chunk": 1, "work": 0}.items():
+                check_whole_number(key, record[key], least)
             check_whole_number("opponents", piece.opponents, 1)
             for number in piece.gadgets:
                 check_whole_number("gadgets", number, 0)
@@ -219,7 +219,7 @@ def make_request(
         "memory_limit": None if memory_limit is None else int(memory_limit),
     }
     if opponents:  # so that the others' pieces are what they were
-        record["opponents"] = [_opponent_record(one) for one in opponents]
+        record["opponents"] = [_opponent_record(opponent) for opponent in opponents]
     return Request(
         games=by_name,
         own=own,
@@ -441,26 +441,27 @@ def _opponents(
     if given is None:
         return ()
     listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
-    if not listed or not all(isinstance(one, Opponent) for one in listed):
+    if not listed or not all(isinstance(opponent, Opponent) for opponent in listed):
         raise ValueError(f"opponent={given!r}: expected Opponent(model, p=…), or a list of them")
     opponents: list[Opponent] = []
-    for one in listed:
-        if one.model is None:
-            opponents.append(one)
+    for opponent in listed:
+        if opponent.model is None:
+            opponents.append(opponent)
             continue
-        specs, policies = _split_blueprints(one.model)
+        specs, policies = _split_blueprints(opponent.model)
         if specs and policies:
-            raise ValueError(f"model={one.model!r}: expected SPECs of blueprints or policies, not both")
+            raise ValueError(f"model={opponent.model!r}: expected SPECs of blueprints or policies, not both")
         for spec in specs:
             _kind(spec)
         model: Any = _policies(games, policies, max_histories) if policies else specs
-        opponents.append(dataclasses.replace(one, model=model))
+        opponents.append(dataclasses.replace(opponent, model=model))
     return tuple(opponents)
 
 
 def _model_specs(opponents: Sequence[Opponent]) -> list[str]:
     """The SPECs among their models."""
-    return [spec for one in opponents if isinstance(one.model, list) for spec in cast("list[str]", one.model)]
+    models = [opponent.model for opponent in opponents if isinstance(opponent.model, list)]
+    return [spec for model in models for spec in cast("list[str]", model)]
 
 
 def _opponent_record(opponent: Opponent) -> dict[str, Any]:
@@ -477,11 +478,12 @@ def settle_opponents(request: Request, tree: HistoryTree) -> Opponents | None:
         return None
     made = [
         dataclasses.replace(
-            one, model=make_blueprints(tree, cast("list[str]", one.model), progress=False, what="model")
+            opponent,
+            model=make_blueprints(tree, cast("list[str]", opponent.model), progress=False, what="model"),
         )
-        if isinstance(one.model, list)
-        else one
-        for one in request.opponents
+        if isinstance(opponent.model, list)
+        else opponent
+        for opponent in request.opponents
     ]
     return list_opponents(made, tree, name="opponent")
 

@@ -15,7 +15,7 @@ from jaxgadget.learn.checkpoints import CHECKPOINTS, CHECKSUMS, DESCRIPTION, LOG
 from jaxgadget.learn.encoding import decision_histories, find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
 from jaxgadget.learn.perceptron import Weights, abstract_weights, evaluate, initial_weights
-from jaxgadget.learn.trainer import Progress, Schedule, begin
+from jaxgadget.learn.trainer import LearningSchedule, Progress, begin
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.sealed import read_record, write_record
 from jaxgadget.values.histories import leaf_values
@@ -116,7 +116,7 @@ def test_another_game_is_refused(kuhn):
 
 
 def first_progress(weights: Weights) -> Progress:
-    return begin(weights, Schedule(learning_rate=0.1, steps=10))
+    return begin(weights, LearningSchedule(learning_rate=0.1, steps=10))
 
 
 def open_folder(folder, values, seed=0) -> TrainingFolder:

@@ -7,7 +7,7 @@ import pytest
 
 from jaxgadget.learn import options
 from jaxgadget.learn.options import TrainingOptions
-from jaxgadget.learn.trainer import CONSTANTS, Schedule
+from jaxgadget.learn.trainer import CONSTANTS, LearningSchedule
 
 SETTINGS: dict[str, Any] = {
     "steps": 120,
@@ -23,7 +23,7 @@ SETTINGS: dict[str, Any] = {
 def test_what_a_folder_is_told_of_them():
     told = TrainingOptions(**SETTINGS)
     assert json.loads(json.dumps(told.describe())) == SETTINGS | CONSTANTS
-    assert told.schedule == Schedule(learning_rate=0.5, steps=120)
+    assert told.schedule == LearningSchedule(learning_rate=0.5, steps=120)
 
 
 @pytest.mark.parametrize(("steps", "every", "expected"), [(120, None, 2), (3, None, 1), (3, 100, 100)])

@@ -31,11 +31,11 @@ from jaxgadget.learn.perceptron import (
     evaluate,
     initial_weights,
 )
-from jaxgadget.learn.trainer import Schedule, Trainer, learning_rate
+from jaxgadget.learn.trainer import LearningSchedule, Trainer, learning_rate
 from jaxgadget.util.precision import precision
 
 POINTS = NetworkKind(name="point network", version=3, writer="train_points")
-SCHEDULE = Schedule(learning_rate=1e-2, steps=60)
+SCHEDULE = LearningSchedule(learning_rate=1e-2, steps=60)
 BATCH_SIZE = 8
 
 
@@ -252,7 +252,7 @@ def test_what_does_not_change_shape_compiles_nothing():
 
 @pytest.mark.parametrize("steps", [1, 40, 200])
 def test_the_learning_rate_rises_then_falls_as_a_cosine(steps: int):
-    rate = learning_rate(Schedule(learning_rate=5.0, steps=steps))
+    rate = learning_rate(LearningSchedule(learning_rate=5.0, steps=steps))
     rates = [float(jnp.asarray(rate(step))) for step in range(steps)]
     warm_up = int(0.02 * steps)
     rising = [5 * (step + 1) / (warm_up + 1) for step in range(warm_up)]

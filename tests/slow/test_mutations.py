@@ -25,7 +25,7 @@ from jaxgadget.learn import checkpoints
 from jaxgadget.learn.encoding import find_encoding
 from jaxgadget.learn.network import KIND, Architecture, NetworkValues, load_values
 from jaxgadget.learn.perceptron import initial_weights
-from jaxgadget.learn.trainer import Schedule, begin
+from jaxgadget.learn.trainer import LearningSchedule, begin
 from jaxgadget.policy.evaluate import whole_problem
 from jaxgadget.solving.checkpoint import load_checkpoint, load_chunk, save_checkpoint, save_chunk
 from jaxgadget.solving.parts import load_parts, save_parts
@@ -238,7 +238,7 @@ def test_checkpoints_of_value_networks(kuhn: HistoryTree, tmp_path: pathlib.Path
         scale=kuhn.payoff_range,
         weights=initial_weights(shape, 1),
     )
-    fresh = begin(values.weights, Schedule(learning_rate=0.1, steps=10))
+    fresh = begin(values.weights, LearningSchedule(learning_rate=0.1, steps=10))
     described = values.describe({"seed": 0})
     for step in (1, 2):
         kept = checkpoints.TrainingFolder(tmp_path, described, KIND)
