@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar
 
+import jax
 import numpy as np
 
 from jaxgadget.gadgets.alternative import AlternativeRefusedError
@@ -20,11 +21,12 @@ from jaxgadget.gadgets.ranges import Ranges, inverse, sum_rows
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host, pad_rows
-from jaxgadget.kernels.treeplex import sweep_up, to_device
+from jaxgadget.kernels.treeplex import Treeplex, sweep_up, to_device
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import HostTreeplex, exact_size
 from jaxgadget.tree.trunk import Trunk, build_way
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 
 
@@ -127,8 +129,14 @@ class WayEntry:
         with precision(np.float64):
             treeplex = to_device(self.treeplex, np.float64)
             bounds = (Bounds(), Bounds(floor=on_host(self._floor(table, lanes))))
-            free, kept = (np.asarray(sweep_up(treeplex, on_host(top), bound.best)[2]) for bound in bounds)
+            free, kept = (np.asarray(_root_values(treeplex, on_host(top), bound)) for bound in bounds)
         return np.maximum(gap + (free - kept)[: self.num_games], 0)
+
+
+@compile_quickly
+def _root_values(treeplex: Treeplex, constant: jax.Array, bounds: Bounds) -> jax.Array:
+    """`[R, L]` what each root is worth to who earns these constants and keeps to these bounds."""
+    return sweep_up(treeplex, constant, bounds.best)[2]
 
 
 def _copied(x: FloatArray, source: IntArray) -> FloatArray:

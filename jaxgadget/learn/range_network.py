@@ -357,6 +357,7 @@ def predict(
     return (first, second), opposing
 
 
+@jax.jit
 def _range_values(
     shape: RangeArchitecture, weights: Weights, states: PublicStates, scale: jax.Array, ranges: Pair
 ) -> Pair:

@@ -706,16 +706,20 @@ def range_rmse(values: RangeValues, solved: SolvedRanges) -> float:
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
         states = PublicStates.of(limit, "padded")
-        function = jax.jit(function_at(values, limit, lanes))
+        function = function_at(values, limit, lanes)
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
-            ranges = asked[0][:, part], asked[1][:, part]
-            answer = function((jnp.asarray(ranges[0]), jnp.asarray(ranges[1])))
-            opposing = states.opposing(_spread(states, ranges))
-            first, second = (
-                divide(worth, mass * states.weight[:, None, None])
-                for worth, mass in zip(_spread(states, answer), opposing, strict=True)
-            )
-            expected = _spread(states, (targets[0][:, part], targets[1][:, part]))
-            total += float(sum_of_squares((first, second), expected, opposing).sum())
+            ranges, expected = ((pair[0][:, part], pair[1][:, part]) for pair in (asked, targets))
+            total += float(_total_error(function, states, ranges, expected))
     return math.sqrt(total / (lanes * forest.num_subgames))
+
+
+@jax.jit
+def _total_error(function: RangeFunction, states: PublicStates, ranges: Pair, payoffs: Pair) -> jax.Array:
+    """Squared errors of values `[R_p, L]` against payoffs, all public states and lanes together."""
+    opposing = states.opposing(_spread(states, ranges))
+    first, second = (
+        divide(worth, mass * states.weight[:, None, None])
+        for worth, mass in zip(_spread(states, function(ranges)), opposing, strict=True)
+    )
+    return jnp.sum(sum_of_squares((first, second), _spread(states, payoffs), opposing))

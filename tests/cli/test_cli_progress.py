@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from jaxgadget.cli import app
-from jaxgadget.learn import range_training, trainer
 from jaxgadget.util import progress
 
 SEARCH = ("--blueprint", "cfr:3", "--k", 2, "--iterations", 20)
@@ -33,14 +32,6 @@ SEARCH = ("--blueprint", "cfr:3", "--k", 2, "--iterations", 20)
         ),
         (("nested", "kuhn_poker", *SEARCH), ["nested search"]),
         (("match", "kuhn_poker", *SEARCH, "--matches", 10), ["nested search"]),
-        (("train-value", "kuhn_poker", *SEARCH, "--steps", 100, "--out", "FOLDER"), ["training"]),
-        (
-            (
-                *("train-ranges", "kuhn_poker", "--cut", "depth:2", "--out", "FOLDER", "--samples", 16),
-                *("--rounds", 1, "--steps", 100, "--iterations", 20, "--width", 4),
-            ),
-            ["solving ranges", "training", "searching", "trunk", "refining"],
-        ),
     ],
     ids=[
         "solve",
@@ -50,18 +41,18 @@ SEARCH = ("--blueprint", "cfr:3", "--k", 2, "--iterations", 20)
         "bench",
         "nested",
         "match",
-        "train-value",
-        "train-ranges",
     ],
 )
 def test_a_log_gets_lines(
     arguments: tuple[object, ...], labels: list[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
+    check_lines(arguments, labels, tmp_path, monkeypatch)  # trainings: tests/slow
+
+
+def check_lines(
+    arguments: tuple[object, ...], labels: list[str], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
     monkeypatch.setattr(progress, "PAUSE", 0.0)
-    for name in ("LOG_DRAWS", "FINAL_DRAWS"):
-        monkeypatch.setattr(trainer, name, 2**10)
-    monkeypatch.setattr(range_training, "SEARCHES", ((6, 15.0),))
-    monkeypatch.setattr(range_training, "VISITED_BLUEPRINTS", 4)
     named = [tmp_path / "folder" if argument == "FOLDER" else argument for argument in arguments]
     result = CliRunner().invoke(app, [*map(str, named), "--json", "-"], prog_name="jaxgadget")
     assert result.exit_code == 0, result.stderr

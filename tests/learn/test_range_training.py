@@ -102,8 +102,11 @@ def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
 # --- it learns ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("network", ["padded", "infostates"])
-def test_it_learns(network: str) -> None:
+def test_it_learns() -> None:
+    check_learning("padded")  # the other kind: tests/slow
+
+
+def check_learning(network: str) -> None:
     tree = game()
     how: dict[str, Any] = {"samples": 64, "steps": 300, "every": 150, "learning_rate": 1e-2, "batch_size": 16}
     found = train(network=network, width=16, **{name: how[name] for name in how})
@@ -268,28 +271,29 @@ class Killed(BaseException):
 
 
 @pytest.mark.parametrize(
-    ("owner", "name", "call", "is_after"),
+    "cut_off",
     [
-        (solving.RangeSolver, "solve", 1, True),  # what was drawn is solved, but not written
         (TrainingFolder, "save", 1, True),  # in the first part
-        (range_training, "searched_ranges", 1, True),  # inside a round: its ranges are not written
-        (range_training, "write_archive", 1, True),  # they are, but not solved
-        (TrainingFolder, "save", 3, False),  # after the round, before its first checkpoint
-        (TrainingFolder, "save", 3, True),
+        (range_training, "write_archive", 1, True),  # ranges of a round are written, but not solved
         (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
     ],
-    ids=["drawing", "first part", "collecting", "collected", "after a round", "later", "measuring"],
+    ids=["first part", "collected", "measuring"],
 )
 def test_cut_off_it_goes_on_to_the_same_weights(
-    undisturbed: RangeTraining,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-    owner: Any,
-    name: str,
-    call: int,
-    is_after: bool,
+    undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
+) -> None:
+    check_resuming(undisturbed, tmp_path, monkeypatch, cut_off)  # further places: tests/slow
+
+
+CutOff = tuple[Any, str, int, bool]
+"""Whose function, its name, at which call, and whether after it."""
+
+
+def check_resuming(
+    undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
 ) -> None:
     pytest.importorskip("orbax.checkpoint")
+    owner, name, call, is_after = cut_off
     original, calls = getattr(owner, name), list[None]()
 
     def kill(*args: Any, **keywords: Any) -> Any:
@@ -446,29 +450,6 @@ def test_an_interrupt_is_told_what_is_kept(tmp_path: pathlib.Path, monkeypatch: 
 
 def test_a_path_names_a_folder_as_its_text_does(kept: pathlib.Path) -> None:
     assert jg.FolderRanges(kept) == jg.FolderRanges(str(kept))
-
-
-def test_a_sweep_knows_another_network_in_the_same_folder(tmp_path: pathlib.Path) -> None:
-    """Its name is the folder's; rows of the network that lay there before are not given for its own."""
-    pytest.importorskip("orbax.checkpoint")
-    folder, rows = tmp_path / "network", tmp_path / "rows"
-    how: dict[str, Any] = {"gadgets": "resolving", "priors": "none", "players": 0, "iterations": 20}
-    how |= {"blueprints": "dirichlet:0", "alternatives": f"values:{folder}"}
-    train(folder, rounds=0)
-    before = jg.sweep(rows, "kuhn_poker", CUT, **how)
-    assert before["alternative"].tolist() == [f"values:{folder}"]
-    assert before["exploitability_bound"].isna().all()
-    again = jg.sweep(rows, "kuhn_poker", CUT, **how)
-    assert again.equals(before), "it is read"
-    shutil.rmtree(folder)
-    with pytest.raises(ValueError, match="does not exist"):
-        jg.sweep(rows, "kuhn_poker", CUT, **how)
-    train(folder, rounds=0, seed=1)
-    with pytest.raises(ValueError, match=re.escape(str(rows))) as raised:
-        jg.sweep(rows, "kuhn_poker", CUT, **how)
-    said = "\n".join([str(raised.value), *raised.value.__notes__])
-    assert "its folder holds another network now" in said and "choose another folder" in said
-    assert not re.search("[0-9a-f]{32}", said), "digests tell nobody anything"
 
 
 @pytest.mark.parametrize("name", ["round-1.npz", ERRORS, "network.json"])

@@ -143,8 +143,7 @@ def test_one_step_to_the_end_is_a_restricted_nash_response(player: int) -> None:
             np.testing.assert_allclose(found.objectives[:, lane], expected, atol=1e-9)
 
 
-@pytest.mark.parametrize("player", (0, 1))
-@pytest.mark.parametrize("shape", ["betting", "bids", "weather"])
+@pytest.mark.parametrize(("shape", "player"), [("betting", 0), ("bids", 1), ("weather", 0)])
 def test_with_the_full_gadget_no_branch_is_worth_less_than_the_search_above_it(
     shape: str, player: int
 ) -> None:
