@@ -14,6 +14,7 @@ from experiments.opponents import (
     large,
     larger,
     local,
+    network,
     rounds,
     siblings,
     speed,
@@ -36,6 +37,7 @@ STUDY = Study(
         approximate,
         gains,
         local,
+        network,
         gadgets,
         steps,
         rounds,
@@ -43,7 +45,7 @@ STUDY = Study(
         speed,
         larger,
     ),
-    only_by_name=frozenset({approximate.NAME, larger.NAME}),
+    only_by_name=frozenset({approximate.NAME, larger.NAME, network.NAME}),
 )
 main = STUDY.main
 

@@ -45,28 +45,6 @@ def test_kuhn_falls_with_trunk_iterations() -> None:
     assert many[0] > 2 * many[1]  # two iterations do not solve a subgame
 
 
-@pytest.mark.parametrize(
-    ("name", "value", "cut", "iterations", "subgame_iterations", "most"),
-    [
-        # A share of the payoff range that uniform play exceeds by far.
-        ("goofspiel(num_cards=3,imp_info=True)", 0.0, "depth:1", 60, 60, 0.05),  # symmetric
-        ("leduc_poker", LEDUC_VALUE, "before-flop", 40, 60, 0.02),
-    ],
-)
-def test_other_games(
-    name: str, value: float, cut: str, iterations: int, subgame_iterations: int, most: float
-) -> None:
-    tree = loaded(name)
-    found = cfr_d(tree, cut, iterations=iterations, subgame_iterations=subgame_iterations, progress=False)
-    policy = found.resolve(iterations=300, progress=False)
-    left = float(nash_conv(policy)[0])
-    assert left < most * tree.payoff_range
-    assert left < float(nash_conv(Policy.uniform(tree))[0]) / 5
-    low, high = -found.best_response_values[0, 0], found.best_response_values[1, 0]
-    assert low <= value + 1e-3
-    assert high >= value - 1e-3
-
-
 def test_trunk_values_bracket_the_value_of_the_game() -> None:
     """Both players' best responses in the trunk to the other's average, with average values below."""
     found = kuhn(300)

@@ -254,19 +254,7 @@ def test_the_guard_takes_the_smaller_bound(name: str, cut: str, player: int) -> 
         assert taken == {0, 1}
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("shape", list(SHAPES))
-def test_in_random_games_too_safe_gadgets_are_the_optimal_continuation(shape: str, player: int) -> None:
-    tree, where, blueprint = drawn(shape, 7)
-    settings: list[Any] = [(jg.NoPrior(), 0.0), (jg.UniformPrior(), "auto"), (jg.BlueprintPrior(), "auto")]
-    asked = [make(*setting, alternative=ContinuationValues()) for make in SAFE for setting in settings]
-    gadgets = [jg.OptimalContinuation(jg.NoPrior()), *asked]
-    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
-    numbers = jg.refine(tree, where, blueprint.lane(0), gadgets, **how).refined_exploitability
-    np.testing.assert_allclose(numbers, numbers[0], rtol=0, atol=1e-7 * tree.payoff_range)
-
-
-DRAWN = [(shape, seed) for shape in SHAPES for seed in (0, 1, 2)]
+DRAWN = [(shape, seed) for shape in SHAPES for seed in (0, 1)]
 
 
 def drawn(shape: str, seed: int) -> tuple[jg.HistoryTree, jg.Cut, jg.Policy]:

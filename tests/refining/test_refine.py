@@ -69,8 +69,18 @@ def loaded(name: str) -> HistoryTree:
     return jaxgadget.enumerate_game(jaxgadget.load(name))
 
 
-@pytest.mark.parametrize(("game", "where", "player"), GROUPS)
+QUICK = [
+    ("leduc_poker", "second betting round", 0),
+    ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", "depth 1", 0),
+]
+
+
+@pytest.mark.parametrize(("game", "where", "player"), QUICK)
 def test_published_subgames(game: str, where: str, player: int) -> None:
+    check_published(game, where, player)  # the others: tests/slow
+
+
+def check_published(game: str, where: str, player: int) -> None:
     """Cases of one game, cut and player are lanes of one solve, CFR+ for 5,000 iterations in float64."""
     group = GROUPS[game, where, player]
     tree = loaded(game)

@@ -21,13 +21,12 @@ def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:
     return efg.from_sequences(policy.tree, (first, second))
 
 
-@pytest.mark.parametrize("player", (0, 1))
 @pytest.mark.parametrize("beyond", ["rational", "model"])
 @pytest.mark.parametrize(
-    ("shape", "kind", "depth", "step"), [("betting", "moves", 2, 1), ("weather", "own", 1, 1)]
+    ("shape", "kind", "depth", "step", "player"), [("betting", "moves", 2, 1, 0), ("weather", "own", 1, 1, 1)]
 )
 def test_step_objectives_are_those_of_explicit_games_within_gaps(
-    shape: str, kind: Kind, depth: int, step: int, beyond: Any, player: int
+    shape: str, kind: Kind, depth: int, step: int, player: int, beyond: Any
 ) -> None:
     tree, game = random_tree(shape, 2)
     model, portfolio = Policy.dirichlet(tree, 5), Policy.stack([Policy.dirichlet(tree, k) for k in (0, 1, 2)])

@@ -1,12 +1,15 @@
-"""Exact values of the optimal continuation in the games of the field, by linear programs."""
+"""Exact values of the optimal continuation in the games of the field and drawn ones, by linear programs."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import pytest
 
 import jaxgadget as jg
-from tests.refining.test_continuation import SAFE
+from tests.reference.random_games import SHAPES
+from tests.refining.test_continuation import SAFE, drawn
 
 GAMES = [
     ("leduc_poker", "flop"),
@@ -28,3 +31,19 @@ def test_safe_gadgets_are_the_optimal_continuation(name: str, cut: str, player: 
     numbers = found.refined_exploitability
     np.testing.assert_allclose(numbers[1:], numbers[0], rtol=0, atol=1e-7)
     assert (numbers <= found.exploitability_bound + 1e-7).all()
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize("shape", list(SHAPES))
+def test_in_random_games_too_safe_gadgets_are_the_optimal_continuation(shape: str, player: int) -> None:
+    tree, where, blueprint = drawn(shape, 7)
+    settings: list[Any] = [
+        (jg.NoPrior(), 0.0),
+        (jg.UniformPrior(), "auto"),
+        (jg.BlueprintPrior(), "auto"),
+    ]
+    asked = [make(*setting, alternative=jg.ContinuationValues()) for make in SAFE for setting in settings]
+    gadgets = [jg.OptimalContinuation(jg.NoPrior()), *asked]
+    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
+    numbers = jg.refine(tree, where, blueprint.lane(0), gadgets, **how).refined_exploitability
+    np.testing.assert_allclose(numbers, numbers[0], rtol=0, atol=1e-7 * tree.payoff_range)

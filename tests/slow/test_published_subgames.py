@@ -1,0 +1,37 @@
+"""Published numbers of further subgames by CFR, and CFR-D in games larger than Kuhn poker."""
+
+from __future__ import annotations
+
+import pytest
+
+from jaxgadget import Policy, nash_conv
+from jaxgadget.refining.cfr_d import cfr_d
+from tests.refining.test_cfr_d import LEDUC_VALUE, loaded
+from tests.refining.test_refine import GROUPS, QUICK, check_published
+
+
+@pytest.mark.parametrize(("game", "where", "player"), [group for group in GROUPS if group not in QUICK])
+def test_published_subgames(game: str, where: str, player: int) -> None:
+    check_published(game, where, player)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "cut", "iterations", "subgame_iterations", "most"),
+    [
+        # A share of the payoff range that uniform play exceeds by far.
+        ("goofspiel(num_cards=3,imp_info=True)", 0.0, "depth:1", 60, 60, 0.05),  # symmetric
+        ("leduc_poker", LEDUC_VALUE, "before-flop", 40, 60, 0.02),
+    ],
+)
+def test_other_games(
+    name: str, value: float, cut: str, iterations: int, subgame_iterations: int, most: float
+) -> None:
+    tree = loaded(name)
+    found = cfr_d(tree, cut, iterations=iterations, subgame_iterations=subgame_iterations, progress=False)
+    policy = found.resolve(iterations=300, progress=False)
+    left = float(nash_conv(policy)[0])
+    assert left < most * tree.payoff_range
+    assert left < float(nash_conv(Policy.uniform(tree))[0]) / 5
+    low, high = -found.best_response_values[0, 0], found.best_response_values[1, 0]
+    assert low <= value + 1e-3
+    assert high >= value - 1e-3
