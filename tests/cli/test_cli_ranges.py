@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
 from jaxgadget.cli import app
-from jaxgadget.learn import checkpoints, range_training
+from jaxgadget.learn import range_training
 from jaxgadget.values import solved
 
 TRAIN: tuple[object, ...] = (
@@ -118,32 +118,6 @@ def test_the_same_command_goes_on_and_another_is_refused(trained: Trained) -> No
     assert f"{before['visited_rmse']:.5f}" in shown and "24 subgames solved, largest gap" in shown
     assert "jaxgadget refine kuhn_poker --cut depth:2 --alternative values:" in shown
     assert "jaxgadget nested kuhn_poker --leaf ranges:" in shown
-
-
-def test_an_interrupt_says_what_is_kept(
-    trained: Trained, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out, save = tmp_path / "ranges", checkpoints.TrainingFolder.save
-
-    def interrupted(self: Any, progress: Any, log: Any) -> None:
-        if int(progress.step) == 5:
-            raise KeyboardInterrupt
-        save(self, progress, log)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(checkpoints.TrainingFolder, "save", interrupted)
-        cut_off = run(*TRAIN, "--out", out)
-    assert (cut_off.exit_code, cut_off.stdout) == (130, "")
-    kept = "24 solved pairs of ranges and the checkpoint of step 4 of 6; the same command goes on.\n"
-    assert cut_off.stderr == f"Interrupted. {str(out)!r} keeps {kept}"
-    unfinished = run(*REFINE, "--alternative", f"values:{out}", "--gadget", "resolving")
-    assert unfinished.exit_code == 2
-    assert f"the training in {str(out)!r} is not finished" in unfinished.stderr
-    assert "go on with it, with the same `jaxgadget train-ranges` command" in unfinished.stderr
-    assert "FolderRanges" not in unfinished.stderr
-    again = run(*TRAIN, "--out", out, "--json", "-")
-    assert again.exit_code == 0 and "Going on in" in again.stderr
-    assert json.loads(again.stdout)["train_rmse"] == trained[1]["train_rmse"]
 
 
 def test_an_interrupt_while_solving_says_what_is_kept(

@@ -102,11 +102,8 @@ def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
 # --- it learns ----------------------------------------------------------------------------
 
 
-def test_it_learns() -> None:
-    check_learning("padded")  # the other kind: tests/slow
-
-
 def check_learning(network: str) -> None:
+    """For tests/slow: it takes long."""
     tree = game()
     how: dict[str, Any] = {"samples": 64, "steps": 300, "every": 150, "learning_rate": 1e-2, "batch_size": 16}
     found = train(network=network, width=16, **{name: how[name] for name in how})

@@ -436,8 +436,9 @@ def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
             np.testing.assert_allclose(ours, theirs, atol=1e-4, err_msg=name)
 
 
-@players
-@pytest.mark.parametrize(("name", "where"), [("kuhn_poker", "depth:1"), ("coin_toss_two_subgames", "play")])
+@pytest.mark.parametrize(
+    ("name", "where", "player"), [("kuhn_poker", "depth:1", 0), ("coin_toss_two_subgames", "play", 1)]
+)
 def test_little_p_comes_to_what_none_does_and_one_to_the_same_for_all(
     name: str, where: str, player: int
 ) -> None:

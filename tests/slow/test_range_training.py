@@ -1,4 +1,4 @@
-"""What takes long of training networks of ranges: another kind of network, more places to be cut off at."""
+"""What takes long of training networks of ranges: that it learns, more places to be cut off at."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from tests.learn.test_range_training import (
 )
 
 
-def test_a_network_of_infostates_learns() -> None:
-    check_learning("infostates")
+@pytest.mark.parametrize("network", ["padded", "infostates"])
+def test_it_learns(network: str) -> None:
+    check_learning(network)
 
 
 @pytest.fixture(scope="module")
