@@ -1,9 +1,12 @@
 """OpenSpiel's games against OpenSpiel's own states."""
 
+import itertools
+
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, PLAYER_0, TERMINAL
+import jaxgadget
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, PLAYER_0, TERMINAL
 from jaxgadget.games.openspiel import OpenSpielGame
 from jaxgadget.games.registry import load
 from jaxgadget.tree.cut import cut
@@ -25,6 +28,7 @@ GAMES = [
     ("mnk(m=2,n=2,k=2)", 41, 13, 4),
     ("coordinated_mp", 15, 1, 2),
     ("dark_hex(board_size=2)", 441, 33, 101),
+    ("dark_hex(board_size=2,gameversion=adh)", 471, 59, 35),
     ("start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())", 16965, 114, 65),
     ("misere(game=kuhn_poker())", 58, 6, 6),
     ("start_at(history=0;1,game=kuhn_poker())", 9, 2, 2),
@@ -103,6 +107,105 @@ def test_infostates_may_span_levels():
 
 def tree_find(tree, moves):
     return next(h for h in range(tree.num_histories) if tree.moves(h) == moves)
+
+
+def own_decisions(player, count):
+    """Marks where a player decides who has decided so often before."""
+
+    def mark(tree):
+        before = np.zeros(tree.num_histories, np.int64)
+        for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+            before[begin:end] = before[tree.parent[begin:end]] + (tree.action[player, begin:end] >= 0)
+        return (tree.actor == ACTOR_BIT[player]) & (before == count)
+
+    return mark
+
+
+def turn_starts(count):
+    """Marks where a turn begins after so many others; in games without chance."""
+
+    def mark(tree):
+        starts = tree.actor != tree.actor[tree.parent]
+        before = np.zeros(tree.num_histories, np.int64)
+        for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+            before[begin:end] = before[tree.parent[begin:end]] + starts[begin:end]
+        starts[0] = True
+        return starts & (before == count) & (tree.actor != TERMINAL)
+
+    return mark
+
+
+def decisions_below(state):
+    """Moves to, and who acted and acts in, each of OpenSpiel's states at and below one that do not end."""
+    if not state.is_terminal():
+        actors = [step.player for step in state.full_history()]
+        yield tuple(state.history()), (*actors, state.current_player())
+        for action in state.legal_actions():
+            yield from decisions_below(state.child(action))
+
+
+@pytest.mark.parametrize("version", ["cdh", "adh"])
+def test_dark_hex_takes_cuts_by_depth_and_by_decisions(version):
+    """Every cut has the roots that OpenSpiel's states say, and no infoset crosses it."""
+    spec = f"dark_hex(board_size=2,gameversion={version})"
+    tree = enumerate_game(load("openspiel:" + spec))
+    decisions = list(decisions_below(pyspiel.load_game(spec).new_initial_state()))
+
+    def check(where, expected):
+        assert sorted(tree.moves(int(h)) for h in cut(tree, where).roots) == sorted(expected) != []
+
+    for depth in range(7):
+        check(f"depth:{depth}", [moves for moves, _ in decisions if len(moves) == depth])
+    for player, count in itertools.product((0, 1), range(3)):
+        expected = [
+            moves
+            for moves, actors in decisions
+            if actors[-1] == player and actors[:-1].count(player) == count
+        ]
+        check(own_decisions(player, count), expected)
+    for count in range(4):
+        expected = [
+            moves
+            for moves, actors in decisions
+            if len(list(itertools.groupby(actors))) == 1 + count and (None, *actors)[-2] != actors[-1]
+        ]
+        check(turn_starts(count), expected)
+
+
+@pytest.mark.parametrize("version", ["cdh", "adh"])
+def test_players_of_dark_hex_know_how_many_moves_were_made(version):
+    """The other's failed tries are counted in the string, so no infoset spans levels."""
+    tree = enumerate_game(load(f"openspiel:dark_hex(board_size=2,gameversion={version})"))
+    for player in (0, 1):
+        acts = np.nonzero(tree.infoset[player] >= 0)[0]
+        first = tree.infosets[player].history[tree.infoset[player, acts]]
+        np.testing.assert_array_equal(tree.num_moves[acts], tree.num_moves[first])
+
+
+def test_dark_hex_is_refined_below_own_decisions():
+    """For player 0; player 1 loses on 2×2 whatever it does."""
+    tree = enumerate_game(load("openspiel:dark_hex(board_size=2)"))
+    resolving = jaxgadget.Resolving(jaxgadget.NoPrior())
+    blueprints = [jaxgadget.Policy.uniform(tree), jaxgadget.Policy.geometric(tree, 0.5)]
+    result = jaxgadget.refine(
+        tree, own_decisions(0, 1), blueprints, resolving, algorithm="lp", progress=False
+    )
+    before, after = (result.table[f"{who}_exploitability"].to_numpy() for who in ("blueprint", "refined"))
+    assert (after <= before + 1e-9).all()
+    assert (after < before - 1e-3).any()
+
+
+def test_where_tries_are_not_noticed_turns_can_be_cut_at():
+    """In Phantom Tic-Tac-Toe `depth:2` is crossed, and the message says how to cut instead."""
+    tree = enumerate_game(load("openspiel:start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())"))
+    assert len(cut(tree, turn_starts(1)).roots) == len(cut(tree, own_decisions(0, 0)).roots) == 130
+    crossed = (
+        r"crosses an infoset: 'xx.*' of player 0 lies on both sides of the cut \(histories \(7,\) and "
+        r"\(0, 7\)\); move the cut, by a function of the tree, as no depth:D suits histories of different"
+    )
+    for where in ("depth:2", own_decisions(1, 1)):
+        with pytest.raises(ValueError, match=crossed):
+            cut(tree, where)
 
 
 class Shy:
