@@ -184,8 +184,8 @@ def _check_values(values: npt.NDArray[Any]) -> FloatArray:
     bad = numbers[~(np.abs(numbers) <= LARGEST_RETURN)]
     if len(bad):
         raise ValueError(
-            f"values: {bad[0]}; expected finite numbers of at most {LARGEST_RETURN:g} in size; leave out "
-            "infostates of mass 0, which have no value"
+            f"values: {bad[0]}; expected finite numbers of at most {LARGEST_RETURN:g} in size; give "
+            "infostates of mass 0, which have no value, any number, such as 0"
         )
     return numbers
 

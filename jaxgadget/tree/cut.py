@@ -236,7 +236,9 @@ def _check_crossing(cut: Cut, inside: Cut | None) -> None:
                 one, other = int(first[infoset[row]]), int(acts[row])
                 remedy = "move the cut"
                 if tree.num_moves[one] != tree.num_moves[other]:
-                    remedy += ", by a function of the tree, as no depth:D suits histories of different length"
+                    remedy += (
+                        ", by a function of the tree that keeps these histories of different length together"
+                    )
                 raise ValueError(
                     f"cut {cut.name!r} of {tree.game.name} crosses an infoset: "
                     f"{tree.infoset_names[player][infoset[row]]!r} of player {player} lies {what} (histories "

@@ -419,6 +419,19 @@ def test_both_players_can_refine_n_matching_pennies(player):
     assert (result.table["blueprint_exploitability"].to_numpy() > 0.1).all()
 
 
+def test_uniform_play_of_n_matching_pennies():
+    """Of 20 deals, against a best response: player 0 gets 2.5, 0.8125 less than the value."""
+    tree = enumerate_game(load("n_matching_pennies(num_deals=20)"))
+    guaranteed = 0.0
+    for first, second in zip(range(1, 21, 2), range(2, 21, 2), strict=True):  # what player 1 confuses
+        heads, tails = first + second, 20 - first + 20 - second
+        guaranteed += min(heads, tails) / 2 / 20
+    uniform = jaxgadget.Policy.uniform(tree)
+    assert jaxgadget.evaluate_policy(uniform).best_response_values[0] == pytest.approx([-guaranteed])
+    assert jaxgadget.exploitability(uniform, 0) == pytest.approx([0.8125])
+    assert guaranteed == pytest.approx(2.5)
+
+
 @pytest.mark.parametrize("deals", [0, -1, True, 2.0, "4", 10_001])
 def test_n_matching_pennies_needs_a_number_of_deals(deals):
     message = rf"^n_matching_pennies: num_deals={deals!r}: expected an integer from 1 to 10000; choose"

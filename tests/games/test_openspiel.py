@@ -1,6 +1,7 @@
 """OpenSpiel's games against OpenSpiel's own states."""
 
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -135,41 +136,63 @@ def turn_starts(count):
     return mark
 
 
+class Decision(NamedTuple):
+    """Where a player decides: the moves to there, who made them and then acts, and what that one knows."""
+
+    moves: tuple[int, ...]
+    actors: tuple[int, ...]
+    infostate: str
+
+    @property
+    def turns(self):
+        """How many turns there were, the present one included."""
+        return len(list(itertools.groupby(self.actors)))
+
+
 def decisions_below(state):
-    """Moves to, and who acted and acts in, each of OpenSpiel's states at and below one that do not end."""
+    """Those at and below one of OpenSpiel's states, in games without chance and simultaneous moves."""
     if not state.is_terminal():
-        actors = [step.player for step in state.full_history()]
-        yield tuple(state.history()), (*actors, state.current_player())
+        player = state.current_player()
+        actors = (*(step.player for step in state.full_history()), player)
+        yield Decision(tuple(state.history()), actors, state.information_state_string(player))
         for action in state.legal_actions():
             yield from decisions_below(state.child(action))
 
 
-@pytest.mark.parametrize("version", ["cdh", "adh"])
-def test_dark_hex_takes_cuts_by_depth_and_by_decisions(version):
-    """Every cut has the roots that OpenSpiel's states say, and no infoset crosses it."""
-    spec = f"dark_hex(board_size=2,gameversion={version})"
+def cuts_checked(spec, depths, counts, turns):
+    """A game's tree; its cuts by depth, own decisions and turns have the roots that OpenSpiel says."""
     tree = enumerate_game(load("openspiel:" + spec))
     decisions = list(decisions_below(pyspiel.load_game(spec).new_initial_state()))
+    for player in (0, 1):
+        known = {decision.infostate for decision in decisions if decision.actors[-1] == player}
+        assert set(tree.infoset_names[player]) == known
 
-    def check(where, expected):
-        assert sorted(tree.moves(int(h)) for h in cut(tree, where).roots) == sorted(expected) != []
+    def check(where, is_root):
+        expected = sorted(decision.moves for decision in decisions if is_root(decision))
+        assert sorted(tree.moves(int(h)) for h in cut(tree, where).roots) == expected != []
 
-    for depth in range(7):
-        check(f"depth:{depth}", [moves for moves, _ in decisions if len(moves) == depth])
-    for player, count in itertools.product((0, 1), range(3)):
-        expected = [
-            moves
-            for moves, actors in decisions
-            if actors[-1] == player and actors[:-1].count(player) == count
-        ]
-        check(own_decisions(player, count), expected)
-    for count in range(4):
-        expected = [
-            moves
-            for moves, actors in decisions
-            if len(list(itertools.groupby(actors))) == 1 + count and (None, *actors)[-2] != actors[-1]
-        ]
-        check(turn_starts(count), expected)
+    for depth in range(depths):
+        check(f"depth:{depth}", lambda decision, depth=depth: len(decision.moves) == depth)
+    for player, count in itertools.product((0, 1), range(counts)):
+
+        def decides(decision, player=player, count=count):
+            return decision.actors[-1] == player and decision.actors.count(player) == 1 + count
+
+        check(own_decisions(player, count), decides)
+    for turn in range(turns):
+
+        def begins(decision, turn=turn):
+            return decision.turns == 1 + turn and decision.actors[-2:-1] != decision.actors[-1:]
+
+        check(turn_starts(turn), begins)
+    return tree
+
+
+@pytest.mark.parametrize(("version", "histories"), [("cdh", 441), ("adh", 471)])
+def test_dark_hex_takes_cuts_by_depth_and_by_decisions(version, histories):
+    """Every cut has the roots that OpenSpiel's states say, and no infoset crosses it."""
+    tree = cuts_checked(f"dark_hex(board_size=2,gameversion={version})", depths=7, counts=3, turns=4)
+    assert tree.num_histories == histories
 
 
 @pytest.mark.parametrize("version", ["cdh", "adh"])
@@ -201,7 +224,7 @@ def test_where_tries_are_not_noticed_turns_can_be_cut_at():
     assert len(cut(tree, turn_starts(1)).roots) == len(cut(tree, own_decisions(0, 0)).roots) == 130
     crossed = (
         r"crosses an infoset: 'xx.*' of player 0 lies on both sides of the cut \(histories \(7,\) and "
-        r"\(0, 7\)\); move the cut, by a function of the tree, as no depth:D suits histories of different"
+        r"\(0, 7\)\); move the cut, by a function of the tree that keeps these histories"
     )
     for where in ("depth:2", own_decisions(1, 1)):
         with pytest.raises(ValueError, match=crossed):
