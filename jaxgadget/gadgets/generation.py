@@ -45,8 +45,9 @@ class Generation(Protocol):
 class Random:
     """Some infostates of every subgame, uniformly without replacement.
 
-    The draws of a subgame depend on the seed and its number alone, so they are the same in whatever company
-    it is searched, for all lanes, and a larger number of draws begins with those of a smaller one.
+    The draws of a subgame, of its infostates in the order of their rows, depend on the seed and its number
+    alone: they are the same for all lanes and in whatever company it is searched, and more draws begin with
+    those of fewer.
 
     Attributes:
       num: how many of a subgame's infostates are considered; of fewer, all.
@@ -146,7 +147,7 @@ def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt
       ValueError: if values or subgames are not that, or the generation is none or returns something else.
     """
     given: Any = generation
-    if isinstance(given, type) or not callable(getattr(given, "consider", None)):
+    if isinstance(given, type) or not (callable(getattr(given, "consider", None)) and hasattr(given, "name")):
         raise ValueError(
             f"generation={given!r}: expected Random(num), Diverse(num), or an object with name and consider"
         )

@@ -63,6 +63,7 @@ def test_ties_go_to_what_comes_first():
     assert diverse([1.0, 1.0, 1.0, 1.0], 3).tolist() == [0, 1, 3]
     assert diverse([0.0, 1.0, 2.0, 3.0], 3).tolist() == [0, 1, 3]  # 1 + 4 and 4 + 1: the smaller middle
     assert diverse([3.0, 2.0, 1.0, 0.0], 3).tolist() == [0, 2, 3]
+    assert diverse(np.tile([1.0, 0.0, 0.5], 100), 2).tolist() == [1, 297]  # the first 0 and the last 1
 
 
 @pytest.mark.parametrize("num", [0, -1, True, 1.0, "2", None])
@@ -243,7 +244,12 @@ def test_masks_that_are_none(answer):
         considered_roots(Own(lambda values, subgame: answer), values, subgame)
 
 
-@pytest.mark.parametrize("thing", [None, "random", Random, Diverse])
+class Nameless:
+    def consider(self, values, subgame):
+        return values > 0
+
+
+@pytest.mark.parametrize("thing", [None, "random", Random, Diverse, Nameless()])
 def test_other_things_are_no_generations(thing):
     with pytest.raises(ValueError, match=r"generation=.*: expected Random\(num\), Diverse\(num\), or an"):
         considered_roots(thing, [[1.0]], [0])
