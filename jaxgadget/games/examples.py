@@ -12,7 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, CutRule, CutView
-from jaxgadget.games.parameters import check_number, name_with
+from jaxgadget.games.parameters import MOST_ACTIONS, check_integer, check_number, name_with
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
 from jaxgadget.util.arrays import BoolArray
 
@@ -249,6 +249,26 @@ def matching_pennies_twist() -> StepwiseGame:
         },
     )
     return _game("matching_pennies_twist", (*_COIN, "x", "y"), tree, depth=2)
+
+
+def n_matching_pennies(num_deals: int = 4) -> StepwiseGame:
+    """N-matching pennies, whose deals are one chain (Subgame solving without common knowledge).
+
+    Chance draws n uniformly from 1 … N, N being `num_deals`; player 0 sees ⌊n/2⌋, player 1 ⌊(n+1)/2⌋. Two
+    Heads pay n, two Tails N − n, a mismatch 0; player 0 moves first, unseen. Each infostate holds at most two
+    deals, but all of them are one subgame: n is never common knowledge. The value is 9/16 for N = 4.
+    """
+    check_integer("n_matching_pennies", "num_deals", num_deals, 1, MOST_ACTIONS)
+
+    def pennies(number: int) -> Turn:
+        pays = {"Heads": {"Heads": number, "Tails": 0}, "Tails": {"Heads": 0, "Tails": num_deals - number}}
+        return Turn(0, {a: Turn(1, {b: float(pays[a][b]) for b in _COIN}) for a in _COIN})
+
+    deals = [
+        Outcome(1 / num_deals, pennies(n), (str(n // 2), str((n + 1) // 2))) for n in range(1, num_deals + 1)
+    ]
+    name = name_with("n_matching_pennies", {"num_deals": num_deals}, {"num_deals": 4})
+    return _game(name, _COIN, Chance(deals), depth=0)
 
 
 def coin_toss_siblings() -> StepwiseGame:

@@ -6,7 +6,8 @@ end) it is the player's last own infostate and action with the string that the g
 if any. An equal string with an equal own past is the same infostate, so one may span histories
 of different length. Two own pasts under one string of an acting player are imperfect recall,
 which `tree.enumerate_game` refuses: so `openspiel:leduc_poker(action_mapping=True)` and
-`openspiel:goofspiel(imp_info=False)` from four cards on, where the built-in games remember.
+`openspiel:goofspiel(imp_info=False)` from four cards on, where the built-in games remember, and
+`openspiel:dark_hex(num_cols=3,num_rows=2)`, which remembers with `obstype=reveal-numturns`.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ _MAKERS = {
     "biased_matching_pennies": ("examples", "biased_matching_pennies"),
     "coin_game": ("examples", "coin_game"),
     "matching_pennies_twist": ("examples", "matching_pennies_twist"),
+    "n_matching_pennies": ("examples", "n_matching_pennies"),
     "coin_toss_siblings": ("examples", "coin_toss_siblings"),
     "gadget_breaker": ("examples", "gadget_breaker"),
 }

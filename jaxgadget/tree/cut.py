@@ -233,10 +233,16 @@ def _check_crossing(cut: Cut, inside: Cut | None) -> None:
             differs = label(cut, acts, player) != label(cut, first, player)[infoset]
             if differs.any():
                 row = int(np.argmax(differs))
+                one, other = int(first[infoset[row]]), int(acts[row])
+                remedy = "move the cut"
+                if tree.num_moves[one] != tree.num_moves[other]:
+                    remedy += (
+                        ", by a function of the tree that keeps these histories of different length together"
+                    )
                 raise ValueError(
                     f"cut {cut.name!r} of {tree.game.name} crosses an infoset: "
                     f"{tree.infoset_names[player][infoset[row]]!r} of player {player} lies {what} (histories "
-                    f"{tree.moves(int(first[infoset[row]]))} and {tree.moves(int(acts[row]))}); move the cut"
+                    f"{tree.moves(one)} and {tree.moves(other)}); {remedy}"
                 )
 
 

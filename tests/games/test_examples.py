@@ -12,6 +12,7 @@ from jaxgadget.games.game import CHANCE, TERMINAL
 from jaxgadget.games.registry import load
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.history import enumerate_game
+from tests.reference import efg, lp
 
 
 def pure_strategies(tree, player):
@@ -135,6 +136,9 @@ EQUILIBRIA = [
         1 / 2,
         [(0, {"0:": "Heads"}, 1 / 2), (1, {"1:": "Heads"}, 1 / 2), (1, {"1:": "Tails", "1: >Tails": "x"}, 0)],
     ),
+    ("n_matching_pennies(num_deals=1)", 0, []),
+    ("n_matching_pennies(num_deals=2)", 1 / 2, [(1, {"1: [1]": "Heads"}, 0)]),
+    ("n_matching_pennies", 9 / 16, []),
     ("coin_toss_siblings", 0, []),
     ("gadget_breaker", 0, [(0, {"0:": "0"}, 1)]),
 ]
@@ -162,6 +166,8 @@ def test_equilibria_are_the_stated_ones(name, expected, unique):
         ("biased_matching_pennies", "subgame", 1, 2),
         ("coin_game", "subgame", 1, 4),
         ("matching_pennies_twist", "subgame", 1, 1),
+        ("n_matching_pennies", "subgame", 1, 4),
+        ("n_matching_pennies(num_deals=1)", "subgame", 1, 1),
         ("coin_toss_siblings", "play", 2, 4),
         ("gadget_breaker", "subgame", 1, 6),
     ],
@@ -355,3 +361,79 @@ def test_repeated_rock_paper_scissors_forgets_nothing_and_is_worth_nothing():
     assert [len(infosets) for infosets in tree.infosets] == [1 + 9, 1 + 9]
     for rocks in (jaxgadget.Policy.geometric(tree, 0.1), jaxgadget.Policy.geometric(tree, 10.0)):
         assert jaxgadget.nash_conv(rocks)[0] > 1
+
+
+def pennies_by_hand(most):
+    """N-matching pennies as an explicit tree, from its definition."""
+
+    def deal(n):
+        def answer(first):
+            pays = {"Heads": (float(n), 0.0), "Tails": (0.0, float(most - n))}[first]
+            return efg.Decision(1, (1, (n + 1) // 2), ("Heads", "Tails"), tuple(map(efg.Terminal, pays)))
+
+        return efg.Decision(0, (0, n // 2), ("Heads", "Tails"), (answer("Heads"), answer("Tails")))
+
+    return efg.Chance((1 / most,) * most, tuple(deal(n) for n in range(1, most + 1)))
+
+
+@pytest.mark.parametrize(("deals", "expected"), [(4, 0.5625), (7, None), (10, 1.64), (20, 3.3125)])
+def test_n_matching_pennies_has_its_value(deals, expected):
+    """The package's program and that of the explicit tree agree; 0.5625 and 1.64 are published."""
+    tree = enumerate_game(load(f"n_matching_pennies(num_deals={deals})"))
+    exact = jaxgadget.solve(tree, algorithm="lp")
+    root = pennies_by_hand(deals)
+    for player, sign in ((0, 1), (1, -1)):
+        by_hand = sign * lp.solve(root, player).value
+        assert exact.value == pytest.approx(by_hand, abs=1e-9)
+        assert sign * lp.solve(efg.from_tree(tree).root, player).value == pytest.approx(by_hand, abs=1e-9)
+    if expected is not None:
+        assert exact.value == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("where", ["subgame", "depth:0"])
+def test_n_matching_pennies_is_one_chain(where):
+    """After the deal of 100: 51 and 50 infostates of at most two deals; all are one subgame."""
+    tree = enumerate_game(load("n_matching_pennies(num_deals=100)"))
+    found = cut(tree, where)
+    assert (tree.num_histories, len(found.roots), found.num_subgames) == (701, 100, 1)
+    own, other = (np.unique(tree.infostate[player, found.roots], return_inverse=True)[1] for player in (0, 1))
+    assert (own.max() + 1, other.max() + 1) == (51, 50)
+    known = [set(np.nonzero(own == state)[0]) for state in range(51)]  # the deals of each own infostate
+    assert (np.mean([len(deals) for deals in known]), max(map(len, known))) == (100 / 51, 2)
+    beyond = [set(np.nonzero(np.isin(other, other[list(deals)]))[0]) for deals in known]
+    assert np.mean([len(deals) for deals in beyond]) == pytest.approx(3.9, abs=0.05)
+    assert max(map(len, beyond)) == 4
+    assert [len(infosets) for infosets in tree.infosets] == [51, 50]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_both_players_can_refine_n_matching_pennies(player):
+    """The subgame is the whole game, so an unsafe search finds an equilibrium of it."""
+    tree = enumerate_game(load("n_matching_pennies(num_deals=10)"))
+    uniform = jaxgadget.Policy.uniform(tree)
+    result = jaxgadget.refine(
+        tree, "subgame", uniform, jaxgadget.Unsafe(), player=player, algorithm="lp", progress=False
+    )
+    refined = result.table["refined_exploitability"].to_numpy()
+    assert refined == pytest.approx([0.0], abs=1e-9)
+    assert (result.table["blueprint_exploitability"].to_numpy() > 0.1).all()
+
+
+def test_uniform_play_of_n_matching_pennies():
+    """Of 20 deals, against a best response: player 0 gets 2.5, 0.8125 less than the value."""
+    tree = enumerate_game(load("n_matching_pennies(num_deals=20)"))
+    guaranteed = 0.0
+    for first, second in zip(range(1, 21, 2), range(2, 21, 2), strict=True):  # what player 1 confuses
+        heads, tails = first + second, 20 - first + 20 - second
+        guaranteed += min(heads, tails) / 2 / 20
+    uniform = jaxgadget.Policy.uniform(tree)
+    assert jaxgadget.evaluate_policy(uniform).best_response_values[0] == pytest.approx([-guaranteed])
+    assert jaxgadget.exploitability(uniform, 0) == pytest.approx([0.8125])
+    assert guaranteed == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("deals", [0, -1, True, 2.0, "4", 10_001])
+def test_n_matching_pennies_needs_a_number_of_deals(deals):
+    message = rf"^n_matching_pennies: num_deals={deals!r}: expected an integer from 1 to 10000; choose"
+    with pytest.raises(ValueError, match=message):
+        examples.n_matching_pennies(deals)

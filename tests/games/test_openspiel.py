@@ -1,9 +1,13 @@
 """OpenSpiel's games against OpenSpiel's own states."""
 
+import itertools
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 
-from jaxgadget.games.game import CHANCE, PLAYER_0, TERMINAL
+import jaxgadget
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, PLAYER_0, TERMINAL
 from jaxgadget.games.openspiel import OpenSpielGame
 from jaxgadget.games.registry import load
 from jaxgadget.tree.cut import cut
@@ -25,6 +29,7 @@ GAMES = [
     ("mnk(m=2,n=2,k=2)", 41, 13, 4),
     ("coordinated_mp", 15, 1, 2),
     ("dark_hex(board_size=2)", 441, 33, 101),
+    ("dark_hex(board_size=2,gameversion=adh)", 471, 59, 35),
     ("start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())", 16965, 114, 65),
     ("misere(game=kuhn_poker())", 58, 6, 6),
     ("start_at(history=0;1,game=kuhn_poker())", 9, 2, 2),
@@ -103,6 +108,127 @@ def test_infostates_may_span_levels():
 
 def tree_find(tree, moves):
     return next(h for h in range(tree.num_histories) if tree.moves(h) == moves)
+
+
+def own_decisions(player, count):
+    """Marks where a player decides who has decided so often before."""
+
+    def mark(tree):
+        before = np.zeros(tree.num_histories, np.int64)
+        for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+            before[begin:end] = before[tree.parent[begin:end]] + (tree.action[player, begin:end] >= 0)
+        return (tree.actor == ACTOR_BIT[player]) & (before == count)
+
+    return mark
+
+
+def turn_starts(count):
+    """Marks where a turn begins after so many others; in games without chance."""
+
+    def mark(tree):
+        starts = tree.actor != tree.actor[tree.parent]
+        before = np.zeros(tree.num_histories, np.int64)
+        for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
+            before[begin:end] = before[tree.parent[begin:end]] + starts[begin:end]
+        starts[0] = True
+        return starts & (before == count) & (tree.actor != TERMINAL)
+
+    return mark
+
+
+class Decision(NamedTuple):
+    """Where a player decides: the moves to there, who made them and then acts, and what that one knows."""
+
+    moves: tuple[int, ...]
+    actors: tuple[int, ...]
+    infostate: str
+
+    @property
+    def turns(self):
+        """How many turns there were, the present one included."""
+        return len(list(itertools.groupby(self.actors)))
+
+
+def decisions_below(state):
+    """Those at and below one of OpenSpiel's states, in games without chance and simultaneous moves."""
+    if not state.is_terminal():
+        player = state.current_player()
+        actors = (*(step.player for step in state.full_history()), player)
+        yield Decision(tuple(state.history()), actors, state.information_state_string(player))
+        for action in state.legal_actions():
+            yield from decisions_below(state.child(action))
+
+
+def cuts_checked(spec, depths, counts, turns):
+    """A game's tree; its cuts by depth, own decisions and turns have the roots that OpenSpiel says."""
+    tree = enumerate_game(load("openspiel:" + spec))
+    decisions = list(decisions_below(pyspiel.load_game(spec).new_initial_state()))
+    for player in (0, 1):
+        known = {decision.infostate for decision in decisions if decision.actors[-1] == player}
+        assert set(tree.infoset_names[player]) == known
+
+    def check(where, is_root):
+        expected = sorted(decision.moves for decision in decisions if is_root(decision))
+        assert sorted(tree.moves(int(h)) for h in cut(tree, where).roots) == expected != []
+
+    for depth in range(depths):
+        check(f"depth:{depth}", lambda decision, depth=depth: len(decision.moves) == depth)
+    for player, count in itertools.product((0, 1), range(counts)):
+
+        def decides(decision, player=player, count=count):
+            return decision.actors[-1] == player and decision.actors.count(player) == 1 + count
+
+        check(own_decisions(player, count), decides)
+    for turn in range(turns):
+
+        def begins(decision, turn=turn):
+            return decision.turns == 1 + turn and decision.actors[-2:-1] != decision.actors[-1:]
+
+        check(turn_starts(turn), begins)
+    return tree
+
+
+@pytest.mark.parametrize(("version", "histories"), [("cdh", 441), ("adh", 471)])
+def test_dark_hex_takes_cuts_by_depth_and_by_decisions(version, histories):
+    """Every cut has the roots that OpenSpiel's states say, and no infoset crosses it."""
+    tree = cuts_checked(f"dark_hex(board_size=2,gameversion={version})", depths=7, counts=3, turns=4)
+    assert tree.num_histories == histories
+
+
+@pytest.mark.parametrize("version", ["cdh", "adh"])
+def test_players_of_dark_hex_know_how_many_moves_were_made(version):
+    """The other's failed tries are counted in the string, so no infoset spans levels."""
+    tree = enumerate_game(load(f"openspiel:dark_hex(board_size=2,gameversion={version})"))
+    for player in (0, 1):
+        acts = np.nonzero(tree.infoset[player] >= 0)[0]
+        first = tree.infosets[player].history[tree.infoset[player, acts]]
+        np.testing.assert_array_equal(tree.num_moves[acts], tree.num_moves[first])
+
+
+def test_dark_hex_is_refined_below_own_decisions():
+    """For player 0; player 1 loses on 2×2 whatever it does."""
+    tree = enumerate_game(load("openspiel:dark_hex(board_size=2)"))
+    resolving = jaxgadget.Resolving(jaxgadget.NoPrior())
+    blueprints = [jaxgadget.Policy.uniform(tree), jaxgadget.Policy.geometric(tree, 0.5)]
+    result = jaxgadget.refine(
+        tree, own_decisions(0, 1), blueprints, resolving, algorithm="lp", progress=False
+    )
+    before, after = (result.table[f"{who}_exploitability"].to_numpy() for who in ("blueprint", "refined"))
+    assert (after <= before + 1e-9).all()
+    assert (after < before - 1e-3).any()
+
+
+def test_where_tries_are_not_noticed_turns_can_be_cut_at():
+    """In Phantom Tic-Tac-Toe `depth:2` is crossed, and the message says how to cut instead."""
+    tree = enumerate_game(load("openspiel:start_at(history=0;4;1;2;6;3;5,game=phantom_ttt())"))
+    assert len(cut(tree, turn_starts(1)).roots) == len(cut(tree, own_decisions(0, 0)).roots) == 130
+    crossed = (
+        r"crosses an infoset: 'xx.*' of player 0 lies on both sides of the cut \(histories \(7,\) and "
+        r"\(0, 7\)\); move the cut, by a function of the tree that keeps these histories"
+    )
+    for where in ("depth:2", own_decisions(1, 1)):
+        with pytest.raises(ValueError, match=crossed):
+            cut(tree, where)
 
 
 class Shy:

@@ -1,0 +1,230 @@
+"""Generation: which of the opponent's root infostates a search considers at all.
+
+The two ways of GS2 (Ge et al. 2023, *Efficient subgame refinement for extensive-form games*, appendix): some
+at random, or the most diverse, by its Algorithm 2. The paper sorts histories; here an infostate counts once,
+however many histories it has, as all of them share its value. A choice is a mask on roots: draws are lanes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from jaxgadget.games.game import LARGEST_RETURN
+from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+
+class Generation(Protocol):
+    """Chooses among the opponent's root infostates; a user's own goes through `considered_roots`."""
+
+    @property
+    def name(self) -> str:
+        """What tables and labels call it."""
+        ...
+
+    def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
+        """Which infostates are considered.
+
+        Args:
+          values: `[J, lanes]` of every infostate, finite: counterfactual best-response values, in the
+            opponent's utility, divided by the masses: `-V̄(J) / N(J)`.
+          subgame: `[J]` the number of each infostate's subgame, in any order.
+
+        Returns:
+          `[J, draws * lanes]`: all lanes of the first draw, then those of the second, and so on.
+        """
+        ...
+
+
+@dataclasses.dataclass(frozen=True)
+class Random:
+    """Some infostates of every subgame, uniformly without replacement.
+
+    The draws of a subgame, of its infostates in the order of their rows, depend on the seed and its number
+    alone: they are the same for all lanes and in whatever company it is searched, and more draws begin with
+    those of fewer.
+
+    Attributes:
+      num: how many of a subgame's infostates are considered; of fewer, all.
+      draws: how many such choices are made.
+      seed: of the draws.
+
+    Raises:
+      ValueError: if one of them is no whole number, `num` or `draws` is not positive, or `seed` is negative.
+    """
+
+    num: int
+    draws: int = 1
+    seed: int = 0
+    name: ClassVar[str] = "random"
+
+    def __post_init__(self) -> None:
+        for field, least in (("num", 1), ("draws", 1), ("seed", 0)):
+            object.__setattr__(self, field, check_whole_number(field, getattr(self, field), least))
+
+    def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
+        """See `Generation`."""
+        values, subgame = _check_infostates(values, subgame)
+        drawn = np.zeros((len(subgame), self.draws), np.bool_)
+        for numbers, rows in _alike(subgame):
+            for column, number in enumerate(numbers.tolist()):
+                stream = np.random.SeedSequence(self.seed, spawn_key=(number,))
+                keys = np.random.default_rng(stream).random((self.draws, len(rows)))
+                first = np.argsort(keys, axis=1)[:, : self.num]
+                drawn[rows[first, column], np.arange(self.draws)[:, None]] = True
+        return np.repeat(drawn, values.shape[1], axis=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Diverse:
+    """The infostates of every subgame whose values are spread best, as `diverse` chooses them.
+
+    Attributes:
+      num: how many of a subgame's infostates are considered; of fewer, all.
+
+    Raises:
+      ValueError: if it is no positive whole number.
+    """
+
+    num: int
+    name: ClassVar[str] = "diverse"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "num", check_whole_number("num", self.num, 1))
+
+    def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
+        """See `Generation`."""
+        values, subgame = _check_infostates(values, subgame)
+        chosen = np.zeros(values.shape, np.bool_)
+        for _, rows in _alike(subgame):
+            size = len(rows)
+            columns = values[rows].reshape(size, -1)  # a column for each subgame and lane
+            chosen[rows] = _spread(columns, self.num).reshape(*rows.shape, -1)
+        return chosen
+
+
+def diverse(values: npt.ArrayLike, num: int) -> IntArray:
+    """Chooses the values that are spread best: both ends, and least squared gaps between neighbours.
+
+    If only one is chosen it is the largest, and all are if there are not more than `num`. Of equal values the
+    first in `values` counts as the smallest. Where several choices are as good, the last but one of those
+    chosen is as small as possible, then the one before it, and so on (as in the paper's Algorithm 2).
+
+    Args:
+      values: `[m]` finite numbers, at least one.
+      num: how many to choose, at least 1.
+
+    Returns:
+      `[min(num, m)]` positions in `values`, ascending.
+
+    Raises:
+      ValueError: if the values are not that, or `num` is no positive whole number.
+    """
+    column = np.asarray(values)
+    if column.ndim != 1 or len(column) == 0:
+        raise ValueError(f"values of shape {column.shape}: expected [m] numbers, at least one")
+    return np.nonzero(_spread(_check_values(column)[:, None], check_whole_number("num", num, 1))[:, 0])[0]
+
+
+def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt.ArrayLike) -> BoolArray:
+    """Which of the opponent's root infostates a generation considers, checked.
+
+    Args:
+      generation: `Random`, `Diverse`, or one of your own.
+      values: `[J, lanes]` of the opponent's root infostates, in its own utility: `-V̄(J) / N(J)`.
+      subgame: `[J]` which subgame each is of, whole numbers >= 0 in any order.
+
+    Returns:
+      `[J, draws * lanes]`: all lanes of the first draw, then those of the second, and so on. A generation of
+      your own may consider none of a subgame's.
+
+    Raises:
+      ValueError: if values or subgames are not that, or the generation is none or returns something else.
+    """
+    given: Any = generation
+    if isinstance(given, type) or not (callable(getattr(given, "consider", None)) and hasattr(given, "name")):
+        raise ValueError(
+            f"generation={given!r}: expected Random(num), Diverse(num), or an object with name and consider"
+        )
+    numbers, of_subgame = _check_infostates(values, subgame)
+    chosen: Any = np.asarray(generation.consider(numbers, of_subgame))
+    num_roots, lanes = numbers.shape
+    fits = chosen.ndim == 2 and chosen.shape[0] == num_roots
+    if chosen.dtype != np.bool_ or not fits or chosen.shape[1] == 0 or chosen.shape[1] % lanes:
+        raise ValueError(
+            f"generation {generation.name!r} returned {chosen.dtype} {chosen.shape}; expected booleans "
+            f"[{num_roots}, a multiple of {lanes} lanes]"
+        )
+    return chosen
+
+
+def _check_infostates(values: npt.ArrayLike, subgame: npt.ArrayLike) -> tuple[FloatArray, IntArray]:
+    """`[J, lanes]` values and `[J]` subgames; ValueError otherwise."""
+    rows, numbers = np.asarray(values), np.asarray(subgame)
+    if rows.ndim != 2 or 0 in rows.shape:
+        raise ValueError(f"values of shape {rows.shape}: expected [infostates, lanes], at least one of each")
+    whole = np.issubdtype(numbers.dtype, np.integer)
+    if not whole or numbers.shape != rows.shape[:1] or numbers.min() < 0:
+        raise ValueError(
+            f"subgame={np.array2string(numbers, threshold=9)}: expected a whole number >= 0 for each of the "
+            f"{len(rows)} infostates in values"
+        )
+    return _check_values(rows), numbers
+
+
+def _check_values(values: npt.NDArray[Any]) -> FloatArray:
+    """Numbers whose squares are finite, as float64; ValueError otherwise."""
+    if not (np.issubdtype(values.dtype, np.floating) or np.issubdtype(values.dtype, np.integer)):
+        raise ValueError(f"values of {values.dtype}: expected numbers")
+    numbers = values.astype(np.float64)
+    bad = numbers[~(np.abs(numbers) <= LARGEST_RETURN)]
+    if len(bad):
+        raise ValueError(
+            f"values: {bad[0]}; expected finite numbers of at most {LARGEST_RETURN:g} in size; give "
+            "infostates of mass 0, which have no value, any number, such as 0"
+        )
+    return numbers
+
+
+def _alike(subgame: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+    """Subgames of one size at a time: their numbers `[n]`, and the rows of their infostates `[size, n]`."""
+    order = np.argsort(subgame, kind="stable")
+    numbers, sizes = np.unique(subgame, return_counts=True)
+    first = np.cumsum(sizes) - sizes
+    for size in np.unique(sizes).tolist():
+        alike = sizes == size
+        yield numbers[alike], order[first[alike] + np.arange(size)[:, None]]
+
+
+def _spread(values: FloatArray, num: int) -> BoolArray:
+    """`[m, columns]` which values of every column are chosen, as `diverse` says."""
+    size, columns = values.shape
+    if num >= size:
+        return np.ones(values.shape, np.bool_)
+    order = np.argsort(values, axis=0, kind="stable")
+    ranked = np.take_along_axis(values, order, axis=0)
+    column = np.arange(columns)
+    cost = (ranked - ranked[0]) ** 2  # least squared gaps from the first value to each, by one gap
+    before: list[IntArray] = []  # for each number of gaps from 2: which value each comes after
+    for gaps in range(2, num):
+        longer, link = np.zeros_like(cost), np.zeros(cost.shape, np.int64)
+        for last in range(gaps, size):
+            totals = cost[gaps - 1 : last] + (ranked[gaps - 1 : last] - ranked[last]) ** 2
+            best = totals.argmin(axis=0)
+            longer[last], link[last] = totals[best, column], best + gaps - 1
+        cost = longer
+        before.append(link)
+    taken = np.full(columns, size - 1)
+    chosen = np.zeros(values.shape, np.bool_)
+    chosen[order[taken, column], column] = True
+    for link in reversed(before):
+        taken = link[taken, column]
+        chosen[order[taken, column], column] = True
+    if num > 1:
+        chosen[order[0], column] = True
+    return chosen

@@ -1,0 +1,255 @@
+"""Which root infostates are considered: the diverse ones by brute force, the random ones by counting."""
+
+import dataclasses
+import itertools
+import math
+import re
+
+import numpy as np
+import pytest
+
+from jaxgadget.gadgets.generation import Diverse, Random, considered_roots, diverse
+
+
+def squared_gaps(values):
+    return np.sum(np.diff(np.sort(values)) ** 2)
+
+
+def best_by_brute_force(values, num):
+    """Least squared gaps of all choices of `num` with both ends, among them (of one, the largest)."""
+    choices = (np.array(choice) for choice in itertools.combinations(values, num))
+    ends = (min(values), max(values))
+    return min(squared_gaps(c) for c in choices if (c.min(), c.max()) == ends)
+
+
+# Diverse
+
+
+@pytest.mark.parametrize("kind", ["real", "whole", "of two sizes"])
+def test_diverse_is_the_best_of_all_choices(kind):
+    """3,000 random cases; whole numbers have ties, and two sizes lie far apart."""
+    rng = np.random.default_rng(3)
+    for _ in range(1000):
+        size = int(rng.integers(1, 9))
+        num = int(rng.integers(1, 10))
+        values = rng.normal(size=size)
+        if kind == "whole":
+            values = rng.integers(-3, 4, size).astype(float)
+        if kind == "of two sizes":
+            values = values * 10.0 ** rng.choice([-3, 3], size)
+        chosen = diverse(values, num)
+        assert len(chosen) == min(num, size)
+        assert (np.diff(chosen) > 0).all() and 0 <= chosen[0] and chosen[-1] < size
+        if num >= size:
+            continue
+        picked = values[chosen]
+        assert picked.max() == values.max()
+        if num > 1:
+            assert picked.min() == values.min()
+            assert squared_gaps(picked) == pytest.approx(best_by_brute_force(values, num), rel=1e-12)
+
+
+def test_diverse_by_hand():
+    assert diverse([5.0, 0.0, 2.0, 9.0, 4.5, 10.0], 3).tolist() == [0, 1, 5]  # 0, 5, 10
+    assert diverse([5.0, 0.0, 2.0, 9.0, 4.5, 10.0], 2).tolist() == [1, 5]
+    assert diverse([5.0, 0.0, 2.0, 9.0, 4.5, 10.0], 1).tolist() == [5]
+    assert diverse([3, 1, 2], 3).tolist() == diverse([3, 1, 2], 7).tolist() == [0, 1, 2]
+    assert diverse([0.3], 1).tolist() == [0]
+
+
+def test_ties_go_to_what_comes_first():
+    assert diverse([1.0, 1.0, 1.0, 1.0], 1).tolist() == [3]  # the last of equal ones is the largest
+    assert diverse([1.0, 1.0, 1.0, 1.0], 2).tolist() == [0, 3]
+    assert diverse([1.0, 1.0, 1.0, 1.0], 3).tolist() == [0, 1, 3]
+    assert diverse([0.0, 1.0, 2.0, 3.0], 3).tolist() == [0, 1, 3]  # 1 + 4 and 4 + 1: the smaller middle
+    assert diverse([3.0, 2.0, 1.0, 0.0], 3).tolist() == [0, 2, 3]
+    assert diverse(np.tile([1.0, 0.0, 0.5], 100), 2).tolist() == [1, 297]  # the first 0 and the last 1
+
+
+@pytest.mark.parametrize("num", [0, -1, True, 1.0, "2", None])
+def test_a_number_that_is_none(num):
+    message = re.escape(f"num={num!r}: expected a whole number >= 1")
+    for make in (Random, Diverse, lambda given: diverse([1.0, 2.0], given)):
+        with pytest.raises(ValueError, match=message):
+            make(num)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, 1e31])
+def test_values_that_are_not_finite(bad):
+    with pytest.raises(ValueError, match=rf"values: {re.escape(str(bad))}; expected finite numbers"):
+        diverse([1.0, bad, 2.0], 2)
+    for generation in (Random(1), Diverse(1)):
+        with pytest.raises(ValueError, match="expected finite numbers of at most 1e"):
+            considered_roots(generation, [[1.0], [bad]], [0, 0])
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([], r"values of shape \(0,\): expected \[m\]"),
+        (3.0, r"values of shape \(\)"),
+        ([[1.0]], r"values of shape \(1, 1\)"),
+        ([True, False], "values of bool: expected numbers"),
+        (["a"], "values of <U1: expected numbers"),
+    ],
+)
+def test_values_that_are_none(values, message):
+    with pytest.raises(ValueError, match=message):
+        diverse(values, 1)
+
+
+def test_the_largest_values_have_finite_costs():
+    assert diverse([-1e30, 0.9e30, 0.1e30, 1e30], 3).tolist() == [0, 2, 3]
+
+
+def uneven(seed=0, lanes=3):
+    """Values of infostates of five subgames of 1 … 7 infostates, two of one size, in a mixed order."""
+    rng = np.random.default_rng(seed)
+    subgame = rng.permutation(np.repeat([4, 0, 11, 7, 2], [1, 3, 7, 3, 4]))
+    return rng.normal(size=(len(subgame), lanes)), subgame
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 4, 10])
+def test_diverse_is_that_of_every_subgame_and_lane(num):
+    values, subgame = uneven()
+    chosen = considered_roots(Diverse(num), values, subgame)
+    assert chosen.shape == values.shape and chosen.dtype == np.bool_
+    for number, lane in itertools.product(np.unique(subgame), range(values.shape[1])):
+        rows = np.nonzero(subgame == number)[0]
+        assert np.nonzero(chosen[rows, lane])[0].tolist() == diverse(values[rows, lane], num).tolist()
+
+
+# Random
+
+
+@pytest.mark.parametrize("num", [1, 2, 3, 10])
+def test_random_considers_so_many_of_every_subgame(num):
+    values, subgame = uneven()
+    chosen = considered_roots(Random(num, draws=5, seed=1), values, subgame)
+    assert chosen.shape == (len(subgame), 5 * 3) and chosen.dtype == np.bool_
+    for number in np.unique(subgame):
+        of_subgame = chosen[subgame == number]
+        assert (of_subgame.sum(axis=0) == min(num, len(of_subgame))).all()
+
+
+def test_draws_come_one_after_another_each_with_all_lanes():
+    values, subgame = uneven()
+    chosen = considered_roots(Random(2, draws=4), values, subgame).reshape(len(subgame), 4, 3)
+    np.testing.assert_array_equal(chosen, np.repeat(chosen[:, :, :1], 3, axis=2))  # lanes are alike
+    assert len({chosen[:, draw, 0].tobytes() for draw in range(4)}) == 4
+
+
+def test_draws_depend_on_seed_and_subgame_alone():
+    values, subgame = uneven()
+    generation = Random(2, draws=6, seed=5)
+    together = generation.consider(values, subgame)
+    np.testing.assert_array_equal(together, generation.consider(-values, subgame))
+    np.testing.assert_array_equal(together[:, :9], Random(2, draws=3, seed=5).consider(values, subgame))
+    np.testing.assert_array_equal(together[:, ::3], generation.consider(values[:, :1], subgame))
+    for number in np.unique(subgame):
+        rows = subgame == number
+        np.testing.assert_array_equal(together[rows], generation.consider(values[rows], subgame[rows]))
+    assert (together != Random(2, draws=6, seed=6).consider(values, subgame)).any()
+    relabelled = Random(2, draws=6, seed=5).consider(values, subgame + 1)
+    assert (together != relabelled).any()
+
+
+def test_subgames_draw_apart():
+    """Subgames of one size do not all draw alike, nor does one with the next seed like its neighbour."""
+    subgame = np.repeat(np.arange(20), 6)
+    chosen = Random(3, seed=4).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
+    assert len(np.unique(chosen, axis=0)) > 5
+    after = Random(3, seed=5).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
+    assert (chosen[1:] != after[:-1]).any(axis=1).sum() > 10
+
+
+def test_every_choice_is_as_likely():
+    """Of 6 infostates 3: all 20 subsets, over draws and over subgames, by χ² (19 degrees, 0.1 %)."""
+    count = 4000
+    over_draws = Random(3, draws=count, seed=0).consider(np.zeros((6, 1)), np.zeros(6, np.int64)).T
+    subgame = np.repeat(np.arange(count), 6)
+    over_subgames = Random(3, seed=0).consider(np.zeros((6 * count, 1)), subgame).reshape(count, 6)
+    for chosen in (over_draws, over_subgames):
+        _, seen = np.unique(chosen, axis=0, return_counts=True)
+        expected = count / math.comb(6, 3)
+        assert len(seen) == 20
+        assert np.sum((seen - expected) ** 2 / expected) < 43.8
+
+
+# What both keep to, and one's own
+
+
+@pytest.mark.parametrize(("field", "bad"), [("draws", 0), ("draws", True), ("seed", -1), ("seed", 0.5)])
+def test_draws_and_seeds_that_are_none(field, bad):
+    least = {"draws": 1, "seed": 0}[field]
+    with pytest.raises(ValueError, match=rf"{field}={bad!r}: expected a whole number >= {least}"):
+        Random(1, **{field: bad})
+
+
+def test_settings_are_frozen_plain_numbers():
+    assert Random(np.int64(3), np.int32(2), np.int16(1)) == Random(3, 2, 1)
+    assert repr(Random(np.int64(3))) == "Random(num=3, draws=1, seed=0)"
+    assert (Random(1).name, Diverse(np.int8(2)).name, repr(Diverse(np.int8(2)))) == (
+        "random",
+        "diverse",
+        "Diverse(num=2)",
+    )
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        Diverse(2).num = 3  # pyright: ignore
+
+
+@pytest.mark.parametrize(
+    ("values", "subgame", "message"),
+    [
+        ([1.0, 2.0], [0, 0], r"values of shape \(2,\): expected \[infostates, lanes\]"),
+        (np.zeros((0, 2)), [], r"values of shape \(0, 2\)"),
+        ([[], []], [0, 0], r"values of shape \(2, 0\)"),
+        ([[1.0], [2.0]], [0], r"subgame=\[0\]: expected a whole number >= 0 for each of the 2 infostates"),
+        ([[1.0], [2.0]], [0, -1], r"subgame=\[ 0 -1\]: expected a whole number >= 0"),
+        ([[1.0], [2.0]], [0.0, 1.0], r"subgame=\[0\. 1\.\]: expected a whole number >= 0"),
+    ],
+)
+def test_infostates_that_are_none(values, subgame, message):
+    for generation in (Random(1), Diverse(1)):
+        with pytest.raises(ValueError, match=message):
+            considered_roots(generation, values, subgame)
+
+
+class Own:
+    name = "own"
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def consider(self, values, subgame):
+        return self.answer(values, subgame)
+
+
+def test_a_generation_of_ones_own():
+    """The largest of every lane, and none: both are masks."""
+    values, subgame = uneven()
+    largest = considered_roots(Own(lambda values, _: values == values.max(axis=0)), values, subgame)
+    assert largest.sum(axis=0).tolist() == [1, 1, 1]
+    assert not considered_roots(Own(lambda values, _: np.zeros((18, 6), np.bool_)), values, subgame).any()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [np.zeros((18, 3)), np.zeros((18, 4), np.bool_), np.zeros((17, 3), np.bool_), np.zeros(18, np.bool_)],
+)
+def test_masks_that_are_none(answer):
+    values, subgame = uneven()
+    message = rf"generation 'own' returned {answer.dtype} {re.escape(str(answer.shape))}; expected booleans "
+    with pytest.raises(ValueError, match=message + r"\[18, a multiple of 3 lanes\]"):
+        considered_roots(Own(lambda values, subgame: answer), values, subgame)
+
+
+class Nameless:
+    def consider(self, values, subgame):
+        return values > 0
+
+
+@pytest.mark.parametrize("thing", [None, "random", Random, Diverse, Nameless()])
+def test_other_things_are_no_generations(thing):
+    with pytest.raises(ValueError, match=r"generation=.*: expected Random\(num\), Diverse\(num\), or an"):
+        considered_roots(thing, [[1.0]], [0])
