@@ -16,15 +16,16 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from typing import Any
 
 import numpy as np
-from scipy.sparse import csr_array, eye_array
+from scipy.sparse import csr_array
 
 from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Cover, build_cover, cover_of, find_roots
 from jaxgadget.tree.cut import Cut
 from jaxgadget.util.arguments import check_player
-from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 SHARES = ("degree", "program")
 """How `shares` finds them."""
@@ -89,7 +90,7 @@ class InfostateGraph:
 
     def conflicts(self) -> csr_array:
         """`[I, I]` which own infostates meet a common infostate of the opponent, each one itself too."""
-        return self.meets @ self.meets.T
+        return csr_array(self.meets @ self.meets.T)
 
 
 def infostate_graph(cut: Cut, player: int) -> InfostateGraph:
@@ -128,7 +129,7 @@ def knowledge_cover(cut: Cut, player: int, order: float, *, unfrozen: bool = Fal
       ValueError: if there is no such player, the order is another, or `unfrozen` is no truth value.
     """
     check_order(order)
-    if not isinstance(unfrozen, bool | np.bool_):
+    if unfrozen not in (True, False):
         raise ValueError(f"unfrozen={unfrozen!r}: expected True or False")
     graph = infostate_graph(cut, player)
     if order == math.inf:
@@ -149,7 +150,7 @@ def knowledge_cover(cut: Cut, player: int, order: float, *, unfrozen: bool = Fal
     )
 
 
-def check_order(order: object) -> None:
+def check_order(order: Any) -> None:
     """ValueError unless it is an order of knowledge: 1, 3, 5, … or `math.inf`."""
     is_whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
     is_infinite = isinstance(order, float) and order == math.inf
@@ -164,15 +165,16 @@ def _limited_cover(
 ) -> tuple[Cover, IntArray]:
     """The cover of a finite order, and `[I]` the subgame of each own infostate."""
     freed = _freed(graph, order)
-    kept = freed @ graph.meets  # `[I, J]`
+    kept = csr_array(freed @ graph.meets)  # `[I, J]`
     subgame, first = _equal_rows(kept if unfrozen else freed)
-    count, at_root = len(cut.roots), np.arange(len(cut.roots))
-    if order == 1 and not unfrozen:
-        keeps = _relation(graph.own_of_root, at_root, (len(graph.own), count))
-    else:
-        keeps = kept[first] @ _relation(graph.opponent_of_root, at_root, (len(graph.opponent), count))
-    number, root = keeps.nonzero()
-    solved = unfrozen | _holds(freed, first[number], graph.own_of_root[root])
+    every_root = np.arange(len(cut.roots))
+    in_own = _relation(graph.own_of_root, every_root, (len(graph.own), len(every_root)))
+    in_opponent = _relation(graph.opponent_of_root, every_root, (len(graph.opponent), len(every_root)))
+    freed_roots = csr_array(freed[first] @ in_own)  # `[S, H]`
+    only_freed = order == 1 and not unfrozen
+    kept_roots = freed_roots if only_freed else csr_array(kept[first] @ in_opponent)
+    number, root = kept_roots.nonzero()
+    solved = unfrozen | np.isin(_places(kept_roots, len(every_root)), _places(freed_roots, len(every_root)))
     everything = np.ones(len(root), np.bool_)
     masks = (solved, everything) if player == 0 else (everything, solved)
     return build_cover(cut, cut.roots[root], number, masks), subgame
@@ -181,9 +183,10 @@ def _limited_cover(
 def _freed(graph: InfostateGraph, order: int) -> csr_array:
     """`[I, I]` whose infostates are in Iᵏ, for each own infostate I."""
     conflicts = graph.conflicts()
-    freed = csr_array(eye_array(len(graph.own), dtype=np.bool_))
+    alone = np.arange(len(graph.own))
+    freed = _relation(alone, alone, (len(alone), len(alone)))
     for _ in range(order // 2):
-        further = freed @ conflicts
+        further = csr_array(freed @ conflicts)
         if further.nnz == freed.nnz:
             break  # all components are filled
         freed = further
@@ -195,11 +198,10 @@ def _relation(row: IntArray, column: IntArray, shape: tuple[int, int]) -> csr_ar
     return csr_array((np.ones(len(row), np.bool_), (row, column)), shape=shape)
 
 
-def _holds(relation: csr_array, row: IntArray, column: IntArray) -> BoolArray:
-    """`[m]` whether a matrix of truth values is true at some places."""
-    present = relation.tocoo()
-    width = relation.shape[1]
-    return np.isin(row.astype(np.int64) * width + column, present.row.astype(np.int64) * width + present.col)
+def _places(relation: csr_array, num_columns: int) -> IntArray:
+    """`[m]` where a matrix of truth values is true, as one number each."""
+    row, column = relation.nonzero()
+    return row.astype(np.int64) * num_columns + column
 
 
 def _equal_rows(relation: csr_array) -> tuple[IntArray, IntArray]:
@@ -231,11 +233,11 @@ def colour_classes(cut: Cut, player: int) -> IntArray:
     """
     graph = infostate_graph(cut, player)
     degree = np.diff(graph.conflicts().indptr) - 1
-    begin, opponents = graph.meets.indptr.tolist(), graph.meets.indices.tolist()
+    met_by = np.split(graph.meets.indices, graph.meets.indptr[1:-1])
     taken: list[set[int]] = [set() for _ in graph.opponent]  # classes with an infostate that meets it
     colour = np.empty(len(graph.own), np.int64)
     for own in np.argsort(-degree, kind="stable").tolist():
-        met = opponents[begin[own] : begin[own + 1]]
+        met = met_by[own].tolist()
         colour[own] = next(number for number in itertools.count() if all(number not in taken[j] for j in met))
         for j in met:
             taken[j].add(int(colour[own]))
@@ -263,15 +265,16 @@ def shares(cut: Cut, player: int, how: str = "degree") -> FloatArray:
     """
     if how not in SHARES:
         raise ValueError(f"how={how!r}: expected one of {', '.join(SHARES)}")
-    meets = infostate_graph(cut, player).meets
+    graph = infostate_graph(cut, player)
+    meets, num_opponent = graph.meets, len(graph.opponent)
     if how == "degree":
-        return 1 / _most_met(meets, np.bincount(meets.indices, minlength=meets.shape[1]))
+        return 1 / _most_met(meets, np.bincount(meets.indices, minlength=num_opponent))
     from scipy.optimize import linprog  # with linear algebra, which takes 0.1 s to import
 
     solution = linprog(
-        -np.ones(meets.shape[0]),
+        -np.ones(len(graph.own)),
         A_ub=meets.T.astype(np.float64),
-        b_ub=np.ones(meets.shape[1]),
+        b_ub=np.ones(num_opponent),
         bounds=(0, 1),
         method="highs",
         options={
