@@ -38,12 +38,14 @@ PROGRAM_TOLERANCE = 1e-9
 class KnowledgeCover:
     """A subgame for each of a player's root infostates, I of them: what it knows, up to an order.
 
-    Infostates whose subgames are equal share one. Elsewhere the subgame of an infostate has its number.
+    Infostates whose subgames are equal, in what is kept and what is solved for, share one. Subgames are in
+    order of the first infostate that has each (where none is shared, they have its number); at order
+    `math.inf` they are the cut's own, as the cut numbers them.
 
     Attributes:
       cover: the subgames.
       player: whose infostates.
-      order: k, odd, or `math.inf` for the common-knowledge components, which are the cut's own subgames.
+      order: k, odd, or `math.inf` for the common-knowledge components.
       unfrozen: whether all that is kept is solved for.
       infostate: `[I]` ids of the player's root infostates in the tree, ascending.
       subgame: `[I]` the subgame of each.
@@ -255,13 +257,14 @@ def shares(cut: Cut, player: int, how: str = "degree") -> FloatArray:
       cut: the root histories.
       player: whose infostates.
       how: `degree`: 1 / the most own infostates that meet any one of those that I meets. `program`: the
-        largest sum of shares, a linear program; some shares may be 0 there.
+        largest sum of shares, a linear program, whose vertices may leave most infostates with a share of 0.
 
     Returns:
       `[I]` the share of each infostate, in order of their ids.
 
     Raises:
       ValueError: if there is no such player, or `how` is another.
+      RuntimeError: if HiGHS does not solve the program.
     """
     if how not in SHARES:
         raise ValueError(f"how={how!r}: expected one of {', '.join(SHARES)}")

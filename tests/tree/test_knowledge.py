@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 import math
+import types
 from typing import Any
 
 import numpy as np
@@ -346,6 +347,25 @@ def test_shares_that_are_known() -> None:
     assert shares(star, 0).tolist() == [0.5] * 4
     assert shares(star, 0, "program").tolist() == pytest.approx([0, 1, 1, 1], abs=1e-9)
     assert colour_classes(star, 0).tolist() == [0, 1, 1, 1]
+
+
+@pytest.mark.parametrize("factor", [1 + 1e-7, 1.5])
+def test_what_a_program_oversteps_is_taken_back(factor: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    where = spot(f"{GOOFSPIEL} @ depth:2")
+    share, meets = shares(where, 0, "program"), infostate_graph(where, 0).meets
+    overstepped = types.SimpleNamespace(success=True, x=share * factor)
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: overstepped)
+    found = shares(where, 0, "program")
+    assert (meets.T @ overstepped.x).max() > 1 + 1e-8
+    assert (meets.T @ found).max() <= 1 + 1e-15
+    assert found.tolist() == pytest.approx(share.tolist(), abs=1e-15)
+
+
+def test_a_program_that_was_not_solved_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = types.SimpleNamespace(success=False, message="no time", x=None)
+    monkeypatch.setattr("scipy.optimize.linprog", lambda *_, **__: failed)
+    with pytest.raises(RuntimeError, match=r"shares at <Cut depth:0 of pennies 10.*not solved: no time"):
+        shares(spot("pennies 10 @ depth:0"), 0, "program")
 
 
 # --- what is refused ----------------------------------------------------------------------
