@@ -16,7 +16,7 @@ from jaxgadget.tree.cover import Cover, build_cover, cover_of
 from jaxgadget.tree.cut import Cut, cut, kept_subgames
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
-from tests.reference import efg
+from tests.reference import efg, knowledge
 from tests.reference.continuations import limited_values
 from tests.reference.random_games import SHAPES, random_policy
 from tests.tree.test_golden import GOOFSPIEL, digest, of_forest
@@ -47,19 +47,13 @@ def game(name: str) -> HistoryTree:
 
 
 @functools.cache
-def neighbourhoods(where: Cut, order: int) -> list[list[int]]:
-    """Iᵏ of every own infostate I, in order of its id: the roots at distance < k, walked one by one."""
-    states = [where.tree.infostate[p, where.roots].tolist() for p in (0, 1)]
-    roots = where.roots.tolist()
-    found = []
-    for state in sorted(set(states[PLAYER])):
-        reached = {h for h, own in zip(roots, states[PLAYER], strict=True) if own == state}
-        for step in range(order - 1):
-            player = 1 - PLAYER if step % 2 == 0 else PLAYER
-            seen = {s for h, s in zip(roots, states[player], strict=True) if h in reached}
-            reached = {h for h, s in zip(roots, states[player], strict=True) if s in seen}
-        found.append(sorted(reached))
-    return found
+def neighbourhoods(where: Cut, order: int) -> list[set[int]]:
+    """Iᵏ of every own infostate I, in order of its id."""
+    states, roots = where.tree.infostate.tolist(), where.roots.tolist()
+    return [
+        knowledge.neighbourhood(states, roots, PLAYER, own, order)
+        for own in knowledge.infostates(states, roots, PLAYER)
+    ]
 
 
 def cover_by(where: Cut, order: int) -> Cover:
@@ -263,41 +257,6 @@ def test_own_infostates_split_only_the_opponents_roots() -> None:
     pairs = {tuple(pair) for pair in tree.infostate[:, where.roots].T.tolist()}
     assert len(split.roots[1 - PLAYER]) == len(pairs) > len(whole.roots[1 - PLAYER])
     assert len(split.roots[PLAYER]) == 70
-
-
-FAR = 200  # more than any two roots are apart
-
-
-@pytest.mark.parametrize(
-    ("name", "where", "counts", "means", "most", "closed"),
-    [
-        ("liars_dice(numdice=1,dice_sides=6)", "depth:0", (36, 6, 1), (6, 36, 36), (6, 36, 36), 1),
-        (GOOFSPIEL, "depth:2", (144, 70, 32), (2.1, 6.3, 9.5), (7, 28, 28), 0.43),
-        ("pennies 100", "depth:0", (100, 51, 1), (2.0, 3.9, 100), (2, 4, 100), 0),
-    ],
-)
-def test_sizes_of_subgames(name: str, where: str, counts: Any, means: Any, most: Any, closed: float) -> None:
-    """Histories, own infostates, components; histories in I, in I² and in the component of I, on average
-    and at most; and the share of own infostates whose I² is its component."""
-    spot = cut(game(name), where)
-    sizes = [np.bincount(cover_by(spot, order).subgame) for order in (1, 2, FAR)]
-    assert (len(spot.roots), len(sizes[0]), spot.num_subgames) == counts
-    assert tuple(round(float(size.mean()), 1) for size in sizes) == means
-    assert tuple(int(size.max()) for size in sizes) == most
-    assert round(float((sizes[1] == sizes[2]).mean()), 2) == closed
-
-
-def test_leducs_betting_lines_show_each_player_its_card() -> None:
-    """The flop after one betting line: 30 own infostates (card and public card) in 6 components of 20."""
-    tree = game("leduc_poker")
-    where = cut(tree, "flop")
-    line = cut(tree, "before-flop")
-    number = line.subgame[np.searchsorted(line.roots, line.root[where.roots])]
-    histories = where.roots[number == 0]
-    spot = kept_subgames(tree, "one betting line", histories)
-    sizes = [np.bincount(cover_by(spot, order).subgame) for order in (1, 2, FAR)]
-    assert (len(spot.roots), len(sizes[0]), spot.num_subgames) == (120, 30, 6)
-    assert [set(size.tolist()) for size in sizes] == [{4}, {16}, {20}]
 
 
 # --- cuts are covers ----------------------------------------------------------------------
