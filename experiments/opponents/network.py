@@ -1,4 +1,4 @@
-"""CDBR-NN of Figures 6 and 7: a network at the limit, trained once, against values that are solved there."""
+"""CDBR-NN (appendix D): a network at the limit, trained once, against values that are solved there."""
 
 from __future__ import annotations
 
