@@ -62,7 +62,8 @@ def compute(settings: Settings) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Exact exploitability of the policies that search plays, and seconds for a blueprint, compiled before.
 
-    Seconds are the least of three runs. With a network of ranges search does not depend on the blueprint. Resolving, blueprint prior, ε = 0.02.
+    Seconds are the least of three runs. With a network of ranges search does not depend on the blueprint.
+    Resolving, blueprint prior, ε = 0.02.
     """
     keys = ["game", "player", "values", "iterations"]
     table = frame.pivot_table(
