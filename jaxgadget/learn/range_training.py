@@ -7,6 +7,7 @@ subgames are solved for them, thousands a second, and what both players' infosta
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 import os
 import pathlib
@@ -706,15 +707,14 @@ def range_rmse(values: RangeValues, solved: SolvedRanges) -> float:
     with precision(np.float64):
         limit = Limit.of(forest.cut, np.dtype(np.float64))
         states = PublicStates.of(limit, "padded")
-        function = function_at(values, limit, lanes)
+        error = jax.jit(functools.partial(_total_error, function_at(values, limit, lanes)))
         for begin in range(0, lanes, EVALUATED):
             part = slice(begin, begin + EVALUATED)
             ranges, expected = ((pair[0][:, part], pair[1][:, part]) for pair in (asked, targets))
-            total += float(_total_error(function, states, ranges, expected))
+            total += float(error(states, ranges, expected))
     return math.sqrt(total / (lanes * forest.num_subgames))
 
 
-@jax.jit
 def _total_error(function: RangeFunction, states: PublicStates, ranges: Pair, payoffs: Pair) -> jax.Array:
     """Squared errors of values `[R_p, L]` against payoffs, all public states and lanes together."""
     opposing = states.opposing(_spread(states, ranges))

@@ -40,8 +40,8 @@ def mixed_games(whole: Problem, form: SequenceForm, opponents: Opponents, player
     everybody = np.ones((1, opponents.models.num_lanes))
     mixtures = Mixtures(p=opponents.p, model=opponents.model, earned=earned, entered=nobody, reach=everybody)
 
-    def terms(lanes: IntArray, alone: Terms) -> tuple[Terms, Terms]:
-        return mixtures.mix(lanes, alone, alone, 1)
+    def terms(lanes: IntArray, plain: Terms) -> tuple[Terms, Terms]:
+        return mixtures.mix(lanes, plain, plain, 1)
 
     return _games("responses", whole, opponents, player, terms)
 
@@ -52,9 +52,9 @@ def biased_games(whole: Problem, form: SequenceForm, opponents: Opponents, playe
     rows = normalise_rows(opponents.models.probabilities[other], form.tree.infosets[other].infoset[1:])
     model_rows = rows[form.action_sequences(other) - 1]
 
-    def terms(lanes: IntArray, alone: Terms) -> tuple[Terms, Terms]:
+    def terms(lanes: IntArray, plain: Terms) -> tuple[Terms, Terms]:
         p, model = opponents.p[lanes], opponents.model[lanes]
-        return alone, dataclasses.replace(alone, body=Bounds(floor=on_host(p * model_rows[:, model])))
+        return plain, dataclasses.replace(plain, body=Bounds(floor=on_host(p * model_rows[:, model])))
 
     return _games("biased-responses", whole, opponents, player, terms)
 
@@ -66,7 +66,7 @@ def _games(
     player: int,
     terms: Callable[[IntArray, Terms], tuple[Terms, Terms]],
 ) -> Batch:
-    """A lane for every opponent; `terms` makes the player's numbers and the opponent's from nobody's."""
+    """A lane for every opponent; `terms(lanes, plain)` makes the player's and the opponent's."""
 
     def of_players(lanes: IntArray) -> tuple[Terms, Terms]:
         ones, zeros = np.ones((1, len(lanes))), np.zeros((1, len(lanes)))

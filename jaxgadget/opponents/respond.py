@@ -292,7 +292,7 @@ class _Task(NamedTuple):
         return dataclasses.replace(batch, name=f"{self.method}-player{self.player}")
 
 
-class _SolvedLanes(NamedTuple):
+class _LaneResponses(NamedTuple):
     """What came out, a lane each.
 
     Attributes:
@@ -319,7 +319,7 @@ def _nearly_nash(task: _Task, least: float, tolerance: float) -> Opponents:
     return dataclasses.replace(task.opponents, p=np.minimum(tolerance / (tolerance + most_gain), 0.5))
 
 
-def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _SolvedLanes:
+def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _LaneResponses:
     options, folder = task.options, task.options.checkpoint
     with watch.phase("build"):
         batch = task.batch(whole_problem(task.tree, 1, np.float64))
@@ -342,7 +342,7 @@ def _solve_by_cfr(task: _Task, watch: Stopwatch) -> _SolvedLanes:
     return _solved(task, solved.outcome, solved.iterations, solved.plan, {})
 
 
-def _solve_exactly(task: _Task, at_least: float, given: str, watch: Stopwatch) -> _SolvedLanes:
+def _solve_exactly(task: _Task, at_least: float, given: str, watch: Stopwatch) -> _LaneResponses:
     """A linear program a lane; those of a best equilibrium guarantee at least so much.
 
     `given` says in their errors where that comes from.
@@ -397,13 +397,15 @@ def _solved(
     iterations: Any,
     plan: Plan | None,
     failures: dict[int, str],
-) -> _SolvedLanes:
+) -> _LaneResponses:
     rows, objective = (np.asarray(x[task.player]) for x in (certificate.strategy, certificate.guaranteed))
     gap = np.maximum(np.asarray(certificate.gap)[0], 0.0)  # less is rounding
-    return _SolvedLanes(rows, objective[0], gap, np.asarray(iterations, np.int64), plan, failures)
+    return _LaneResponses(rows, objective[0], gap, np.asarray(iterations, np.int64), plan, failures)
 
 
-def _measure(task: _Task, solved: _SolvedLanes, bracket: tuple[float, float], watch: Stopwatch) -> Responses:
+def _measure(
+    task: _Task, solved: _LaneResponses, bracket: tuple[float, float], watch: Stopwatch
+) -> Responses:
     """The responses as policies, against their models and against best responses."""
     tree, player, opponents = task.tree, task.player, task.opponents
     models, infosets = opponents.policy, tree.infosets[player]

@@ -12,8 +12,6 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from jaxgadget.gadgets.alternative import ArrayValues, BestResponseValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
 from jaxgadget.gadgets.real_way import OptimalContinuation
@@ -61,8 +59,3 @@ def promising(gadget: Gadget, kept: ArrayValues) -> Gadget:
     if isinstance(gadget, OptimalContinuation):
         return gadget
     return dataclasses.replace(gadget, alternative=kept)
-
-
-def count_searches(refinement: Refinement) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """`[lanes]` searches: the trunk's, and one for every subgame that has something to solve."""
-    return 1 + refinement.has_decision.sum(axis=0)

@@ -27,23 +27,25 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.refine import list_gadgets
-from jaxgadget.searching.continual import count_searches, resolve_continually
+from jaxgadget.refining.refine import Refinement, list_gadgets
+from jaxgadget.searching.continual import resolve_continually
 from jaxgadget.searching.limited import values_for
 from jaxgadget.searching.line import Line, Visits
 from jaxgadget.searching.optimal import OptimalLine, OptimalValues
 from jaxgadget.searching.ranged import respond_continually
 from jaxgadget.searching.schedule import LIMIT_KINDS, Schedule, make_schedule
+from jaxgadget.searching.solving import Searched
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.options import LP, SolveOptions, make_options
 from jaxgadget.tree.cut import CutSpec
 from jaxgadget.tree.history import HistoryTree, check_whole
 from jaxgadget.util.arguments import check_player
-from jaxgadget.util.arrays import BoolArray, FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
 from jaxgadget.values.histories import ValueFunction
 from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
+from jaxgadget.values.trunk import LimitedTrunk
 
 ITERATIONS = 3000
 """As the paper's nested solving (Kubíček et al. 2026, Table 1)."""
@@ -387,38 +389,89 @@ def _optimal(
         for number, line in enumerate(lines)
         for lane, why in line.failures.items()
     }
-    return _measured(
-        profiles,
-        gadgets,
-        opponents,
-        schedule,
-        value,
-        **_of_lines(lines, joined, schedule.player),
-        gaps=joined([np.where(line.is_joint and _exact(line), line.gap_sum, np.nan) for line in lines]),
-        failures=failures,
-        leaf=OptimalValues.name,
-        algorithm=options.algorithm,
-    )
+    gaps = joined([np.where(line.is_joint and _exact(line), line.gap_sum, np.nan) for line in lines])
+    searched = _searched_by(lines, joined, failures, OptimalValues.name)
+    searched = dataclasses.replace(searched, gaps=gaps)
+    return _measured(profiles, gadgets, opponents, schedule, value, searched)
 
 
-def _of_lines(
-    lines: Sequence[Line] | Sequence[OptimalLine], joined: Callable[[Sequence[Any]], Any], player: int
-) -> dict[str, Any]:
-    """What `_measured` takes of lines of searches; `joined` puts arrays `[…, lanes of a line]` in order."""
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class _AllSearches:
+    """What searches brought, in all lanes; as in `Nested` where nothing else is said.
+
+    Attributes:
+      rows: `[Q, lanes]` of the player who searched.
+      gaps: `[lanes]` all games' gaps together, NaN where they bound nothing; None: everywhere.
+      objectives: None if no search has any.
+      num_entries: 1 where values at the limit leave no choice.
+      value_seconds: NaN where searches and their values take their time together.
+    """
+
+    player: int
+    rows: FloatArray
+    gap_max: FloatArray
+    failures: Mapping[int, str]
+    leaf: str
+    searches: IntArray
+    algorithm: str
+    iterations: IntArray
+    seconds: FloatArray
+    gaps: FloatArray | None = None
+    objectives: FloatArray | None = None
+    num_entries: int = 1
+    value_seconds: float = float("nan")
+    visits: tuple[Visits, ...] = ()
+
+
+def _searched_by(
+    lines: Sequence[Line] | Sequence[OptimalLine],
+    joined: Callable[[Sequence[Any]], Any],
+    failures: Mapping[int, str],
+    leaf: str,
+) -> _AllSearches:
+    """What lines of searches brought; `joined` puts arrays `[…, a line's lanes]` in order of all lanes."""
+    player = lines[0].player
 
     def seconds_a_lane(line: Line | OptimalLine) -> FloatArray:
         lanes = len(line.gap_max)
         return np.full(lanes, line.seconds / lanes)
 
-    return {
-        "player": player,
-        "rows": joined([line.assembled.probabilities[player] for line in lines]),
-        "objectives": joined([line.objectives for line in lines]),
-        "gap_max": joined([line.gap_max for line in lines]),
-        "searches": joined([line.searches for line in lines]),
-        "iterations": joined([line.iterations for line in lines]),
-        "seconds": joined([seconds_a_lane(line) for line in lines]),
-    }
+    return _AllSearches(
+        player=player,
+        rows=joined([line.assembled.probabilities[player] for line in lines]),
+        gap_max=joined([line.gap_max for line in lines]),
+        failures=failures,
+        leaf=leaf,
+        searches=joined([line.searches for line in lines]),
+        algorithm=lines[0].options.algorithm,
+        iterations=joined([line.iterations for line in lines]),
+        seconds=joined([seconds_a_lane(line) for line in lines]),
+        objectives=joined([line.objectives for line in lines]),
+    )
+
+
+def _searched_below(
+    trunk: LimitedTrunk,
+    below: Refinement | Searched,
+    policy: Policy,
+    player: int,
+    values: RangeValues,
+    algorithm: str,
+    seconds: float,
+) -> _AllSearches:
+    """What a search to a cut, with values of ranges there, and searches below it brought."""
+    lanes = policy.num_lanes
+    return _AllSearches(
+        player=player,
+        rows=policy.probabilities[player],
+        gap_max=np.nanmax(below.gap, axis=0, initial=0.0),
+        failures=below.failures,
+        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
+        searches=1 + below.has_decision.sum(axis=0),
+        algorithm=algorithm,
+        iterations=np.maximum(below.iterations, trunk.iterations),
+        seconds=np.full(lanes, seconds / lanes),
+    )
 
 
 def _exact(line: OptimalLine) -> BoolArray:
@@ -432,17 +485,7 @@ def _measured(
     opponents: Opponents,
     schedule: Schedule | None,
     value: tuple[float, float],
-    *,
-    player: int,
-    rows: FloatArray,
-    gap_max: FloatArray,
-    failures: Mapping[int, str],
-    gaps: FloatArray | None = None,
-    objectives: FloatArray | None = None,
-    num_entries: int = 1,
-    value_seconds: float = float("nan"),
-    visits: tuple[Visits, ...] = (),
-    **rest: Any,
+    searched: _AllSearches,
 ) -> Nested:
     """What was found, in the full game.
 
@@ -452,17 +495,9 @@ def _measured(
       opponents: the opponents.
       schedule: of the searches; None if these ended at a cut.
       value: bracket of player 0's value of the game.
-      player: who searched.
-      rows: `[Q, lanes]` of the player.
-      gap_max: `[lanes]` the largest gap of a game.
-      failures: lanes that came to nothing, and why.
-      gaps: `[lanes]` all games' gaps together, NaN where they bound nothing; None: everywhere.
-      objectives: of `Nested`; None if no search has any.
-      num_entries: of `Nested`, as all that follow; 1 where values at the limit leave no choice.
-      value_seconds: NaN where searches and their values take their time together.
-      visits: none if no histories were asked for.
-      **rest: as it is.
+      searched: what searches brought.
     """
+    player, rows = searched.player, searched.rows
     other, count = 1 - player, len(gadgets) * len(opponents)
     kept = np.tile(profiles.probabilities[other], (1, count))
     labels = tuple(
@@ -477,10 +512,11 @@ def _measured(
     gain = gain_against(policy, opponents, of_lane, player, value)
     best_gain = best_gain_against(opponents, player, value)[of_lane]
     lanes = policy.num_lanes
-    bound = mixture_bound(gain, opponents.p[of_lane], np.full(lanes, np.nan) if gaps is None else gaps, value)
-    objectives = np.zeros((0, lanes)) if objectives is None else objectives
-    for measured in (after, gain, gap_max, bound, objectives.T):
-        measured[list(failures)] = np.nan
+    gaps = np.full(lanes, np.nan) if searched.gaps is None else searched.gaps
+    bound = mixture_bound(gain, opponents.p[of_lane], gaps, value)
+    objectives = np.zeros((0, lanes)) if searched.objectives is None else searched.objectives
+    for measured in (after, gain, searched.gap_max, bound, objectives.T):
+        measured[list(searched.failures)] = np.nan
     return Nested(
         player=player,
         blueprint=profiles,
@@ -494,13 +530,17 @@ def _measured(
         best_response_gain=best_gain,
         exploitability_bound=bound,
         objectives=objectives,
-        gap_max=gap_max,
-        num_entries=num_entries,
+        gap_max=searched.gap_max,
+        num_entries=searched.num_entries,
+        leaf=searched.leaf,
         game_value=value,
-        value_seconds=value_seconds,
-        visits=visits,
-        failures=failures,
-        **rest,
+        searches=searched.searches,
+        algorithm=searched.algorithm,
+        iterations=searched.iterations,
+        seconds=searched.seconds,
+        value_seconds=searched.value_seconds,
+        visits=searched.visits,
+        failures=searched.failures,
     )
 
 
@@ -539,24 +579,19 @@ def _entries(
         stacked = np.stack(arrays, axis=-1)
         return stacked.reshape(*stacked.shape[:-2], lanes * blueprints)
 
-    return _measured(
-        profiles,
-        gadgets,
-        opponents,
-        schedule,
-        value,
-        **_of_lines(lines, by_lane, schedule.player),
-        failures={
-            lane * blueprints + number: why
-            for number, line in enumerate(lines)
-            for lane, why in line.failures.items()
-        },
+    failures = {
+        lane * blueprints + number: why
+        for number, line in enumerate(lines)
+        for lane, why in line.failures.items()
+    }
+    leaf = getattr(first.values, "name", type(first.values).__name__)
+    searched = dataclasses.replace(
+        _searched_by(lines, by_lane, failures, leaf),
         num_entries=first.values.num_entries,
-        leaf=getattr(first.values, "name", type(first.values).__name__),
-        algorithm=options.algorithm,
         value_seconds=sum(line.value_seconds for line in lines),
         visits=tuple(_join_visits(line) for line in lines),
     )
+    return _measured(profiles, gadgets, opponents, schedule, value, searched)
 
 
 def _search_continually(
@@ -570,23 +605,11 @@ def _search_continually(
     """Continual re-solving with values of ranges."""
     with (watch := Stopwatch()).phase("run"):
         trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, **how)
-    lanes = len(gadgets) * profiles.num_lanes
-    return _measured(
-        profiles,
-        gadgets,
-        list_opponents(Opponent(), profiles.tree),
-        None,
-        refined.game_value,
-        player=player,
-        rows=refined.policy.probabilities[player],
-        gap_max=np.nanmax(refined.gap, axis=0, initial=0.0),
-        failures=refined.failures,
-        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
-        searches=count_searches(refined),
-        algorithm=refined.algorithm,
-        iterations=np.maximum(refined.iterations, trunk.iterations),
-        seconds=np.full(lanes, watch.seconds["run"] / lanes),
+    nobody = list_opponents(Opponent(), profiles.tree)
+    searched = _searched_below(
+        trunk, refined, refined.policy, player, values, refined.algorithm, watch.seconds["run"]
     )
+    return _measured(profiles, gadgets, nobody, None, refined.game_value, searched)
 
 
 def _responded(
@@ -605,23 +628,11 @@ def _responded(
         trunk, policy, searched = respond_continually(
             profiles, gadgets, opponents, values, limit, player, options, progress
         )
-    lanes = policy.num_lanes
-    return _measured(
-        profiles,
-        gadgets,
-        opponents,
-        None,
-        find_value(profiles.tree, False, progress) if value is None else value,
-        player=player,
-        rows=policy.probabilities[player],
-        gap_max=searched.gap.max(axis=0, initial=0.0),
-        failures=searched.failures,
-        leaf=f"{getattr(values, 'name', type(values).__name__)} at {trunk.limit.cut.name}",
-        searches=1 + searched.has_decision.sum(axis=0),
-        algorithm=options.algorithm,
-        iterations=np.maximum(searched.iterations, trunk.iterations),
-        seconds=np.full(lanes, watch.seconds["run"] / lanes),
+    value = find_value(profiles.tree, False, progress) if value is None else value
+    brought = _searched_below(
+        trunk, searched, policy, player, values, options.algorithm, watch.seconds["run"]
     )
+    return _measured(profiles, gadgets, opponents, None, value, brought)
 
 
 def _join_visits(line: Line) -> Visits:

@@ -137,9 +137,7 @@ def check_infostates(
     first = np.empty(count, np.int64)
     first[group[::-1]] = np.arange(len(group) - 1, -1, -1)
     first = first[group]
-    recall = (
-        "perfect recall, an infoset joins histories in which the player did or knew different things before"
-    )
+    recall = "perfect recall, an infoset joins histories with other actions or infosets of the player before"
     finer = "a public state is finer than common knowledge, one infostate lies in two of them"
     for rule, who, label in ((recall, "player remembers and", sequence), (finer, "public", public)):
         differs = np.zeros(0, np.bool_) if label is None else label != label[first]

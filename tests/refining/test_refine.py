@@ -70,7 +70,7 @@ def loaded(name: str) -> HistoryTree:
 
 
 QUICK = [
-    ("leduc_poker", "second betting round", 0),
+    ("leduc_poker", "second betting round", 1),
     ("goofspiel(imp_info=True,num_cards=4,points_order=descending)", "depth 1", 0),
 ]
 
