@@ -10,6 +10,7 @@ import gc
 import io
 import pathlib
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Annotated, Any
@@ -404,6 +405,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    warnings.formatwarning = lambda message, *_, **__: f"Warning: {message}\n"
     gc.set_threshold(*COLLECT_RARELY)
     # Python looks for garbage a last time when it ends: half a second for nothing, with all that JAX keeps.
     atexit.register(gc.freeze)

@@ -116,7 +116,7 @@ OPTIMAL = "optimal"
 RANGES = "ranges"
 ENTRIES = 10
 """K of exact values, and of networks that are trained, if nothing is said."""
-UNUSED = "No search ended before the game did: values at the limit were not used. Choose a smaller --depth."
+UNUSED = "No search ended before the game did: values at the limit were not used."
 
 
 def train_value(
@@ -415,7 +415,9 @@ def _draw_nested(searches: Sequence[Nested], path: pathlib.Path) -> None:
 
 def _note_unused(searches: Sequence[Nested]) -> str:
     """What to say if no search that was counted ended at a leaf."""
-    return "" if any(len(visits.histories) for result in searches for visits in result.visits) else UNUSED
+    if any(len(visits.histories) for result in searches for visits in result.visits):
+        return ""
+    return UNUSED if searches[0].depth == 1 else f"{UNUSED} Choose a smaller --depth."
 
 
 def _join(searches: Sequence[Nested]) -> Policy:

@@ -433,7 +433,7 @@ class RangeNetwork:
         if self.shape.network == "padded" and digest(limit.cut.roots) != self.roots:
             raise ValueError(
                 f"{self.name!r} is a padded network for the cut {self.cut!r} of {self.game}, not for "
-                f"{limit.cut!r}; train one for this cut, or one of infostates"
+                f"{limit.cut.name!r}; take that cut, train one for this, or one of infostates"
             )
         states = PublicStates.of(limit, self.shape.network)
         return Partial(_range_values, self.shape, self.weights, states, jnp.float32(self.scale))

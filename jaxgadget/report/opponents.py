@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 from rich.table import Table
 
-from jaxgadget.report.tables import make_table
+from jaxgadget.opponents.opponent import show_probability
+from jaxgadget.report.tables import NOISE, make_table
 
 if TYPE_CHECKING:
     from jaxgadget.opponents.result import Responses
@@ -37,6 +38,19 @@ def responses_record(responses: Sequence[Responses]) -> dict[str, Any]:
     }
 
 
+def _short(p: float) -> str:
+    """A probability in four digits, or in all of them where it would look certain."""
+    text = f"{p:.4g}"
+    return text if text not in ("0", "1") else show_probability(p)
+
+
+def share_of_best(gain: float, best: float, value: tuple[float, float]) -> str:
+    """A gain as a share of the best response's; unknown if that is lost in the value's bracket."""
+    if not math.isfinite(gain) or best <= value[1] - value[0] + NOISE:
+        return "–"
+    return f"{gain / best:.1%}"
+
+
 def responses_table(responses: Sequence[Responses]) -> Table:
     """A line for every response of one player, a section for every model; p = 1 is marked."""
     frame = responses_frame(responses)
@@ -47,14 +61,13 @@ def responses_table(responses: Sequence[Responses]) -> Table:
         if number:
             shown.add_section()
         for row in rows.to_dict("records"):
-            best = row["best_response_gain"]
             mark = "*" if row["p"] == NO_PROPERTY else ""
             shown.add_row(
                 str(model),
                 row["method"],
-                f"{row['p']:.4g}",
+                _short(row["p"]),
                 _number(row["gain"]),
-                f"{row['gain'] / best:.1%}" if best > 0 and math.isfinite(row["gain"]) else "–",
+                share_of_best(row["gain"], row["best_response_gain"], responses[0].game_value),
                 _number(row["exploitability"]) + mark,
                 _number(row["exploitability_bound"]),
                 _number(row["objective"]),

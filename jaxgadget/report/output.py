@@ -9,7 +9,8 @@ import sys
 from collections.abc import Generator, Iterable, Mapping
 from typing import Any
 
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
+from rich.table import Column, Table
 
 from jaxgadget.report.names import break_lines
 from jaxgadget.report.plots import check_picture
@@ -21,6 +22,12 @@ STANDARD_OUTPUT = "-"
 
 PIPE_WIDTH = 120
 """Columns of what no terminal shows."""
+
+SHORTEST_NAME = 10
+"""Letters in a line of a name that is broken."""
+
+UNLIMITED = 10**4
+"""Columns, more than any table has."""
 
 
 def check_outputs(
@@ -78,10 +85,31 @@ def show(table: RenderableType, notes: Iterable[str]) -> None:
     console = Console()
     if not console.is_terminal and "COLUMNS" not in os.environ:
         console = Console(width=PIPE_WIDTH)
-    console.print(table)
+    Console(width=_fitted_width(table, console)).print(table)
     for note in filter(None, notes):
         for line in break_lines(note, console.width):
             console.print(line, markup=False, highlight=False, no_wrap=True, overflow="ignore", crop=False)
+
+
+def _fitted_width(table: RenderableType, console: Console) -> int:
+    """The width to print a table in: where it is too wide names break into lines, numbers never."""
+    unlimited = console.options.update(max_width=UNLIMITED)
+    if not isinstance(table, Table) or console.measure(table, options=unlimited).maximum <= console.width:
+        return console.width
+    for column in table.columns:
+        if column.justify == "right":
+            column.min_width = console.measure(_lines_of(column), options=unlimited).maximum
+        else:
+            column.no_wrap, column.overflow = False, "fold"
+            column.min_width = min(
+                SHORTEST_NAME, console.measure(_lines_of(column), options=unlimited).maximum
+            )
+    return max(console.width, console.measure(table, options=unlimited).minimum)
+
+
+def _lines_of(column: Column) -> Group:
+    """All that a column shows."""
+    return Group(column.header, *column.cells)
 
 
 def warn(note: str) -> None:

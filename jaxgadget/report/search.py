@@ -10,6 +10,7 @@ import numpy as np
 from rich.table import Table
 
 from jaxgadget.opponents.opponent import show_probability
+from jaxgadget.report.opponents import share_of_best
 from jaxgadget.report.tables import make_table, table_title
 
 if TYPE_CHECKING:
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from jaxgadget.learn.training import Training
     from jaxgadget.searching.nested import Nested
     from jaxgadget.util.arrays import FloatArray
+
+FEW_OBJECTIVES = 12
+"""Lanes whose objectives are told below a table; more are in the JSON alone."""
 
 
 def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> dict[str, Any]:
@@ -52,19 +56,19 @@ def together_note(labels: Sequence[str], together: FloatArray) -> str:
 
 def nested_table(nested: Nested) -> Table:
     """A line for every blueprint, opponent and gadget."""
-    numbers = ("ε", "before", "nested", "largest\ngap", "searches", "seconds")
     modelled = any(label is not None for label in nested.opponents.labels)
     names, gains = (("model", "p"), ("gain", "of best", "bound")) if modelled else ((), ())
-    right = (*names[1:], *numbers, *gains)
-    columns = ("blueprint", *names, "gadget", "prior", *numbers[:3], *gains, *numbers[3:])
+    effort = () if modelled else ("searches", "seconds")  # the notes have their sums, and lines their ends
+    numbers = ("ε", "before", "nested", *gains, "largest\ngap", *effort)
+    right = (*names[1:], *numbers)
+    columns = ("blueprint", *names, "gadget", "prior", *numbers)
     shown = make_table(*columns, right=right, fold="blueprint")
     shown.title = f"Exploitability of player {nested.player}"
     for lane, row in enumerate(nested.table.to_dict("records")):
         failed = lane in nested.failures
         opponent = (str(row["model"]), show_probability(row["p"])) if modelled else ()
         gain, bound = (_number(row[name]) for name in ("gain", "exploitability_bound"))
-        best = row["best_response_gain"]
-        share = f"{row['gain'] / best:.1%}" if best > 0 and math.isfinite(row["gain"]) else "–"
+        share = share_of_best(row["gain"], row["best_response_gain"], nested.game_value)
         shown.add_row(
             row["blueprint"],
             *opponent,
@@ -75,8 +79,7 @@ def nested_table(nested: Nested) -> Table:
             "–" if failed else f"{row['nested_exploitability']:.5f}",
             *((gain, share, bound) if modelled else ()),
             "–" if failed else f"{row['gap_max']:.2g}",
-            str(row["searches"]),
-            f"{row['seconds']:.2f}",
+            *(() if modelled else (str(row["searches"]), f"{row['seconds']:.2f}")),
         )
     return shown
 
@@ -107,21 +110,22 @@ def _of_models(nested: Nested) -> list[str]:
     """What was found against models, step by step, if there are any."""
     if all(label is None for label in nested.opponents.labels):
         return []
+    known = np.flatnonzero(np.isfinite(nested.objectives).any(axis=0))
     steps = [
-        f"{row['model']}, p = {show_probability(row['p'])}, {row['gadget']}: "
-        + ", ".join(_number(value) for value in row["objectives"])
-        for row in nested.table.to_dict("records")
-        if any(map(math.isfinite, row["objectives"]))
+        f"{nested.policy.labels[lane]}: {', '.join(map(_number, nested.objectives[:, lane].tolist()))}"
+        for lane in known.tolist()
     ]
+    branches = any(gadget.name != "optimal-continuation" for gadget in nested.gadgets)
+    least = ", branch by branch the least of all branches" if branches else ""
     bound = (
         "; bound: of exploitability, (p × gain + all gaps) / (1 − p), for joint searches with optimal values"
     )
     return [
         "Gain: what the policy earns against the model, less the game's value; of best: its share of a best "
         f"response's{bound if np.isfinite(nested.exploitability_bound).any() else ''}.",
-        f"Objectives of the steps, p × against the model as far as it is followed + (1 − p) × guaranteed: "
-        f"{'; '.join(steps)}."
-        if steps
+        "Objectives of the steps, p × against the model as far as it is followed + (1 − p) × "
+        f"guaranteed{least}: {'; '.join(steps)}."
+        if 0 < len(steps) <= FEW_OBJECTIVES
         else "",
     ]
 

@@ -140,7 +140,7 @@ def test_nested_against_models() -> None:
     assert shown.exit_code == 0
     for words in (
         "Gain: what the policy earns",
-        "uniform, p = 1, optimal-continuation: 0.50000",
+        "| against uniform with p = 1: 0.50000",
         "by linear pro",
         "of best",
         "; bound: of exploitability",
