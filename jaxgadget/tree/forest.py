@@ -18,6 +18,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -202,14 +203,18 @@ class Forest:
             return usual
         return np.concatenate([usual, extra.roots.subgame])
 
-    def check_disjoint(self) -> None:
+    def check_disjoint(self, players: Sequence[int] = (0, 1)) -> None:
         """Whether strategies found in the subgames can be put side by side into one policy.
 
+        Args:
+          players: whose strategies.
+
         Raises:
-          ValueError: if an infostate of either player is in two subgames: then whoever combines their
+          ValueError: if an infostate of one of them is in two subgames: then whoever combines their
             strategies must say how.
         """
-        for player, roots in enumerate(self.roots):
+        for player in players:
+            roots = self.roots[player]
             again = np.nonzero(np.diff(roots.infostate) == 0)[0]
             if len(again):
                 first, second = roots.subgame[again[0] : again[0] + 2].tolist()

@@ -1,8 +1,9 @@
 """Subgames of own infostates, from the definition: of the roots in I² only what lies below I is solved for.
 
-I is one of the resolving player's root infostates, and I² every root history of the opponent's infostates that
-meet it. The gadget game is that of I² as of any subgame, so its masses, alternative values and priors are
-those of the opponent's whole infostates. Below own infostates other than I chance plays as the blueprint would.
+I is one of the resolving player's root infostates, and I² every root history of the opponent's infostates
+that meet it. The gadget game is that of I² as of any subgame, so its masses, alternative values and priors
+are those of the opponent's whole infostates. Below own infostates other than I chance plays as the blueprint
+would.
 """
 
 from __future__ import annotations

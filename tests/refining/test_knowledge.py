@@ -1,0 +1,319 @@
+"""Own infostates re-solved by themselves, against explicit trees; how their strategies go together.
+
+The trees of `tests/reference/frozen.py` compute their own masses, alternative values and priors, and know no
+constants: chance plays what is frozen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from typing import Any
+
+import numpy as np
+import pytest
+
+from jaxgadget import (
+    BlueprintPrior,
+    ContinuationValues,
+    Full,
+    MaxMargin,
+    NoPrior,
+    OptimalContinuation,
+    Policy,
+    ReachResolving,
+    Resolving,
+    UniformPrior,
+    Unsafe,
+    exploitability,
+)
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.games.examples import Turn
+from jaxgadget.refining.knowledge import COMBINE, KnowledgeTask, make_task, solve_knowledge
+from jaxgadget.refining.refine import refine
+from jaxgadget.refining.subgames import GadgetSolutions, solve_gadgets
+from jaxgadget.solving.options import make_options
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.clock import Stopwatch
+from tests.kernels import grove
+from tests.reference import efg, frozen, gadgets, lp
+from tests.reference.random_games import random_policy
+from tests.refining import deals
+from tests.tree.test_cover import pennies
+
+players = pytest.mark.parametrize("player", [0, 1])
+
+EPSILON = 0.05
+PRIORS = {"none": NoPrior(), "uniform": UniformPrior(), "blueprint": BlueprintPrior()}
+LANES = [("unsafe", "none"), *((kind, prior) for kind in ("resolving", "max-margin") for prior in PRIORS)]
+GADGETS: tuple[Gadget, ...] = (
+    Unsafe(),
+    *(make(prior, EPSILON) for make in (Resolving, MaxMargin) for prior in PRIORS.values()),
+)
+NO_MISTAKES = (Resolving(NoPrior()), MaxMargin(NoPrior()))
+SEED = 20
+
+
+def options(**given: Any) -> Any:
+    usual: dict[str, Any] = {
+        "algorithm": "cfr+",
+        "iterations": 50,
+        "target_gap": None,
+        "check_every": 100,
+        "dtype": "float64",
+        "checkpoint": None,
+        "time_limit": None,
+        "memory_limit": None,
+        "devices": None,
+    }
+    return make_options(**{**usual, **given})
+
+
+EXACT = options(algorithm="lp")
+
+
+def solved(task: KnowledgeTask) -> GadgetSolutions:
+    """Every own infostate by itself."""
+    return solve_gadgets(task.gadget_task(), Stopwatch(), False)
+
+
+def above_of(where: Cut, player: int, blueprint: efg.Strategy) -> gadgets.Above:
+    """The explicit cut."""
+    parts = tuple(tuple(where.roots[where.subgame == k].tolist()) for k in range(where.num_subgames))
+    return gadgets.Above(efg.from_tree(where.tree), parts, player, blueprint)
+
+
+def drawn_blueprints(tree: HistoryTree, seed: int) -> list[dict[Any, Any]]:
+    """One that reaches everything, and one that does not."""
+    return [random_policy(tree, np.random.default_rng(seed), zeros) for zeros in (0.0, 0.4)]
+
+
+# --- every infostate by itself ------------------------------------------------------------
+
+
+def spots(seed: int) -> tuple[Cut, list[dict[Any, Any]]]:
+    """The grove, or drawn deals."""
+    if seed < 0:
+        return grove.grove_cut(SEED), grove.blueprints(SEED)
+    tree = deals.drawn(seed)
+    return cut(tree, "depth:0" if seed % 2 else "depth:1"), drawn_blueprints(tree, seed)
+
+
+SPOTS = [-1, 0, 1, 2, 3, 5, 7]
+
+
+@functools.cache
+def optima(seed: int, player: int) -> np.ndarray:
+    """`[I, lanes]` of the linear programs of the explicit trees."""
+    where, blueprints = spots(seed)
+    above = [above_of(where, player, blueprint) for blueprint in blueprints]
+    own = frozen.own_infostates(above[0])
+    values = np.zeros((len(own), len(LANES) * len(above)))
+    for number, (kind, prior) in enumerate(LANES):
+        for b, before in enumerate(above):
+            for row, state in enumerate(own):
+                gadget = frozen.build(kind, before, state, prior, EPSILON)
+                values[row, number * len(above) + b] = lp.solve(gadget.root, player, gadget.floors).value
+    return values
+
+
+@players
+@pytest.mark.parametrize("seed", SPOTS)
+def test_optima_equal_those_of_explicit_trees(seed: int, player: int) -> None:
+    where, blueprints = spots(seed)
+    policy = grove.to_policy(where.tree, blueprints)
+    task = make_task(where, player, policy, GADGETS, EXACT)
+    exact = solved(task)
+    assert not exact.failures
+    expected = optima(seed, player)
+    allowed = 1e-7 * (1 + np.abs(expected))
+    assert (np.abs(exact.value - expected) <= allowed)[exact.has_decision].all()
+    assert (exact.value <= expected + allowed).all()
+    assert (expected <= exact.value + exact.gap + allowed).all()
+    assert exact.has_decision.any()
+    cfr = solved(make_task(where, player, policy, GADGETS, options(iterations=50)))
+    assert (cfr.value <= expected + allowed).all()
+    assert (expected <= cfr.value + cfr.gap + allowed).all()
+    assert cfr.gap.max() > 1e-6  # or the bracket would say nothing
+
+
+@players
+def test_where_no_infostate_is_shared_all_is_as_in_the_cut(player: int) -> None:
+    """Each own infostate is a component: the same programs, the same iterations."""
+    deal = [(0.5, (0, 0)), (0.2, (0, 1)), (0.3, (1, 2))]
+    if player == 1:
+        deal = [(p, (hand[1], hand[0])) for p, hand in deal]
+    rng = np.random.default_rng(7)
+
+    def then() -> Turn:
+        return Turn(0, {a: Turn(1, {b: float(rng.normal()) for b in deals.NAMES}) for a in deals.NAMES})
+
+    tree = deals.play([(p, hand, then()) for p, hand in deal], "no infostate shared")
+    policy = grove.to_policy(tree, drawn_blueprints(tree, 3))
+    where = cut(tree, "depth:0")
+    assert where.num_subgames == 2
+    for how in ({"algorithm": "lp"}, {"iterations": 5}):
+        task = make_task(where, player, policy, GADGETS, options(**how))
+        alone = solve_knowledge(task, "together", Stopwatch(), False)
+        usual = refine(tree, where, policy, GADGETS, player=player, value=(0, 0), dtype="float64", **how)
+        np.testing.assert_allclose(alone.value, usual.gadget_value, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(alone.gap, usual.gap, rtol=0, atol=1e-12)
+        assert np.array_equal(alone.has_decision, usual.has_decision)
+        if "iterations" in how:
+            for rows, expected in zip(alone.policy.probabilities, usual.policy.probabilities, strict=True):
+                np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-12)
+        assert alone.policy.labels == usual.policy.labels
+
+
+# --- how strategies go together -----------------------------------------------------------
+
+
+def rise(tree: HistoryTree, policy: Policy, blueprint: Policy, player: int) -> np.ndarray:
+    """`[lanes]` by how much exploitability rises."""
+    before, after = (exploitability(p, player, value=(0, 0)) for p in (blueprint, policy))
+    return after - np.tile(before, len(after) // len(before))
+
+
+@players
+@pytest.mark.parametrize("seed", range(5))
+def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -> None:
+    check_safe(seed, player)  # the others: tests/slow
+
+
+def check_safe(seed: int, player: int) -> None:
+    """By linear programs and without mistakes."""
+    tree = deals.drawn(seed)
+    blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
+    task = make_task(cut(tree, "depth:0"), player, blueprint, NO_MISTAKES, EXACT)
+    for how in ("damped", "in-turn"):
+        result = solve_knowledge(task, how, Stopwatch(), False)
+        assert not result.failures
+        assert (rise(tree, result.policy, blueprint, player) <= 1e-8).all(), how
+        assert (result.rise_bound >= 0).all() and (result.rise_bound < 1e-6).all()
+
+
+def test_bounds_hold_and_together_has_none() -> None:
+    """By few iterations and with mistakes, some solutions are worse than the blueprint."""
+    worse = 0
+    for seed in (0, 3):
+        tree = deals.drawn(seed)
+        blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
+        for player in (0, 1):
+            where = cut(tree, "depth:0")
+            task = make_task(where, player, blueprint, GADGETS, options(iterations=3))
+            for how in COMBINE:
+                result = solve_knowledge(task, how, Stopwatch(), False)
+                found = rise(tree, result.policy, blueprint, player)
+                unsafe = slice(0, blueprint.num_lanes)
+                assert np.isnan(result.rise_bound[unsafe]).all()
+                known = result.rise_bound[blueprint.num_lanes :]
+                if how == "together":
+                    assert np.isnan(known).all()
+                else:
+                    assert (found[blueprint.num_lanes :] <= known + 1e-9).all()
+                    worse += int((found[blueprint.num_lanes :] > 1e-6).sum())
+    assert worse > 0
+
+
+def from_zero() -> HistoryTree:
+    """One J; I₁ and I₂ at ½ each play s or d; y₁ pays 0, y₂ pays 1 for s and −2 for d."""
+
+    def then() -> Turn:
+        answers = {"a": {"a": 0.0, "b": 1.0}, "b": {"a": 0.0, "b": -2.0}}
+        return Turn(0, {name: Turn(1, pay) for name, pay in answers.items()})
+
+    return deals.play([(0.5, (hand, 0), then()) for hand in (0, 1)], "example from 0")
+
+
+def test_all_at_once_may_overshoot() -> None:
+    """The blueprint is an equilibrium, CFR's new strategies are optimal, and together they lose ½."""
+    tree = from_zero()
+    rows = {(0, 0): np.array([1.0, 0.0]), (0, 1): np.array([1.0, 0.0]), (1, 0): np.array([0.5, 0.5])}
+    blueprint = grove.to_policy(tree, [rows])
+    task = make_task(cut(tree, "depth:0"), 0, blueprint, NO_MISTAKES, options())
+    assert exploitability(blueprint, 0, value=(0, 0)) == pytest.approx([0.0], abs=1e-12)
+    for how, lost in {"together": 0.5, "damped": 0.0, "in-turn": 0.0}.items():
+        result = solve_knowledge(task, how, Stopwatch(), False)
+        assert result.gap.max() < 2e-3
+        assert exploitability(result.policy, 0, value=(0, 0)) == pytest.approx([lost] * 2, abs=1e-9)
+
+
+def test_pennies() -> None:
+    """20 states, the uniform blueprint, max-margin: all at once doubles what half the way takes to .2375.
+
+    How much the others lose hangs on which of several optima is found; two classes in turn get further.
+    """
+    tree = pennies(20)
+    blueprint, value = Policy.uniform(tree), (3.3125, 3.3125)
+    task = make_task(cut(tree, "depth:0"), 0, blueprint, (MaxMargin(NoPrior()),), EXACT)
+    lost = {
+        how: exploitability(solve_knowledge(task, how, Stopwatch(), False).policy, 0, value=value)[0]
+        for how in COMBINE
+    }
+    assert exploitability(blueprint, 0, value=value) == pytest.approx([0.8125], abs=1e-6)
+    assert lost["together"] > 1.2
+    assert lost["damped"] == pytest.approx(0.2375, abs=1e-6)
+    assert 0 <= lost["in-turn"] < 0.15
+
+
+# --- what is kept and what is refused -----------------------------------------------------
+
+
+@players
+def test_alone_every_infostate_of_the_opponent_is_worth_as_much_as_before(player: int) -> None:
+    """Without mistakes; and where the blueprint never gets, it stays, and that is told."""
+    for seed in range(3):
+        tree = deals.drawn(seed)
+        blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
+        task = make_task(cut(tree, "depth:1"), player, blueprint, NO_MISTAKES, EXACT)
+        alone = task.gadget_task()
+        solutions = solved(task)
+        ranges = alone.prepare(alone.forest).ranges
+        promised = np.tile(ranges.cbv, 2)
+        counted = np.tile(ranges.mass > 0, 2)
+        assert (solutions.below >= promised - 1e-9)[counted].all()
+        own = task.forest.roots[player]
+        reach = np.tile(blueprint.reach(player)[own.sequence], 2)
+        assert not solutions.has_decision[reach == 0].any()
+        stayed = np.append(~solutions.has_decision, np.ones((1, 4), np.bool_), axis=0)[own_number(task)]
+        rows, before = solutions.policy(alone).probabilities[player], blueprint.probabilities[player]
+        assert (np.abs(rows - np.tile(before, 2))[stayed] <= 1e-15).all()
+
+
+def own_number(task: KnowledgeTask) -> np.ndarray:
+    """`[Q]` the number of the own infostate above each action of the tree, -1 above the cut."""
+    tree, player = task.where.tree, task.player
+    own, infosets = task.forest.roots[player].infostate.tolist(), tree.infosets[player]
+    roots = task.where.root[infosets.history].tolist()
+    above = [own.index(tree.infostate[player, root]) if root >= 0 else -1 for root in roots]
+    return np.array(above)[infosets.infoset[1:]]
+
+
+def test_in_turn_is_resumed(tmp_path: pathlib.Path) -> None:
+    tree = deals.drawn(3)
+    blueprint = grove.to_policy(tree, drawn_blueprints(tree, 3))
+    usual = make_task(cut(tree, "depth:0"), 0, blueprint, GADGETS[1:5], options(iterations=4))
+    expected = solve_knowledge(usual, "in-turn", Stopwatch(), False)
+    kept = dataclasses.replace(usual, options=options(iterations=4, checkpoint=tmp_path / "kept"))
+    for _ in range(2):
+        found = solve_knowledge(kept, "in-turn", Stopwatch(), False)
+        assert np.array_equal(found.policy.probabilities[0], expected.policy.probabilities[0])
+        np.testing.assert_array_equal(found.value, expected.value)
+
+
+@pytest.mark.parametrize(
+    "gadget", [OptimalContinuation(), Full(), ReachResolving(), Resolving(alternative=ContinuationValues())]
+)
+def test_gadgets_that_look_beyond_are_refused(gadget: Gadget) -> None:
+    tree = deals.drawn(0)
+    with pytest.raises(ValueError, match=f"gadgets: {gadget.name} looks at play above the cut or below"):
+        make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), (Unsafe(), gadget), options())
+
+
+def test_other_ways_to_combine_are_refused() -> None:
+    tree = deals.drawn(0)
+    task = make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), NO_MISTAKES, options())
+    with pytest.raises(ValueError, match="combine='apart': expected one of together, damped, in-turn"):
+        solve_knowledge(task, "apart", Stopwatch(), False)  # pyright: ignore[reportArgumentType]
