@@ -12,20 +12,25 @@ The paper plays one I at a time and never puts the strategies together.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import math
 from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.opponents.mixtures import mix_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.continuation import alternative_of
-from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, solve_gadgets
+from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import SolveOptions
+from jaxgadget.tree.cover import cover_of, find_roots
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.knowledge import colour_classes, knowledge_cover, shares
+from jaxgadget.tree.knowledge import KnowledgeCover, check_order, colour_classes, knowledge_cover, shares
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 
@@ -34,25 +39,62 @@ COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn")
 """How strategies of own infostates go together."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class KnowledgeTask:
-    """All own infostates of a cut to be re-solved, at order 1 with the others frozen.
+@dataclasses.dataclass(frozen=True)
+class Knowledge:
+    """Re-solving by what the player knows, in place of what is common knowledge.
 
-    Lanes run over gadgets, then blueprints. User's arrays of gadgets have a row for each pair of an own
-    infostate and one of the opponent's that it meets, in the order of `forest.roots`.
+    Safe (with ε = 0 and no gap exploitability never rises) are `damped` and `in-turn` at order 1, frozen.
 
     Attributes:
-      where: the cut.
-      player: who re-solves.
+      order: k, odd, or `math.inf` for the components of the cut: of an own infostate I, Iᵏ is solved for.
+      unfrozen: solve for all that is kept, Iᵏ⁺¹, and adopt what is found at I.
+      combine: how the strategies of all own infostates go together: `together`, all at once; `damped`, each
+        as far as shares by degree allow, in realisation plans; `in-turn`, by classes of infostates that do
+        not meet a common one of the opponent's, each class against what those before it left.
+    """
+
+    order: float = 1
+    unfrozen: bool = False
+    combine: Combine = "damped"
+
+    def __post_init__(self) -> None:
+        check_order(self.order)
+        if self.unfrozen not in (True, False):
+            raise ValueError(f"unfrozen={self.unfrozen!r}: expected True or False")
+        check_combine(self.combine)
+
+
+def check_knowledge(knowledge: object) -> None:
+    """ValueError unless it is a `Knowledge`."""
+    if not isinstance(knowledge, Knowledge):
+        raise ValueError(
+            f"knowledge={knowledge!r}: expected Knowledge(), such as Knowledge(combine='in-turn')"
+        )
+
+
+def check_combine(combine: str) -> None:
+    """ValueError unless it is a way to put strategies together."""
+    if combine not in COMBINE:
+        raise ValueError(f"combine={combine!r}: expected one of {', '.join(COMBINE)}")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KnowledgeTask:
+    """All own infostates of a cut to be re-solved, each in the subgame that it knows of.
+
+    Lanes run over gadgets, then blueprints. User's arrays of gadgets have a row for each of the opponent's
+    root infostates in each subgame, in the order of `forest.roots`.
+
+    Attributes:
+      known: the subgames.
       blueprint: profiles, a lane each.
       gadgets: each takes all of them; none that looks at the trunk or promises values of a continuation.
       options: how.
       base: the subgames of the cut.
-      forest: those of the own infostates, in the order of their ids.
+      forest: what is known, side by side.
     """
 
-    where: Cut
-    player: int
+    known: KnowledgeCover
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
     options: SolveOptions
@@ -60,9 +102,31 @@ class KnowledgeTask:
     forest: Forest
 
     @property
+    def player(self) -> int:
+        """Who re-solves."""
+        return self.known.player
+
+    @property
+    def where(self) -> Cut:
+        """The cut."""
+        return self.known.cut
+
+    @property
     def num_lanes(self) -> int:
         """Gadgets × blueprints."""
         return len(self.gadgets) * self.blueprint.num_lanes
+
+    @property
+    def is_safe(self) -> bool:
+        """Whether the solution of one infostate, by itself, is known to be safe."""
+        return self.known.order == 1 and not self.known.unfrozen
+
+    @functools.cached_property
+    def reached(self) -> BoolArray:
+        """`[I, blueprints]` whether a blueprint gets to each own infostate; of components all count."""
+        roots, _ = find_roots(cover_of(self.where), self.player)
+        reach = self.blueprint.reach(self.player)[roots.sequence]
+        return (reach > 0) | (self.known.order == math.inf)
 
     def gadget_task(
         self,
@@ -79,12 +143,16 @@ class KnowledgeTask:
           blueprint: by default those of the task.
           folder: of checkpoints, inside of that of the task.
         """
-        options = self.options
+        known, options = self.known, self.options
         if options.checkpoint is not None and folder:
             options = dataclasses.replace(options, checkpoint=options.checkpoint / folder)
-        forest = self.forest
-        if infostates is not None and len(infostates) < forest.num_subgames:
-            forest = build_forest(forest.tree, forest.cover.take(infostates), padded=forest.padded)
+        asked = np.arange(len(known.infostate)) if infostates is None else infostates
+        subgames, forest = np.unique(known.subgame[asked]), self.forest
+        if len(subgames) < forest.num_subgames:
+            forest = build_forest(forest.tree, known.cover.take(subgames), padded=forest.padded)
+        roots = forest.roots[self.player]
+        number = np.searchsorted(known.infostate, roots.infostate)
+        adopted = np.isin(number, asked) & (subgames[roots.subgame] == known.subgame[number])
         return GadgetTask(
             forest,
             self.player,
@@ -92,7 +160,27 @@ class KnowledgeTask:
             self.gadgets if gadgets is None else gadgets,
             options,
             base=self.base,
+            adopted=adopted,
         )
+
+    def towards(self, policy: Policy, before: Policy, share: FloatArray) -> Policy:
+        """A share of the way from policies to others below each own infostate: realisation plans.
+
+        Args:
+          policy: where to, a lane for each gadget and blueprint.
+          before: where from, as many lanes.
+          share: `[I]` of each own infostate. Where the blueprint never gets, nothing is changed.
+        """
+        tree, player = self.where.tree, self.player
+        infosets = tree.infosets[player]
+        root = self.where.root[infosets.history]
+        number = np.searchsorted(self.known.infostate, tree.infostate[player, root])
+        copies = policy.num_lanes // self.blueprint.num_lanes
+        weight = np.tile(share[:, None] * self.reached, copies)
+        by_infoset = np.where(root[:, None] >= 0, np.append(weight, weight[:1] * 0, axis=0)[number], 0)
+        rows = mix_rows(policy, before, by_infoset[infosets.infoset[1:]], player)
+        theirs = policy.probabilities[1 - player]
+        return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), policy.labels)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -102,10 +190,13 @@ class KnowledgeSolution:
     Attributes:
       policy: the strategies put together, a lane each.
       rise_bound: `[lanes]` by how much exploitability may rise, NaN where no bound is known.
-      value: `[I, lanes]` what each strategy guarantees in its own gadget game, the constant of what is frozen
-        counted; where infostates are solved in turn, that of the blueprint as it was then.
+      value: `[I, lanes]` what the strategies guarantee in each infostate's gadget game, the constant of what
+        is frozen counted; where infostates are solved in turn, that of the blueprint as it was then.
       gap: `[I, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[I, lanes]` False where an infostate had nothing to solve and the blueprint stayed.
+      epsilon: `[lanes]` how likely mistakes were; for `auto`, the largest ε that was needed.
+      iterations: `[lanes]` the most that a solve took.
+      plans: how lanes were split, for every solve.
       failures: lanes in which a solve came to nothing, and why. Their numbers are NaN, and what that solve
         was to change stayed as it was.
     """
@@ -115,7 +206,42 @@ class KnowledgeSolution:
     value: FloatArray
     gap: FloatArray
     has_decision: BoolArray
+    epsilon: FloatArray
+    iterations: npt.NDArray[np.int64]
+    plans: list[Plan]
     failures: dict[int, str]
+
+    @staticmethod
+    def nothing(task: KnowledgeTask) -> KnowledgeSolution:
+        """Before any infostate is solved."""
+        lanes = task.num_lanes
+        shape = (len(task.known.infostate), lanes)
+        return KnowledgeSolution(
+            policy=Policy.stack([task.blueprint] * len(task.gadgets)),
+            rise_bound=np.zeros(lanes),
+            value=np.full(shape, np.nan),
+            gap=np.full(shape, np.nan),
+            has_decision=np.zeros(shape, np.bool_),
+            epsilon=np.zeros(lanes),
+            iterations=np.zeros(lanes, np.int64),
+            plans=[],
+            failures={},
+        )
+
+    def keep(
+        self, task: KnowledgeTask, infostates: IntArray, lanes: IntArray, solutions: GadgetSolutions
+    ) -> None:
+        """Writes down what came out of some infostates' subgames in some lanes."""
+        subgame = np.unique(task.known.subgame[infostates], return_inverse=True)[1]
+        where = np.ix_(infostates, lanes)
+        self.value[where], self.gap[where] = solutions.value[subgame], solutions.gap[subgame]
+        reached = task.reached[infostates][:, lanes % task.blueprint.num_lanes]
+        self.has_decision[where] = solutions.has_decision[subgame] & reached
+        self.epsilon[lanes] = np.maximum(self.epsilon[lanes], solutions.epsilon)
+        self.iterations[lanes] = np.maximum(self.iterations[lanes], solutions.iterations)
+        self.plans.extend(solutions.plans)
+        for lane, why in solutions.failures.items():
+            self.failures.setdefault(int(lanes[lane]), why)
 
 
 def make_task(
@@ -125,12 +251,14 @@ def make_task(
     gadgets: Sequence[Gadget],
     options: SolveOptions,
     *,
+    order: float = 1,
+    unfrozen: bool = False,
     padded: bool = True,
 ) -> KnowledgeTask:
-    """Lays out the subgames of all own infostates; see `KnowledgeTask`.
+    """Lays out the subgames of all own infostates; see `KnowledgeTask` and `tree.knowledge.knowledge_cover`.
 
     Raises:
-      ValueError: if a gadget cannot be solved without common knowledge.
+      ValueError: if a gadget cannot be solved without common knowledge, or as `knowledge_cover` does.
     """
     for gadget in gadgets:
         if "trunk" in gadget.needs or alternative_of(gadget) is not None:
@@ -139,9 +267,9 @@ def make_task(
                 "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
                 "best responses, of the blueprint or of one's own"
             )
-    cover = knowledge_cover(where, player, 1).cover
-    base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, cover))
-    return KnowledgeTask(where, player, blueprint, tuple(gadgets), options, base, forest)
+    known = knowledge_cover(where, player, order, unfrozen=unfrozen)
+    base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, known.cover))
+    return KnowledgeTask(known, blueprint, tuple(gadgets), options, base, forest)
 
 
 def solve_knowledge(
@@ -151,6 +279,8 @@ def solve_knowledge(
 
     `together` plays them all at once: no guarantee. `damped` goes towards them all as far as shares by degree
     allow. `in-turn` solves one colour class at a time, each against the blueprint that those before it left.
+    Damped and in turn are safe at order 1, frozen; elsewhere not even one infostate is. Components have
+    nothing to combine: they are solved at once, as `refine` does.
 
     Args:
       task: what.
@@ -161,12 +291,12 @@ def solve_knowledge(
     Raises:
       ValueError: if `combine` is another.
     """
-    if combine not in COMBINE:
-        raise ValueError(f"combine={combine!r}: expected one of {', '.join(COMBINE)}")
+    check_combine(combine)
+    in_turn = combine == "in-turn" and task.known.order < math.inf
     solution = (
         _solve_in_turn(task, watch, progress)
-        if combine == "in-turn"
-        else _solve_at_once(task, watch, progress, damped=combine == "damped")
+        if in_turn
+        else _solve_at_once(task, watch, progress, damped=combine == "damped" and task.known.order < math.inf)
     )
     failed = list(solution.failures)
     for numbers in (solution.rise_bound, solution.value.T, solution.gap.T):
@@ -178,49 +308,34 @@ def _solve_at_once(
     task: KnowledgeTask, watch: Stopwatch, progress: bool | None, *, damped: bool
 ) -> KnowledgeSolution:
     """Every own infostate against the same blueprints."""
-    alone = task.gadget_task()
+    solution, alone = KnowledgeSolution.nothing(task), task.gadget_task()
+    infostates = np.arange(len(task.known.infostate))
     solutions = solve_gadgets(alone, watch, progress)
-    policy, rise_bound = solutions.policy(alone), np.full(task.num_lanes, np.nan)
-    if damped:
-        share = shares(task.where, task.player)
-        policy, rise_bound = _towards(task, policy, share), solutions.bound_rise(share)
-    return KnowledgeSolution(
-        policy, rise_bound, solutions.value, solutions.gap, solutions.has_decision, solutions.failures
-    )
-
-
-def _towards(task: KnowledgeTask, policy: Policy, share: FloatArray) -> Policy:
-    """The blueprints, a share of the way to a policy below each own infostate: realisation plans."""
-    tree, player = task.where.tree, task.player
-    infosets, own = tree.infosets[player], task.forest.roots[player].infostate
-    root = task.where.root[infosets.history]
-    number = np.searchsorted(own, tree.infostate[player, root])
-    weight = np.where(root >= 0, np.append(share, 0)[number], 0)[infosets.infoset[1:]]
-    before = Policy.stack([task.blueprint] * len(task.gadgets))
-    rows = mix_rows(policy, before, weight[:, None], player)
-    theirs = policy.probabilities[1 - player]
-    return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), policy.labels)
+    solution.keep(task, infostates, np.arange(task.num_lanes), solutions)
+    share = shares(task.where, task.player) if damped else np.ones(len(infostates))
+    policy = task.towards(solutions.policy(alone), solution.policy, share)
+    rise_bound = np.full(task.num_lanes, np.nan)
+    if damped and task.is_safe:
+        rise_bound = solutions.bound_rise(share)
+    elif task.known.order == math.inf:
+        rise_bound = solutions.bound_rise()
+    return dataclasses.replace(solution, policy=policy, rise_bound=rise_bound)
 
 
 def _solve_in_turn(task: KnowledgeTask, watch: Stopwatch, progress: bool | None) -> KnowledgeSolution:
     """Gadget by gadget, as each changes the blueprints in its own way; then colour class by class."""
     colour, count = colour_classes(task.where, task.player), task.blueprint.num_lanes
     classes = [np.flatnonzero(colour == number) for number in range(int(colour.max()) + 1)]
-    shape = (len(colour), task.num_lanes)
-    value, gap, has_decision = np.full(shape, np.nan), np.full(shape, np.nan), np.zeros(shape, np.bool_)
-    rise_bound, policies = np.zeros(task.num_lanes), list[Policy]()
-    failures: dict[int, str] = {}
+    solution, policies = KnowledgeSolution.nothing(task), list[Policy]()
     for number, gadget in enumerate(task.gadgets):
         policy, lanes = task.blueprint, number * count + np.arange(count)
         for step, infostates in enumerate(classes):
             before = dataclasses.replace(policy, labels=task.blueprint.labels)
             alone = task.gadget_task(infostates, (gadget,), before, f"gadget-{number}-class-{step}")
             solutions = solve_gadgets(alone, watch, progress)
-            policy = solutions.policy(alone)
-            rise_bound[lanes] += solutions.bound_rise()
-            where = np.ix_(infostates, lanes)
-            value[where], gap[where] = solutions.value, solutions.gap
-            has_decision[where] = solutions.has_decision
-            failures = {number * count + lane: why for lane, why in solutions.failures.items()} | failures
+            solution.keep(task, infostates, lanes, solutions)
+            share = np.isin(np.arange(len(colour)), infostates).astype(np.float64)
+            policy = task.towards(solutions.policy(alone), before, share)
+            solution.rise_bound[lanes] += solutions.bound_rise() if task.is_safe else np.nan
         policies.append(policy)
-    return KnowledgeSolution(Policy.stack(policies), rise_bound, value, gap, has_decision, failures)
+    return dataclasses.replace(solution, policy=Policy.stack(policies))

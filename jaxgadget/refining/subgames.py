@@ -24,7 +24,7 @@ from jaxgadget.gadgets.models import Mixtures, find_mixtures
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts, Problem, earned_alone, follow
-from jaxgadget.kernels.rows import take_rows
+from jaxgadget.kernels.rows import pad_rows, take_rows
 from jaxgadget.kernels.treeplex import reach
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
@@ -68,8 +68,9 @@ class GadgetTask:
       opponents: each gadget takes all of them, too; by default one who only adapts.
       promised: for every gadget the strategies whose values it promises, a lane a blueprint; by default the
         blueprints.
-      base: the subgames of the cut, where `forest` has those of own infostates: of what the player knows, a
-        frozen cover of order 1; else None.
+      base: the subgames of the cut, where `forest` has those of own infostates, a knowledge cover; else None.
+      adopted: `[R]` below which of the player's roots in `forest` the strategy is taken, where an infostate
+        is in several subgames; by default below all.
     """
 
     forest: Forest
@@ -81,6 +82,7 @@ class GadgetTask:
     opponents: Opponents | None = None
     promised: tuple[Policy, ...] | None = None
     base: Forest | None = None
+    adopted: BoolArray | None = None
 
     @property
     def whole(self) -> Cut:
@@ -132,6 +134,29 @@ class GadgetTask:
         if self.base is None:
             return how(forest, self.player, self.blueprint, self.gadgets, root=root)
         return prepare_known(how(self.base, self.player, self.blueprint, self.gadgets), forest, root=root)
+
+    @property
+    def infosets(self) -> IntArray:
+        """The tree's infosets of the player for which a strategy is taken."""
+        if self.adopted is None:
+            return self.forest.infosets(self.player)
+        infoset = self.forest.form.treeplex[self.player].infoset
+        taken = self.adopted[self.forest.root_of_infoset(self.player)]
+        return np.unique(infoset[(infoset >= 0) & taken])
+
+    def actions(self, forest: Forest, subgames: IntArray) -> BoolArray:
+        """`[Q]` whose strategy is taken, of the player's actions in some of the subgames.
+
+        Args:
+          forest: of these subgames.
+          subgames: their numbers, ascending.
+        """
+        treeplex, real = forest.form.treeplex[self.player], forest.form.action_sequences(self.player) >= 0
+        if self.adopted is None:
+            return real
+        number = root_numbers(forest, self.forest, subgames, self.player)
+        adopted = pad_rows(self.adopted[number], treeplex.num_roots, 0)
+        return real & adopted[treeplex.root_of()[treeplex.num_roots :]]
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
         """A lane in words, for messages."""
@@ -225,7 +250,7 @@ class GadgetSolutions:
         gadget, opponent, blueprint = task.grid(len(task.gadgets))
         before = Policy.stack([task.blueprint] * (len(task.gadgets) * len(task.against)))
         infosets = tree.infosets[player]
-        inside = np.isin(infosets.infoset[1:], task.forest.infosets(player))
+        inside = np.isin(infosets.infoset[1:], task.infosets)
         solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(self.failures))
         rows = np.where(solved, self.strategy, before.probabilities[player])
         rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
@@ -290,7 +315,8 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
     roots = len(task.forest.roots[1 - task.player])
     for gadget in task.gadgets:
         gadget.check(roots, task.blueprint.num_lanes)
-    task.forest.check_disjoint((0, 1) if task.base is None else (task.player,))
+    if task.adopted is None:
+        task.forest.check_disjoint()
     if not all(solved.all() for solved in task.forest.cover.solved):
         raise ValueError(
             "forest: its cover keeps some decisions as the blueprint has them, which refine cannot do; "
@@ -606,9 +632,9 @@ def _keep(
             name = task.describe(gadget, int(games.opponent[lane]), int(games.blueprint[lane]))
             why = f"the solve of subgame {subgames[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
             solutions.failures.setdefault(int(lanes[lane]), f"{name}: {why}")
-    sequence = games.structure.forest.form.action_sequences(task.player)
-    real = sequence >= 0
-    solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = solution.strategy[real]
+    forest = games.structure.forest
+    sequence, taken = forest.form.action_sequences(task.player), task.actions(forest, subgames)
+    solutions.strategy[np.ix_(sequence[taken] - 1, lanes)] = solution.strategy[taken]
     solved = np.ix_(subgames[:num_games], lanes)
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding

@@ -18,7 +18,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -130,9 +129,9 @@ class Forest:
         _, number = find_roots(self.cover, player)
         by_root = np.empty(len(self.roots[player]), np.bool_)
         by_root[number] = self.cover.solved[player]
-        return (infoset != -1) & by_root[self._root_of(player)]
+        return (infoset != -1) & by_root[self.root_of_infoset(player)]
 
-    def _root_of(self, player: int) -> IntArray:
+    def root_of_infoset(self, player: int) -> IntArray:
         """`[I]` the root above each infoset of a player's treeplex; some root for padding."""
         treeplex = self.form.treeplex[player]
         root = treeplex.root_of()[treeplex.first_sequence]
@@ -193,7 +192,7 @@ class Forest:
         infoset = self.form.treeplex[player].infoset
         subgame = np.full(len(self.tree.infosets[player]), -1, np.int64)
         inside = infoset >= 0
-        subgame[infoset[inside]] = self.root_subgames(player)[self._root_of(player)[inside]]
+        subgame[infoset[inside]] = self.root_subgames(player)[self.root_of_infoset(player)[inside]]
         return subgame
 
     def root_subgames(self, player: int) -> IntArray:
@@ -203,18 +202,14 @@ class Forest:
             return usual
         return np.concatenate([usual, extra.roots.subgame])
 
-    def check_disjoint(self, players: Sequence[int] = (0, 1)) -> None:
+    def check_disjoint(self) -> None:
         """Whether strategies found in the subgames can be put side by side into one policy.
 
-        Args:
-          players: whose strategies.
-
         Raises:
-          ValueError: if an infostate of one of them is in two subgames: then whoever combines their
+          ValueError: if an infostate of either player is in two subgames: then whoever combines their
             strategies must say how.
         """
-        for player in players:
-            roots = self.roots[player]
+        for player, roots in enumerate(self.roots):
             again = np.nonzero(np.diff(roots.infostate) == 0)[0]
             if len(again):
                 first, second = roots.subgame[again[0] : again[0] + 2].tolist()

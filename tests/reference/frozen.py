@@ -1,9 +1,9 @@
-"""Subgames of own infostates, from the definition: of the roots in I² only what lies below I is solved for.
+"""Subgames of own infostates, from the definition: what is kept, and what of it is solved for.
 
-I is one of the resolving player's root infostates, and I² every root history of the opponent's infostates
-that meet it. The gadget game is that of I² as of any subgame, so its masses, alternative values and priors
-are those of the opponent's whole infostates. Below own infostates other than I chance plays as the blueprint
-would.
+I is one of the resolving player's root infostates. At order k all of Iᵏ⁺¹ is kept: root histories of whole
+infostates of the opponent's. So the gadget game is that of Iᵏ⁺¹ as of any subgame, with their masses,
+alternative values and priors. Below own infostates outside of Iᵏ chance plays as the blueprint would; or,
+unfrozen, all that is kept is solved for.
 """
 
 from __future__ import annotations
@@ -29,17 +29,20 @@ def own_roots(above: gadgets.Above, own: Label) -> list[int]:
     return [h for part in above.components for h in part if states[h] == own]
 
 
-def subgame(above: gadgets.Above, own: Label) -> gadgets.Subgame:
-    """I²."""
+def subgame(above: gadgets.Above, own: Label, order: int = 1) -> gadgets.Subgame:
+    """Iᵏ⁺¹."""
+    return gadgets.Subgame(above, tuple(_near(above, own, order + 1)))
+
+
+def _near(above: gadgets.Above, own: Label, order: int) -> list[int]:
     roots = sorted(h for part in above.components for h in part)
-    return gadgets.Subgame(
-        above, tuple(sorted(neighbourhood(above.game.infostate, roots, above.resolver, own, 2)))
-    )
+    return sorted(neighbourhood(above.game.infostate, roots, above.resolver, own, order))
 
 
-def free_infosets(above: gadgets.Above, own: Label) -> set[Label]:
-    """The resolving player's infosets below I."""
-    nodes = [node for h in own_roots(above, own) for node in efg.walk(above.game.nodes[h])]
+def free_infosets(above: gadgets.Above, own: Label, order: int = 1, unfrozen: bool = False) -> set[Label]:
+    """The resolving player's infosets below Iᵏ; unfrozen, below Iᵏ⁺¹."""
+    near = _near(above, own, order + unfrozen)
+    nodes = [node for h in near for node in efg.walk(above.game.nodes[h])]
     return {node.infoset for node in nodes if isinstance(node, Decision) and node.player == above.resolver}
 
 
@@ -56,11 +59,18 @@ def frozen(node: Node, player: int, free: set[Label], blueprint: Strategy) -> No
 
 
 def build(
-    kind: str, above: gadgets.Above, own: Label, prior: gadgets.Prior = "none", epsilon: float = 0.0
+    kind: str,
+    above: gadgets.Above,
+    own: Label,
+    prior: gadgets.Prior = "none",
+    epsilon: float = 0.0,
+    order: int = 1,
+    unfrozen: bool = False,
 ) -> gadgets.Gadget:
     """The gadget game of I by name; see `gadgets.build`."""
-    whole = gadgets.build(kind, subgame(above, own), prior, epsilon)
-    root = frozen(whole.root, above.resolver, free_infosets(above, own), above.blueprint)
+    whole = gadgets.build(kind, subgame(above, own, order), prior, epsilon)
+    free = free_infosets(above, own, order, unfrozen)
+    root = frozen(whole.root, above.resolver, free, above.blueprint)
     return gadgets.Gadget(root, whole.floors, above.resolver)
 
 

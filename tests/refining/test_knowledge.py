@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
+import math
 import pathlib
 from typing import Any
 
@@ -20,6 +22,7 @@ from jaxgadget import (
     Full,
     MaxMargin,
     NoPrior,
+    Opponent,
     OptimalContinuation,
     Policy,
     ReachResolving,
@@ -30,9 +33,16 @@ from jaxgadget import (
 )
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.examples import Turn
-from jaxgadget.refining.knowledge import COMBINE, KnowledgeTask, make_task, solve_knowledge
-from jaxgadget.refining.refine import refine
-from jaxgadget.refining.subgames import GadgetSolutions, solve_gadgets
+from jaxgadget.refining.knowledge import (
+    COMBINE,
+    Knowledge,
+    KnowledgeSolution,
+    KnowledgeTask,
+    make_task,
+    solve_knowledge,
+)
+from jaxgadget.refining.refine import refine, refine_both
+from jaxgadget.refining.subgames import solve_gadgets
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.history import HistoryTree
@@ -75,9 +85,9 @@ def options(**given: Any) -> Any:
 EXACT = options(algorithm="lp")
 
 
-def solved(task: KnowledgeTask) -> GadgetSolutions:
-    """Every own infostate by itself."""
-    return solve_gadgets(task.gadget_task(), Stopwatch(), False)
+def solve_alone(task: KnowledgeTask) -> KnowledgeSolution:
+    """Every own infostate by itself; the strategies are not to be used at once."""
+    return solve_knowledge(task, "together", Stopwatch(), False)
 
 
 def above_of(where: Cut, player: int, blueprint: efg.Strategy) -> gadgets.Above:
@@ -105,8 +115,7 @@ def spots(seed: int) -> tuple[Cut, list[dict[Any, Any]]]:
 SPOTS = [-1, 0, 1, 2, 3, 5, 7]
 
 
-@functools.cache
-def optima(seed: int, player: int) -> np.ndarray:
+def optima(seed: int, player: int, order: int, unfrozen: bool) -> np.ndarray:
     """`[I, lanes]` of the linear programs of the explicit trees."""
     where, blueprints = spots(seed)
     above = [above_of(where, player, blueprint) for blueprint in blueprints]
@@ -115,29 +124,66 @@ def optima(seed: int, player: int) -> np.ndarray:
     for number, (kind, prior) in enumerate(LANES):
         for b, before in enumerate(above):
             for row, state in enumerate(own):
-                gadget = frozen.build(kind, before, state, prior, EPSILON)
+                gadget = frozen.build(kind, before, state, prior, EPSILON, order, unfrozen)
                 values[row, number * len(above) + b] = lp.solve(gadget.root, player, gadget.floors).value
     return values
 
 
 @players
-@pytest.mark.parametrize("seed", SPOTS)
-def test_optima_equal_those_of_explicit_trees(seed: int, player: int) -> None:
+@pytest.mark.parametrize(
+    ("seed", "order", "unfrozen"),
+    [*((seed, 1, False) for seed in SPOTS), *itertools.product((0, 3, 7), (1, 3), (True,)), (0, 3, False)],
+)
+def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: bool, player: int) -> None:
     where, blueprints = spots(seed)
-    policy = grove.to_policy(where.tree, blueprints)
-    task = make_task(where, player, policy, GADGETS, EXACT)
-    exact = solved(task)
-    assert not exact.failures
-    expected = optima(seed, player)
+    policy, known = grove.to_policy(where.tree, blueprints), {"order": order, "unfrozen": unfrozen}
+    exact = solve_alone(make_task(where, player, policy, GADGETS, EXACT, **known))
+    assert not exact.failures and exact.has_decision.any()
+    expected = optima(seed, player, order, unfrozen)
     allowed = 1e-7 * (1 + np.abs(expected))
     assert (np.abs(exact.value - expected) <= allowed)[exact.has_decision].all()
     assert (exact.value <= expected + allowed).all()
     assert (expected <= exact.value + exact.gap + allowed).all()
-    assert exact.has_decision.any()
-    cfr = solved(make_task(where, player, policy, GADGETS, options(iterations=50)))
+    cfr = solve_alone(make_task(where, player, policy, GADGETS, options(iterations=50), **known))
     assert (cfr.value <= expected + allowed).all()
     assert (expected <= cfr.value + cfr.gap + allowed).all()
     assert cfr.gap.max() > 1e-6  # or the bracket would say nothing
+
+
+def test_what_is_known_matters() -> None:
+    """In a chain of infostates every order has another game; unfrozen, the worst root is near at hand."""
+    where = cut(pennies(10), "depth:0")
+    blueprint = Policy.uniform(where.tree)
+    above = above_of(where, 0, grove.from_policy(blueprint, 0))
+    own = frozen.own_infostates(above)[2]
+    values = []
+    for order, unfrozen in ((1, False), (1, True), (3, False), (5, False)):
+        task = make_task(where, 0, blueprint, NO_MISTAKES[1:], EXACT, order=order, unfrozen=unfrozen)
+        gadget = frozen.build("max-margin", above, own, "none", 0.0, order, unfrozen)
+        values.append(lp.solve(gadget.root, 0, gadget.floors).value)
+        assert solve_alone(task).value[2, 0] == pytest.approx(values[-1], abs=1e-8)
+    assert len(set(np.round(values, 6).tolist())) > 2
+
+
+@players
+def test_at_infinite_order_all_is_as_in_the_cut(player: int) -> None:
+    """However strategies are to go together: there is nothing to combine."""
+    where, blueprints = spots(3)
+    policy = grove.to_policy(where.tree, blueprints)
+    task = make_task(where, player, policy, GADGETS, options(iterations=5), order=math.inf)
+    usual = refine(
+        where.tree, "depth:0", policy, GADGETS, player=player, value=(0, 0), dtype="float64", iterations=5
+    )
+    for how in COMBINE:
+        found = solve_knowledge(task, how, Stopwatch(), False)
+        for rows, expected in zip(found.policy.probabilities, usual.policy.probabilities, strict=True):
+            np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-12)
+        component = task.known.subgame
+        np.testing.assert_allclose(found.value, usual.gadget_value[component], rtol=0, atol=1e-13)
+        np.testing.assert_allclose(found.gap, usual.gap[component], rtol=0, atol=1e-13)
+        np.testing.assert_array_equal(found.has_decision, usual.has_decision[component])
+        bound = usual.exploitability_bound - usual.blueprint_exploitability
+        np.testing.assert_allclose(found.rise_bound, bound, rtol=0, atol=1e-12)
 
 
 @players
@@ -293,7 +339,7 @@ def test_alone_every_infostate_of_the_opponent_is_worth_as_much_as_before(player
         blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
         task = make_task(cut(tree, "depth:1"), player, blueprint, NO_MISTAKES, EXACT)
         alone = task.gadget_task()
-        solutions = solved(task)
+        solutions = solve_gadgets(alone, Stopwatch(), False)
         ranges = alone.prepare(alone.forest).ranges
         promised = np.tile(ranges.cbv, 2)
         counted = np.tile(ranges.mass > 0, 2)
@@ -341,3 +387,71 @@ def test_other_ways_to_combine_are_refused() -> None:
     task = make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), NO_MISTAKES, options())
     with pytest.raises(ValueError, match="combine='apart': expected one of together, damped, in-turn"):
         solve_knowledge(task, "apart", Stopwatch(), False)  # pyright: ignore[reportArgumentType]
+
+
+# --- refine -------------------------------------------------------------------------------
+
+
+@players
+@pytest.mark.parametrize(("order", "unfrozen"), [(1, False), (1, True), (3, False)])
+def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player: int) -> None:
+    where, blueprints = spots(3)
+    policy = grove.to_policy(where.tree, blueprints)
+    how = {"player": player, "iterations": 20, "dtype": "float64", "value": (0, 0)}
+    task = make_task(where, player, policy, GADGETS, options(iterations=20), order=order, unfrozen=unfrozen)
+    for combine in COMBINE:
+        knowledge = Knowledge(order, unfrozen, combine)
+        found = refine(where.tree, "depth:0", policy, GADGETS, knowledge=knowledge, **how)
+        expected = solve_knowledge(task, combine, Stopwatch(), False)
+        for rows, wanted in zip(found.policy.probabilities, expected.policy.probabilities, strict=True):
+            np.testing.assert_array_equal(rows, wanted)
+        measured = exploitability(found.policy, player, value=(0, 0))
+        np.testing.assert_array_equal(found.refined_exploitability, measured)
+        before = np.tile(exploitability(policy, player, value=(0, 0)), len(GADGETS))
+        np.testing.assert_array_equal(found.blueprint_exploitability, before)
+        is_safe = combine != "together" and order == 1 and not unfrozen
+        known = ~np.isnan(found.exploitability_bound)
+        assert known.tolist() == [is_safe and lane >= 2 for lane in range(len(known))]
+        assert (measured <= found.exploitability_bound + 1e-9)[known].all()
+        assert found.knowledge == knowledge
+        assert found.gadget_value.shape == found.gap.shape == (found.num_subgames, len(known))
+        np.testing.assert_array_equal(found.gadget_value[task.known.subgame], expected.value)
+        assert len(found.table) == len(known) and "largest gap" in found.message
+
+
+def test_refine_at_infinite_order_is_refine() -> None:
+    where, blueprints = spots(2)
+    policy = grove.to_policy(where.tree, blueprints)
+    how = {"algorithm": "lp", "value": (0, 0)}
+    usual = refine(where.tree, "depth:0", policy, GADGETS, **how)
+    found = refine(where.tree, "depth:0", policy, GADGETS, knowledge=Knowledge(math.inf), **how)
+    columns = [name for name in usual.table if usual.table[name].dtype == np.float64]
+    expected = usual.table[columns].to_numpy()
+    np.testing.assert_allclose(found.table[columns].to_numpy(), expected, rtol=0, atol=1e-9)
+    assert found.table["blueprint"].tolist() == usual.table["blueprint"].tolist()
+
+
+def test_both_players_may_know_only_so_much() -> None:
+    tree = pennies(4)
+    both = refine_both(
+        tree, "depth:0", Policy.uniform(tree), NO_MISTAKES, knowledge=Knowledge(), algorithm="lp"
+    )
+    assert (both.nash_conv <= both.blueprint_nash_conv + 1e-9).all()
+    assert (both.nash_conv < both.blueprint_nash_conv - 0.01).any()
+
+
+def test_what_knowledge_refuses() -> None:
+    tree = pennies(4)
+    ask = functools.partial(refine, tree, "depth:0", Policy.uniform(tree), NO_MISTAKES)
+    with pytest.raises(ValueError, match="order=2: expected an odd whole number"):
+        Knowledge(2)
+    with pytest.raises(ValueError, match="unfrozen=None: expected True or False"):
+        Knowledge(unfrozen=None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="combine='all': expected one of together"):
+        Knowledge(combine="all")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"knowledge=1: expected Knowledge\(\)"):
+        ask(knowledge=1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"knowledge and opponent: .* expected one of the two"):
+        ask(knowledge=Knowledge(), opponent=Opponent(Policy.uniform(tree), 0.5))
+    with pytest.raises(ValueError, match="gadgets: full looks at play above the cut"):
+        refine(tree, "depth:0", Policy.uniform(tree), Full(), knowledge=Knowledge())
