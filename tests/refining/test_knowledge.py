@@ -419,6 +419,23 @@ def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player
         assert len(found.table) == len(known) and "largest gap" in found.message
 
 
+@pytest.mark.parametrize("unfrozen", [False, True])
+def test_parts_of_what_is_known_are_as_the_whole(unfrozen: bool) -> None:
+    """Where not all subgames fit in memory."""
+    where, blueprints = spots(-1)
+    policy = grove.to_policy(where.tree, blueprints[:1])
+    how = {"iterations": 3, "dtype": "float64", "value": (0, 0), "knowledge": Knowledge(1, unfrozen)}
+    whole = refine(where.tree, where, policy, NO_MISTAKES[:1], **how)
+    (plan,) = whole.plans
+    limit = int(0.8 * (plan.shared + plan.size.total(1)))
+    parts = refine(where.tree, where, policy, NO_MISTAKES[:1], memory_limit=limit, **how)
+    assert len(parts.plans) > 1
+    for name in ("gadget_value", "gap", "refined_exploitability", "exploitability_bound"):
+        np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=0, atol=1e-9)
+    rows = (result.policy.probabilities[0] for result in (parts, whole))
+    np.testing.assert_allclose(*rows, rtol=0, atol=1e-9)
+
+
 def test_refine_at_infinite_order_is_refine() -> None:
     where, blueprints = spots(2)
     policy = grove.to_policy(where.tree, blueprints)
