@@ -67,6 +67,7 @@ from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
+from .refining.knowledge import Knowledge as Knowledge
 from .refining.promises import PromiseError as PromiseError
 from .refining.promises import measure_promise as measure_promise
 from .refining.refine import BothRefined as BothRefined
@@ -128,6 +129,7 @@ __all__ = [
     "Forest",
     "Full",
     "HistoryTree",
+    "Knowledge",
     "Limit",
     "LimitedTrunk",
     "Matches",

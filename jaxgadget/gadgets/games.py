@@ -11,6 +11,7 @@ import numpy as np
 
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.gadgets.entry import Entry
+from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
@@ -38,6 +39,7 @@ class GadgetGames:
       entry: the opponent's way in.
       batch: the games.
       mixtures: opponents who follow models; None if all only adapt.
+      frozen: what is not solved for, in subgames of own infostates; None in those of a cut.
     """
 
     structure: Structure
@@ -49,6 +51,7 @@ class GadgetGames:
     entry: Entry
     batch: Batch
     mixtures: Mixtures | None = None
+    frozen: Frozen | None = None
 
     @property
     def player(self) -> int:
@@ -92,6 +95,8 @@ class GadgetGames:
         alone = self._by_gadget(
             lanes, lambda number, blueprints: self.entry.has_decision(number)[:, blueprints]
         )
+        if self.frozen is not None:
+            alone = alone & self.frozen.reached[:, self.blueprint[lanes]]
         if self.mixtures is None:
             return alone
         return self.mixtures.has_decision(self.opponent[lanes], alone, self.ranges, self.blueprint[lanes])
@@ -178,6 +183,7 @@ def build_games(
     trunk: Trunk | None = None,
     *,
     mixtures: Mixtures | None = None,
+    frozen: Frozen | None = None,
     lanes: tuple[IntArray, IntArray, IntArray] | None = None,
 ) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
@@ -188,6 +194,7 @@ def build_games(
       gadgets: of one `entry_name`, with numbers for ε.
       trunk: what lies above the cut, for gadgets that need it.
       mixtures: opponents who follow models; by default there is one, who adapts.
+      frozen: what is not solved for, in subgames of own infostates; by default there is nothing.
       lanes: `[L]` the gadget, `[L]` the opponent and `[L]` the blueprint of every lane; by default all with
         all, `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
 
@@ -208,6 +215,9 @@ def build_games(
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
         theirs = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
+        if frozen is not None:
+            constant = on_host(frozen.earned[:, blueprint[lanes]])
+            theirs = dataclasses.replace(theirs, body_constant=constant)
         nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
         ours = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
         if mixtures is not None:
@@ -234,6 +244,7 @@ def build_games(
         entry=entry,
         batch=batch,
         mixtures=mixtures,
+        frozen=frozen,
     )
 
 

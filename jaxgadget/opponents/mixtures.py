@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from jaxgadget.opponents.opponent import check_probabilities
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 How = Literal["plans", "decisions"]
 HOW: tuple[How, ...] = ("plans", "decisions")
@@ -58,32 +58,38 @@ def mix(
             )
     pair = np.repeat(np.arange(lanes), len(weights))
     weight = np.tile(weights, lanes)
-    taken = [np.minimum(pair, policy.num_lanes - 1) for policy in (one, other)]
-    halves = [_mixed(one, other, taken, weight, player, how) for player in (0, 1)]
+    one, other = (_take_lanes(policy, np.minimum(pair, policy.num_lanes - 1)) for policy in (one, other))
+    halves = [mix_rows(one, other, weight, player, how) for player in (0, 1)]
     labels = tuple(
-        f"mix:{p:g}:{one.labels[k]}:{other.labels[j]}" for k, j, p in zip(*taken, weight, strict=True)
+        f"mix:{p:g}:{first_label}:{second_label}"
+        for first_label, second_label, p in zip(one.labels, other.labels, weight, strict=True)
     )
     return Policy(one.tree, (halves[0], halves[1]), labels)
 
 
-def _mixed(
-    first: Policy, second: Policy, taken: Sequence[Any], weight: FloatArray, player: int, how: How
+def _take_lanes(policy: Policy, lanes: IntArray) -> Policy:
+    """Some lanes of a policy, each as often as it is asked for."""
+    first, second = (rows[:, lanes] for rows in policy.probabilities)
+    return Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes.tolist()))
+
+
+def mix_rows(
+    first: Policy, second: Policy, weight: FloatArray, player: int, how: How = "plans"
 ) -> FloatArray:
     """`[Q, lanes]` one player's rows.
 
     Args:
       first: with weight `weight`.
-      second: with the rest.
-      taken: `[lanes]` which lanes of both.
-      weight: `[lanes]`.
+      second: with the rest, as many lanes.
+      weight: `[lanes]`, or `[Q, lanes]` of every action, which must be alike below actions of the player at
+        which the two plans differ.
       player: whose.
       how: see `mix`.
     """
     infosets = first.tree.infosets[player]
-    rows = weight * first.probabilities[player][:, taken[0]]
-    rows += (1 - weight) * second.probabilities[player][:, taken[1]]
+    rows = weight * first.probabilities[player] + (1 - weight) * second.probabilities[player]
     if how == "plans":
-        plan = weight * first.reach(player)[:, taken[0]] + (1 - weight) * second.reach(player)[:, taken[1]]
-        above = plan[infosets.parent[infosets.infoset[1:]]]
-        rows = np.where(above > 0, plan[1:] / np.where(above > 0, above, 1.0), rows)
+        plan = weight * first.reach(player)[1:] + (1 - weight) * second.reach(player)[1:]
+        above = np.concatenate([np.ones_like(plan[:1]), plan])[infosets.parent[infosets.infoset[1:]]]
+        rows = np.where(above > 0, plan / np.where(above > 0, above, 1.0), rows)
     return normalise_rows(rows, infosets.infoset[1:])

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
+from jaxgadget.gadgets.frozen import Frozen, find_frozen, split_ranges
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.ranges import Ranges, join_lanes
 from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
@@ -26,12 +27,14 @@ class Prepared:
       trunk: what lies above the subgames, if a gadget needs it.
       blueprint: the blueprints, a lane each.
       ranges: what they bring.
+      frozen: what is not solved for, in subgames of own infostates; None in those of a cut.
     """
 
     structure: Structure
     trunk: Trunk | None
     blueprint: Policy
     ranges: Ranges
+    frozen: Frozen | None = None
 
     @property
     def forest(self) -> Forest:
@@ -89,6 +92,22 @@ def prepare(
             ranges = dataclasses.replace(ranges, trunk=trunk_ranges(trunk, player, own, theirs))
         parts.append(ranges if root is None else dataclasses.replace(ranges, root=root))
     return Prepared(structure, trunk, blueprint, join_lanes(parts, blueprint.num_lanes))
+
+
+def prepare_known(base: Prepared, forest: Forest, *, root: IntArray | None = None) -> Prepared:
+    """The same for the subgames of own infostates, from what blueprints bring to the cut that they are of.
+
+    Args:
+      base: the cut's own subgames.
+      forest: of own infostates: a frozen cover of order 1, or some of its subgames.
+      root: as in `prepare`.
+    """
+    player, blueprint = base.player, base.blueprint
+    structure = build_structure(forest, player, base.structure.platform)
+    ranges = split_ranges(base.ranges, base.forest, forest, player)
+    frozen = find_frozen(base.forest, forest, player, blueprint.reach(player))
+    ranges = ranges if root is None else dataclasses.replace(ranges, root=root)
+    return Prepared(structure, None, blueprint, ranges, frozen)
 
 
 def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:

@@ -27,6 +27,13 @@ from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
+from jaxgadget.refining.knowledge import (
+    Knowledge,
+    KnowledgeTask,
+    check_knowledge,
+    make_task,
+    solve_knowledge,
+)
 from jaxgadget.refining.range_prior import follow_models
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
@@ -84,6 +91,8 @@ class Refinement:
       failures: lanes in which the solve of a subgame came to nothing, because it overflowed or its linear
         program was not solved, and why. Their numbers are NaN, but for the blueprint's own, and their policy
         is the blueprint's.
+      knowledge: what the player was to know, if not what is common knowledge. Subgames are then those of own
+        infostates (at order 1 one for each, in the order of `forest.roots[player]`), and may overlap.
     """
 
     forest: Forest
@@ -108,6 +117,7 @@ class Refinement:
     seconds: dict[str, float]
     plans: tuple[Plan, ...] = ()
     failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
+    knowledge: Knowledge | None = None
 
     def __repr__(self) -> str:
         lanes = f"{self.policy.num_lanes} lane(s), player {self.player}"
@@ -201,6 +211,7 @@ def refine(
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
     opponent: Opponent | Sequence[Opponent] | None = None,
+    knowledge: Knowledge | None = None,
     player: int = 0,
     infostate: str | None = None,
     algorithm: str | Rule = "cfr+",
@@ -218,7 +229,8 @@ def refine(
 ) -> Refinement:
     """Re-solves every subgame below a cut, for every gadget, opponent and blueprint.
 
-    Source: Kubíček et al. (2026), §7; with opponents, Milec, Kubíček and Lisý (2024), §5.
+    Source: Kubíček et al. (2026), §7; with opponents, Milec, Kubíček and Lisý (2024), §5; with what a player
+    knows, Zhang and Sandholm (2021).
 
     Args:
       tree: the game's histories.
@@ -228,6 +240,9 @@ def refine(
       gadgets: by default unsafe, and resolving and max-margin with every prior.
       opponent: one `Opponent` or several, who follow a model of the whole game with probability p, to its
         end, and else come in by the gadget; by default one who only does that.
+      knowledge: re-solve each own infostate by what the player knows there, in place of what is common
+        knowledge, and put the strategies together; for gadgets that look neither at the trunk nor at the
+        optimal continuation, and without `opponent`.
       player: who re-solves, 0 or 1.
       infostate: re-solve only the subgame in which this infostate lies. A gadget's `ContinuationValues` are
         of all subgames below the cut even then.
@@ -257,6 +272,13 @@ def refine(
     opponents = None if opponent is None else list_opponents(opponent, tree, name="opponent")
     check_player(player)
     check_value(value, tree)
+    if knowledge is not None:
+        check_knowledge(knowledge)
+        if opponents is not None:
+            raise ValueError(
+                "knowledge and opponent: what models earn against what is frozen is not looked at; expected "
+                "one of the two"
+            )
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -271,9 +293,63 @@ def refine(
     asked, watch = list_gadgets(gadgets, options.rule is None, (player,)), Stopwatch()
     with watch.phase("build"):
         below = cut(tree, where)
-        forest = build_forest(tree, below if infostate is None else below.only(infostate), padded=padded)
+        inside = below if infostate is None else below.only(infostate)
+    if knowledge is not None:
+        order, unfrozen = knowledge.order, knowledge.unfrozen
+        with watch.phase("build"):
+            known = make_task(
+                inside, player, profiles, asked, options, order=order, unfrozen=unfrozen, padded=padded
+            )
+        return _refine_known(known, knowledge, value, watch, progress)
+    with watch.phase("build"):
+        forest = build_forest(tree, inside, padded=padded)
     task = GadgetTask(forest, player, profiles, asked, options, below, opponents)
     return refine_forest(task, value, watch, progress)
+
+
+def _refine_known(
+    task: KnowledgeTask,
+    knowledge: Knowledge,
+    value: tuple[float, float] | None,
+    watch: Stopwatch,
+    progress: bool | None,
+) -> Refinement:
+    """Solves a task of own infostates and measures what came out in the full game; see `refine_forest`."""
+    solution = solve_knowledge(task, knowledge.combine, watch, progress)
+    with watch.phase("run"):
+        player, exact = task.player, task.options.rule is None
+        bracket = value or find_value(task.where.tree, exact, progress, time_limit=task.options.time_limit)
+        before, after = (
+            exploitability(policy, player, value=bracket) for policy in (task.blueprint, solution.policy)
+        )
+    after[list(solution.failures)] = np.nan
+    before, nothing = np.tile(before, len(task.gadgets)), np.full(task.num_lanes, np.nan)
+    example = np.unique(task.known.subgame, return_index=True)[1]  # an infostate of each subgame
+    return Refinement(
+        forest=task.forest,
+        player=player,
+        blueprint=task.blueprint,
+        gadgets=task.gadgets,
+        opponents=list_opponents(Opponent(), task.where.tree, name="opponent"),
+        policy=solution.policy,
+        blueprint_exploitability=before,
+        refined_exploitability=after,
+        exploitability_bound=before + solution.rise_bound,
+        gain=nothing,
+        gadget_value=solution.value[example],
+        gap=solution.gap[example],
+        has_decision=solution.has_decision[example],
+        epsilon=solution.epsilon,
+        guard_share=nothing,
+        game_value=bracket,
+        algorithm=task.options.algorithm,
+        iterations=solution.iterations,
+        target_gap=task.options.target_gap,
+        seconds=watch.seconds,
+        plans=tuple(solution.plans),
+        failures=solution.failures,
+        knowledge=knowledge,
+    )
 
 
 def refine_forest(

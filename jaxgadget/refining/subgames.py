@@ -24,12 +24,12 @@ from jaxgadget.gadgets.models import Mixtures, find_mixtures
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts, Problem, earned_alone, follow
-from jaxgadget.kernels.rows import take_rows
+from jaxgadget.kernels.rows import pad_rows, take_rows
 from jaxgadget.kernels.treeplex import reach
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.prepare import Prepared, body_rows, prepare
+from jaxgadget.refining.prepare import Prepared, body_rows, prepare, prepare_known
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
 from jaxgadget.solving.lp import solve_lanes
@@ -68,6 +68,9 @@ class GadgetTask:
       opponents: each gadget takes all of them, too; by default one who only adapts.
       promised: for every gadget the strategies whose values it promises, a lane a blueprint; by default the
         blueprints.
+      base: the subgames of the cut, where `forest` has those of own infostates, a knowledge cover; else None.
+      adopted: `[R]` below which of the player's roots in `forest` the strategy is taken, where an infostate
+        is in several subgames; by default below all.
     """
 
     forest: Forest
@@ -78,6 +81,8 @@ class GadgetTask:
     around: Cut | None = None
     opponents: Opponents | None = None
     promised: tuple[Policy, ...] | None = None
+    base: Forest | None = None
+    adopted: BoolArray | None = None
 
     @property
     def whole(self) -> Cut:
@@ -115,6 +120,43 @@ class GadgetTask:
             return None
         reach = self.against.models.reach(1 - self.player)
         return find_mixtures(forest, self.player, self.against.p, self.against.model, reach)
+
+    def prepare(
+        self,
+        forest: Forest,
+        *,
+        root: IntArray | None = None,
+        at_once: int | None = None,
+        platform: str | None = None,
+    ) -> Prepared:
+        """Some of the subgames on the device, and what the blueprints bring to them; see `prepare`."""
+        how = functools.partial(prepare, at_once=at_once, platform=platform)
+        if self.base is None:
+            return how(forest, self.player, self.blueprint, self.gadgets, root=root)
+        return prepare_known(how(self.base, self.player, self.blueprint, self.gadgets), forest, root=root)
+
+    @property
+    def infosets(self) -> IntArray:
+        """The tree's infosets of the player for which a strategy is taken."""
+        if self.adopted is None:
+            return self.forest.infosets(self.player)
+        infoset = self.forest.form.treeplex[self.player].infoset
+        taken = self.adopted[self.forest.root_of_infoset(self.player)]
+        return np.unique(infoset[(infoset >= 0) & taken])
+
+    def actions(self, forest: Forest, subgames: IntArray) -> BoolArray:
+        """`[Q]` whose strategy is taken, of the player's actions in some of the subgames.
+
+        Args:
+          forest: of these subgames.
+          subgames: their numbers, ascending.
+        """
+        treeplex, real = forest.form.treeplex[self.player], forest.form.action_sequences(self.player) >= 0
+        if self.adopted is None:
+            return real
+        number = root_numbers(forest, self.forest, subgames, self.player)
+        adopted = pad_rows(self.adopted[number], treeplex.num_roots, 0)
+        return real & adopted[treeplex.root_of()[treeplex.num_roots :]]
 
     def describe(self, gadget: Gadget, opponent: int, blueprint: int) -> str:
         """A lane in words, for messages."""
@@ -182,12 +224,22 @@ class GadgetSolutions:
     @property
     def loss_bound(self) -> FloatArray:
         """`[lanes]` by how much exploitability may rise, NaN where no bound is known."""
+        return self.bound_rise()
+
+    def bound_rise(self, share: FloatArray | float = 1.0) -> FloatArray:
+        """The same where each strategy is followed only in part.
+
+        Args:
+          share: `[S]` how far each goes from the blueprint's realisation plan. Where the largest loss counts,
+            shares are those of `tree.knowledge.shares`, or 1 in subgames that share nothing.
+        """
+        weight = np.broadcast_to(share, len(self.losses))[:, None]
         bounds: list[FloatArray] = []
         for rule, losses in zip(
             self.bound_rules, np.split(self.losses, len(self.bound_rules), axis=1), strict=True
         ):
             known = np.where(np.isnan(losses), 0.0, losses)
-            together = known.sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
+            together = (weight * known).sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
             unknown = rule is None or (len(losses) > 0 and np.isnan(losses).all(axis=0))
             bounds.append(np.where(unknown, np.nan, together))
         return np.concatenate(bounds)
@@ -198,7 +250,7 @@ class GadgetSolutions:
         gadget, opponent, blueprint = task.grid(len(task.gadgets))
         before = Policy.stack([task.blueprint] * (len(task.gadgets) * len(task.against)))
         infosets = tree.infosets[player]
-        inside = np.isin(infosets.infoset[1:], task.forest.infosets(player))
+        inside = np.isin(infosets.infoset[1:], task.infosets)
         solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(self.failures))
         rows = np.where(solved, self.strategy, before.probabilities[player])
         rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
@@ -263,7 +315,8 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
     roots = len(task.forest.roots[1 - task.player])
     for gadget in task.gadgets:
         gadget.check(roots, task.blueprint.num_lanes)
-    task.forest.check_disjoint()
+    if task.adopted is None:
+        task.forest.check_disjoint()
     if not all(solved.all() for solved in task.forest.cover.solved):
         raise ValueError(
             "forest: its cover keeps some decisions as the blueprint has them, which refine cannot do; "
@@ -349,11 +402,8 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
         plan_ranges(forest, options.placement, options.memory_limit, advice=task.advice),
         options.chunk or MANY_LANES,
     )
-    prepared = prepare(
+    prepared = task.prepare(
         forest,
-        player,
-        task.blueprint,
-        task.gadgets,
         root=root_numbers(forest, task.forest, subgames, 1 - player),
         at_once=at_once,
         platform=options.placement.platform,
@@ -368,6 +418,7 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
             gadgets,
             prepared.trunk,
             mixtures=mixtures,
+            frozen=prepared.frozen,
             lanes=task.grid(len(gadgets)),
         )
         batch = games.batch
@@ -488,7 +539,7 @@ def _solve_exactly(
     player, count = task.player, task.lanes_of_gadget
     with watch.phase("build"):
         prepared, mixtures = (
-            prepare(task.forest, player, task.blueprint, task.gadgets),
+            task.prepare(task.forest),
             task.mixtures(task.forest),
         )
     rows, subgames = prepared.rows(player), np.arange(task.forest.num_subgames)
@@ -546,6 +597,7 @@ def _exact_games(
             [asked],
             prepared.trunk,
             mixtures=mixtures,
+            frozen=prepared.frozen,
             lanes=task.grid(1),
         )
 
@@ -580,9 +632,9 @@ def _keep(
             name = task.describe(gadget, int(games.opponent[lane]), int(games.blueprint[lane]))
             why = f"the solve of subgame {subgames[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
             solutions.failures.setdefault(int(lanes[lane]), f"{name}: {why}")
-    sequence = games.structure.forest.form.action_sequences(task.player)
-    real = sequence >= 0
-    solutions.strategy[np.ix_(sequence[real] - 1, lanes)] = solution.strategy[real]
+    forest = games.structure.forest
+    sequence, taken = forest.form.action_sequences(task.player), task.actions(forest, subgames)
+    solutions.strategy[np.ix_(sequence[taken] - 1, lanes)] = solution.strategy[taken]
     solved = np.ix_(subgames[:num_games], lanes)
     solutions.value[solved] = value
     solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding

@@ -129,9 +129,9 @@ class Forest:
         _, number = find_roots(self.cover, player)
         by_root = np.empty(len(self.roots[player]), np.bool_)
         by_root[number] = self.cover.solved[player]
-        return (infoset != -1) & by_root[self._root_of(player)]
+        return (infoset != -1) & by_root[self.root_of_infoset(player)]
 
-    def _root_of(self, player: int) -> IntArray:
+    def root_of_infoset(self, player: int) -> IntArray:
         """`[I]` the root above each infoset of a player's treeplex; some root for padding."""
         treeplex = self.form.treeplex[player]
         root = treeplex.root_of()[treeplex.first_sequence]
@@ -192,7 +192,7 @@ class Forest:
         infoset = self.form.treeplex[player].infoset
         subgame = np.full(len(self.tree.infosets[player]), -1, np.int64)
         inside = infoset >= 0
-        subgame[infoset[inside]] = self.root_subgames(player)[self._root_of(player)[inside]]
+        subgame[infoset[inside]] = self.root_subgames(player)[self.root_of_infoset(player)[inside]]
         return subgame
 
     def root_subgames(self, player: int) -> IntArray:

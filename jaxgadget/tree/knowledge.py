@@ -6,9 +6,9 @@ the opponent's infostates J that meet I; `I³` those of the own infostates that 
 the common-knowledge component. Order k (odd) *frees* Iᵏ, whose own decisions are solved for, and *keeps*
 Iᵏ⁺¹, where the own infostates outside of Iᵏ play as the blueprint does. Unfrozen, all of Iᵏ⁺¹ is solved for.
 
-One deviation: the frozen cover of order 1 has I alone, the pairs of I and each J. What the rest of a J earns
-against the blueprint is the same whatever I plays, a constant on the opponent's sequences, which is the
-caller's to add. So the subgames of all own infostates together have every root history once.
+One deviation: a frozen cover has Iᵏ alone. What the rest of a J earns against the blueprint is the same
+whatever is played in Iᵏ, a constant on the opponent's sequences, which is the caller's to add
+(`gadgets/frozen.py`). So at order 1 the subgames of all own infostates together have every root history once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class KnowledgeCover:
       cover: the subgames.
       player: whose infostates.
       order: k, odd, or `math.inf` for the common-knowledge components.
-      unfrozen: whether all that is kept is solved for.
+      unfrozen: whether all that is kept is solved for; else it is left out, but for what is freed.
       infostate: `[I]` ids of the player's root infostates in the tree, ascending.
       subgame: `[I]` the subgame of each.
       target: `[I]` each one's root in its own subgame, as `find_roots` and a forest's `roots` number the
@@ -172,14 +172,9 @@ def _limited_cover(
     every_root = np.arange(len(cut.roots))
     in_own = _relation(graph.own_of_root, every_root, (len(graph.own), len(every_root)))
     in_opponent = _relation(graph.opponent_of_root, every_root, (len(graph.opponent), len(every_root)))
-    freed_roots = csr_array(freed[first] @ in_own)  # `[S, H]`
-    only_freed = order == 1 and not unfrozen
-    kept_roots = freed_roots if only_freed else csr_array(kept[first] @ in_opponent)
-    number, root = kept_roots.nonzero()
-    solved = unfrozen | np.isin(_places(kept_roots, len(every_root)), _places(freed_roots, len(every_root)))
-    everything = np.ones(len(root), np.bool_)
-    masks = (solved, everything) if player == 0 else (everything, solved)
-    return build_cover(cut, cut.roots[root], number, masks), subgame
+    roots = csr_array(kept[first] @ in_opponent if unfrozen else freed[first] @ in_own)  # `[S, H]`
+    number, root = roots.nonzero()
+    return build_cover(cut, cut.roots[root], number), subgame
 
 
 def _freed(graph: InfostateGraph, order: int) -> csr_array:
@@ -198,12 +193,6 @@ def _freed(graph: InfostateGraph, order: int) -> csr_array:
 def _relation(row: IntArray, column: IntArray, shape: tuple[int, int]) -> csr_array:
     """A matrix of truth values, true at some places, of which some may come twice."""
     return csr_array((np.ones(len(row), np.bool_), (row, column)), shape=shape)
-
-
-def _places(relation: csr_array, num_columns: int) -> IntArray:
-    """`[m]` where a matrix of truth values is true, as one number each."""
-    row, column = relation.nonzero()
-    return row.astype(np.int64) * num_columns + column
 
 
 def _equal_rows(relation: csr_array) -> tuple[IntArray, IntArray]:

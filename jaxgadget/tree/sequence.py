@@ -317,7 +317,7 @@ class Treeplexes:
         above = treeplex.root_of()[treeplex.num_roots + actions]
         by_copy[first[source] + copy[above]] = treeplex.num_roots + actions
         row = np.where(count > 0, first, -1)[sequence]
-        return np.where(row >= 0, by_copy[row + copy[root]], root)
+        return np.where(row >= 0, by_copy[np.where(row >= 0, row + copy[root], -1)], root)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -51,12 +51,9 @@ def neighbourhood(states: States, roots: Sequence[int], player: int, own: Label,
 def known(
     states: States, roots: Sequence[int], player: int, own: Label, order: float, unfrozen: bool
 ) -> Known:
-    """The subgame of an own infostate: Iᵏ⁺¹, of which Iᵏ is solved for; frozen at order 1 only I."""
-    solved = neighbourhood(states, roots, player, own, order)
-    kept = neighbourhood(states, roots, player, own, order + 1)
-    if unfrozen:
-        return Known(frozenset(kept), frozenset(kept))
-    return Known(frozenset(solved if order == 1 else kept), frozenset(solved))
+    """The subgame of an own infostate: Iᵏ⁺¹ if all of it is solved for, else Iᵏ; the rest is constant."""
+    inside = frozenset(neighbourhood(states, roots, player, own, order + unfrozen))
+    return Known(inside, inside)
 
 
 def meeting(states: States, roots: Sequence[int], player: int) -> list[set[Label]]:

@@ -368,6 +368,22 @@ def test_a_program_that_was_not_solved_is_told(monkeypatch: pytest.MonkeyPatch) 
         shares(spot("pennies 10 @ depth:0"), 0, "program")
 
 
+def test_a_forest_where_the_opponent_has_no_decision_left() -> None:
+    """Only its roots are there, as often as own infostates meet them."""
+    last = Turn(1, {"heads": 1.0, "tails": 0.0})
+    hands = ((0, 0), (0, 1), (0, 2))
+    deal = Chance([Outcome(1 / 3, last, private=pair) for pair in hands])
+    where = cut(enumerate_game(StepwiseGame(TreeRules("one decides", ("heads", "tails"), deal))), "depth:0")
+    forest = build_forest(where.tree, knowledge_cover(where, 1, 1).cover)
+    assert len(forest.infosets(0)) == 0
+    assert forest.roots[0].infostate.tolist() == sorted(where.tree.infostate[0, where.roots].tolist())
+    names = forest.root_names(0)
+    assert len(set(names)) == 3
+    by_root = np.zeros(3)
+    np.add.at(by_root, forest.form.payoff.row, np.abs(forest.form.payoff.value))
+    assert (by_root > 0).all()
+
+
 # --- what is refused ----------------------------------------------------------------------
 
 

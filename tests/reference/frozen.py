@@ -1,0 +1,85 @@
+"""Subgames of own infostates, from the definition: what is kept, and what of it is solved for.
+
+I is one of the resolving player's root infostates. At order k all of Iᵏ⁺¹ is kept: root histories of whole
+infostates of the opponent's. So the gadget game is that of Iᵏ⁺¹ as of any subgame, with their masses,
+alternative values and priors. Below own infostates outside of Iᵏ chance plays as the blueprint would; or,
+unfrozen, all that is kept is solved for.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from tests.reference import efg, gadgets
+from tests.reference.efg import Chance, Decision, Floors, Label, Node, Past, Strategy, Terminal
+from tests.reference.knowledge import neighbourhood
+
+
+def own_infostates(above: gadgets.Above) -> list[Label]:
+    """The resolving player's root infostates, ascending."""
+    roots = [h for part in above.components for h in part]
+    return sorted({above.game.infostate[above.resolver][h] for h in roots})
+
+
+def own_roots(above: gadgets.Above, own: Label) -> list[int]:
+    """The root histories of I."""
+    states = above.game.infostate[above.resolver]
+    return [h for part in above.components for h in part if states[h] == own]
+
+
+def subgame(above: gadgets.Above, own: Label, order: int = 1) -> gadgets.Subgame:
+    """Iᵏ⁺¹."""
+    return gadgets.Subgame(above, tuple(_near(above, own, order + 1)))
+
+
+def _near(above: gadgets.Above, own: Label, order: int) -> list[int]:
+    roots = sorted(h for part in above.components for h in part)
+    return sorted(neighbourhood(above.game.infostate, roots, above.resolver, own, order))
+
+
+def free_infosets(above: gadgets.Above, own: Label, order: int = 1, unfrozen: bool = False) -> set[Label]:
+    """The resolving player's infosets below Iᵏ; unfrozen, below Iᵏ⁺¹."""
+    near = _near(above, own, order + unfrozen)
+    nodes = [node for h in near for node in efg.walk(above.game.nodes[h])]
+    return {node.infoset for node in nodes if isinstance(node, Decision) and node.player == above.resolver}
+
+
+def frozen(node: Node, player: int, free: set[Label], blueprint: Strategy) -> Node:
+    """A copy in which chance plays a player's part as the blueprint would, but at its free infosets."""
+    if isinstance(node, Terminal):
+        return node
+    if isinstance(node, Past):
+        return Past(node.player, node.reach, frozen(node.child, player, free, blueprint))
+    children = tuple(frozen(child, player, free, blueprint) for child in node.children)
+    if isinstance(node, Decision) and node.player == player and node.infoset not in free:
+        return Chance(tuple(map(float, blueprint[node.infoset])), children)
+    return dataclasses.replace(node, children=children)
+
+
+def build(
+    kind: str,
+    above: gadgets.Above,
+    own: Label,
+    prior: gadgets.Prior = "none",
+    epsilon: float = 0.0,
+    order: int = 1,
+    unfrozen: bool = False,
+) -> gadgets.Gadget:
+    """The gadget game of I by name; see `gadgets.build`."""
+    whole = gadgets.build(kind, subgame(above, own, order), prior, epsilon)
+    free = free_infosets(above, own, order, unfrozen)
+    root = frozen(whole.root, above.resolver, free, above.blueprint)
+    return gadgets.Gadget(root, whole.floors, above.resolver)
+
+
+def with_floors(above: gadgets.Above, own: Label, whole: gadgets.Gadget) -> Floors:
+    """What freezes a gadget game of I² without changing its tree: floors that are the blueprint."""
+    free = free_infosets(above, own)
+    held = {
+        label: np.asarray(above.blueprint[label])
+        for label, node in efg.infosets(whole.root).items()
+        if node.player == above.resolver and label not in free
+    }
+    return {**whole.floors, **held}

@@ -1,0 +1,43 @@
+"""Drawn games in which a deal is all that is private: few of one player's hands meet many of the other's."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxgadget.games.examples import Chance, Outcome, Tree, TreeRules, Turn
+from jaxgadget.games.stepwise import StepwiseGame
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+
+NAMES = ("a", "b", "c")
+
+
+def play(deals: Sequence[tuple[float, tuple[int, int], Tree]], name: str) -> HistoryTree:
+    """A game that begins with a deal: how likely, both hands, and what follows."""
+    outcomes = [Outcome(probability, then, private=hands) for probability, hands, then in deals]
+    return enumerate_game(StepwiseGame(TreeRules(name, NAMES, Chance(outcomes))))
+
+
+@functools.cache
+def drawn(seed: int) -> HistoryTree:
+    """Whoever begins acts, the other answers and may have seen it, and now and then the first acts again."""
+    rng = np.random.default_rng(seed)
+    first, public, again = int(rng.integers(2)), bool(rng.integers(2)), bool(rng.integers(2))
+    counts = rng.integers(2, 4, size=2)
+
+    def last() -> Tree:
+        if not again:
+            return float(rng.normal())
+        return Turn(first, {name: float(rng.normal()) for name in NAMES[:2]})
+
+    def then() -> Tree:
+        answers = [
+            Turn(1 - first, {name: last() for name in NAMES[: counts[1]]}, public) for _ in range(counts[0])
+        ]
+        return Turn(first, dict(zip(NAMES, answers, strict=False)), public)
+
+    pairs = sorted({(int(x), int(y)) for x, y in rng.integers(4, size=(int(rng.integers(4, 9)), 2))})
+    weight = rng.dirichlet(np.ones(len(pairs)))
+    return play([(float(p), pair, then()) for p, pair in zip(weight, pairs, strict=True)], f"deal {seed}")
