@@ -4,7 +4,7 @@ Zhang and Sandholm, *Subgame solving without common knowledge* (2021), at order 
 subgame has the opponent's infostates J that meet I, with all that the opponent may decide below them. What
 these decisions earn against the own infostates of J other than I is the same whatever I plays: a constant of
 the opponent's sequences. Alternative values, masses and priors are those of the whole J, never of the part
-that I has of it.
+that I has of it. At order k the same is said of all own infostates that are freed, Iᵏ, in place of I.
 """
 
 from __future__ import annotations

@@ -4,7 +4,9 @@ Zhang and Sandholm, *Subgame solving without common knowledge* (2021), order 1: 
 infostate I has the opponent's infostates that meet I, and the other own infostates there play as the
 blueprint does. One I alone is safe. All of them at once are not: each mends the opponent's infostates as if
 no other did. What is: a step towards all new strategies that is short enough (`damped`), or one class of
-infostates after the other, of which no two meet a common infostate of the opponent (`in-turn`).
+infostates after the other, of which no two meet a common infostate of the opponent (`in-turn`). At order
+k ≥ 3, and unfrozen, several own infostates are solved together, but only I's own strategy is adopted: that is
+not safe even for one I.
 
 The paper plays one I at a time and never puts the strategies together.
 """

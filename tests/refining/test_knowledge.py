@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import itertools
 import math
 import pathlib
 from typing import Any
@@ -129,12 +128,15 @@ def optima(seed: int, player: int, order: int, unfrozen: bool) -> np.ndarray:
     return values
 
 
-@players
 @pytest.mark.parametrize(
-    ("seed", "order", "unfrozen"),
-    [*((seed, 1, False) for seed in SPOTS), *itertools.product((0, 3), (1, 3), (True,)), (0, 3, False)],
+    ("seed", "order", "unfrozen", "player"),
+    [(0, 1, False, 0), (1, 1, False, 1), (0, 1, True, 1), (3, 3, True, 0)],
 )
 def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: bool, player: int) -> None:
+    check_optima(seed, order, unfrozen, player)  # further ones: tests/slow
+
+
+def check_optima(seed: int, order: int, unfrozen: bool, player: int) -> None:
     where, blueprints = spots(seed)
     policy, known = grove.to_policy(where.tree, blueprints), {"order": order, "unfrozen": unfrozen}
     exact = solve_alone(make_task(where, player, policy, GADGETS, EXACT, **known))
@@ -264,29 +266,6 @@ def test_damping_goes_part_of_the_way_in_realisation_plans(player: int) -> None:
     assert len(parted) > 1
 
 
-def test_bounds_hold_and_together_has_none() -> None:
-    """By few iterations and with mistakes, some solutions are worse than the blueprint."""
-    worse = 0
-    for seed in (0, 3):
-        tree = deals.drawn(seed)
-        blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
-        for player in (0, 1):
-            where = cut(tree, "depth:0")
-            task = make_task(where, player, blueprint, GADGETS, options(iterations=3))
-            for how in COMBINE:
-                result = solve_knowledge(task, how, Stopwatch(), False)
-                found = rise(tree, result.policy, blueprint, player)
-                unsafe = slice(0, blueprint.num_lanes)
-                assert np.isnan(result.rise_bound[unsafe]).all()
-                known = result.rise_bound[blueprint.num_lanes :]
-                if how == "together":
-                    assert np.isnan(known).all()
-                else:
-                    assert (found[blueprint.num_lanes :] <= known + 1e-9).all()
-                    worse += int((found[blueprint.num_lanes :] > 1e-6).sum())
-    assert worse > 0
-
-
 def from_zero() -> HistoryTree:
     """One J; I₁ and I₂ at ½ each play s or d; y₁ pays 0, y₂ pays 1 for s and −2 for d."""
 
@@ -392,9 +371,7 @@ def test_other_ways_to_combine_are_refused() -> None:
 # --- refine -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("order", "unfrozen", "player"), [(1, False, 0), (1, False, 1), (1, True, 0), (3, False, 1)]
-)
+@pytest.mark.parametrize(("order", "unfrozen", "player"), [(1, False, 0), (3, True, 1)])
 def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player: int) -> None:
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
@@ -420,7 +397,7 @@ def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player
         assert len(found.table) == len(known) and "largest gap" in found.message
 
 
-@pytest.mark.parametrize("unfrozen", [False, True])
+@pytest.mark.parametrize("unfrozen", [True])
 def test_parts_of_what_is_known_are_as_the_whole(unfrozen: bool) -> None:
     """Where not all subgames fit in memory."""
     where, blueprints = spots(-1)

@@ -1,13 +1,61 @@
-"""Own infostates re-solved in many drawn games: what is said to be safe is."""
+"""Own infostates re-solved in many drawn games: optima of explicit trees; what is said to be safe is."""
 
 from __future__ import annotations
 
+import itertools
+
+import numpy as np
 import pytest
 
-from tests.refining.test_knowledge import check_safe
+from jaxgadget.refining.knowledge import COMBINE, make_task, solve_knowledge
+from jaxgadget.tree.cut import cut
+from jaxgadget.util.clock import Stopwatch
+from tests.kernels import grove
+from tests.refining import deals
+from tests.refining.test_knowledge import (
+    GADGETS,
+    SPOTS,
+    check_optima,
+    check_safe,
+    drawn_blueprints,
+    options,
+    rise,
+)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(
+    ("seed", "order", "unfrozen"),
+    [*((seed, 1, False) for seed in SPOTS), *itertools.product((0, 3), (1, 3), (True,)), (0, 3, False)],
+)
+def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: bool, player: int) -> None:
+    check_optima(seed, order, unfrozen, player)
 
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize("seed", range(40))
 def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -> None:
     check_safe(seed, player)
+
+
+def test_bounds_hold_and_together_has_none() -> None:
+    """By few iterations and with mistakes, some solutions are worse than the blueprint."""
+    worse = 0
+    for seed in (0, 3):
+        tree = deals.drawn(seed)
+        blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
+        for player in (0, 1):
+            where = cut(tree, "depth:0")
+            task = make_task(where, player, blueprint, GADGETS, options(iterations=3))
+            for how in COMBINE:
+                result = solve_knowledge(task, how, Stopwatch(), False)
+                found = rise(tree, result.policy, blueprint, player)
+                unsafe = slice(0, blueprint.num_lanes)
+                assert np.isnan(result.rise_bound[unsafe]).all()
+                known = result.rise_bound[blueprint.num_lanes :]
+                if how == "together":
+                    assert np.isnan(known).all()
+                else:
+                    assert (found[blueprint.num_lanes :] <= known + 1e-9).all()
+                    worse += int((found[blueprint.num_lanes :] > 1e-6).sum())
+    assert worse > 0
