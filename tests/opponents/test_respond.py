@@ -292,8 +292,7 @@ def test_next_to_one_the_free_opponent_still_counts(player: int) -> None:
         assert near.exploitability == pytest.approx(limit.exploitability, abs=within)
 
 
-@algorithms
-@players
+@pytest.mark.parametrize(("player", "algorithm"), [(0, "cfr+"), (1, "lp")])
 def test_a_locked_opponent_is_a_constant_or_a_floor(player: int, algorithm: str) -> None:
     """At p = 1 both methods are best responses, whatever says that the opponent is locked."""
     compared, shapes = 0, sorted(SHAPES) if algorithm == "lp" else ["bids", "uneven"]
