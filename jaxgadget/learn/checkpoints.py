@@ -284,13 +284,13 @@ def _find_description(folder: pathlib.Path, kind: NetworkKind) -> dict[str, Any]
     if description is None:
         return None
     with parsing(folder, kind):
-        found = (description["format"], description["version"])
+        version = (description["format"], description["version"])
     other = kind_of(description)
-    if found[0] != kind.format and other is not None:
+    if version[0] != kind.format and other is not None:
         raise wrong_folder(folder, other, kind.content)
-    if found != (kind.format, kind.version):
+    if version != (kind.format, kind.version):
         raise ValueError(
-            f"{str(path)!r} is {found[0]!r} version {found[1]!r}; expected {kind.format!r} "
+            f"{str(path)!r} is {version[0]!r} version {version[1]!r}; expected {kind.format!r} "
             f"version {kind.version}"
         )
     return description

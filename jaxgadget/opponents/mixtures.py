@@ -48,23 +48,25 @@ def mix(
     weights = np.array(check_probabilities(p, "how much the first strategy weighs"))
     if how not in HOW:
         raise ValueError(f"how={how!r}: expected {' or '.join(map(repr, HOW))}")
-    one = as_policy(first, tree, name="first")
-    other = as_policy(second, one.tree, name="second")
-    lanes = max(one.num_lanes, other.num_lanes)
-    for name, policy in (("first", one), ("second", other)):
+    weighted = as_policy(first, tree, name="first")
+    other = as_policy(second, weighted.tree, name="second")
+    lanes = max(weighted.num_lanes, other.num_lanes)
+    for name, policy in (("first", weighted), ("second", other)):
         if policy.num_lanes not in (1, lanes):
             raise ValueError(
                 f"{name} has {policy.num_lanes} lanes: expected 1 or {lanes}, as the other one has"
             )
     pair = np.repeat(np.arange(lanes), len(weights))
     weight = np.tile(weights, lanes)
-    one, other = (_take_lanes(policy, np.minimum(pair, policy.num_lanes - 1)) for policy in (one, other))
-    halves = [mix_rows(one, other, weight, player, how) for player in (0, 1)]
+    weighted, other = (
+        _take_lanes(policy, np.minimum(pair, policy.num_lanes - 1)) for policy in (weighted, other)
+    )
+    halves = [mix_rows(weighted, other, weight, player, how) for player in (0, 1)]
     labels = tuple(
         f"mix:{p:g}:{first_label}:{second_label}"
-        for first_label, second_label, p in zip(one.labels, other.labels, weight, strict=True)
+        for first_label, second_label, p in zip(weighted.labels, other.labels, weight, strict=True)
     )
-    return Policy(one.tree, (halves[0], halves[1]), labels)
+    return Policy(weighted.tree, (halves[0], halves[1]), labels)
 
 
 def _take_lanes(policy: Policy, lanes: IntArray) -> Policy:

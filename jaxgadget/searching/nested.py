@@ -271,10 +271,10 @@ def nested_search(
         warn_of_doubts([ranged])
         if opponent is not None:
             return _responded(profiles, asked, opponents, ranged, at_limit, player, options, value, progress)
-        how = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
-        how |= {"value": value, "memory_limit": memory_limit, "devices": devices}
+        solving = {"algorithm": algorithm, "iterations": iterations, "dtype": dtype, "progress": progress}
+        solving |= {"value": value, "memory_limit": memory_limit, "devices": devices}
         check_lanes(ranged, profiles.num_lanes)
-        return _search_continually(profiles, asked, ranged, at_limit, player, how)
+        return _search_continually(profiles, asked, ranged, at_limit, player, solving)
     kind: Any = "own" if limit is None else limit
     schedule = make_schedule(tree, player, 1 if depth is None else depth, kind, step)
     if value is None:
@@ -600,11 +600,11 @@ def _search_continually(
     values: RangeValues,
     limit: CutSpec,
     player: int,
-    how: dict[str, Any],
+    solving: dict[str, Any],
 ) -> Nested:
     """Continual re-solving with values of ranges."""
     with (watch := Stopwatch()).phase("run"):
-        trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, **how)
+        trunk, refined = resolve_continually(profiles, gadgets, values, limit, player, **solving)
     nobody = list_opponents(Opponent(), profiles.tree)
     searched = _searched_below(
         trunk, refined, refined.policy, player, values, refined.algorithm, watch.seconds["run"]
