@@ -24,6 +24,6 @@ def test_dark_hex_is_enumerated_and_cut(settings, histories, splits):
 
 
 def test_the_classical_game_forgets_when_tries_failed():
-    message = r"for player 0: perfect recall, an infoset joins histories in which the player did or knew"
+    message = r"for player 0: perfect recall, an infoset joins histories with other actions"
     with pytest.raises(ValueError, match=message):
         enumerate_game(load(f"openspiel:dark_hex({BOARD})"))
