@@ -475,8 +475,14 @@ def test_table_and_message() -> None:
         "gifts",
         "guard_share",
         "auto",
+        "order",
+        "unfrozen",
+        "generation",
+        "combine",
+        "mean_exploitability",
         "failure",
     ]
+    assert table.loc[:, "order":"mean_exploitability"].isna().to_numpy().all()
     assert len(table) == result.policy.num_lanes == 15
     assert set(table["player"]) == {0} == {result.player}
     assert set(forest_of_three(1, 5).table["player"]) == {1}
