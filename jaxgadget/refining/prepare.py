@@ -105,7 +105,8 @@ def prepare_known(base: Prepared, forest: Forest, *, root: IntArray | None = Non
     player, blueprint = base.player, base.blueprint
     structure = build_structure(forest, player, base.structure.platform)
     ranges = split_ranges(base.ranges, base.forest, forest, player)
-    frozen = find_frozen(base.forest, forest, player, blueprint.reach(player))
+    plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, base.rows(player))
+    frozen = find_frozen(base.forest, forest, player, plan)
     ranges = ranges if root is None else dataclasses.replace(ranges, root=root)
     return Prepared(structure, None, blueprint, ranges, frozen)
 
