@@ -40,6 +40,10 @@ Combine = Literal["together", "damped", "in-turn"]
 COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn")
 """How strategies of own infostates go together."""
 
+Follow = Literal["believed", "assembled"]
+FOLLOW: tuple[Follow, ...] = ("believed", "assembled")
+"""What a later search of nested search takes for granted of the player's own play."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Knowledge:
@@ -52,18 +56,24 @@ class Knowledge:
       unfrozen: solve for all that is kept, Iᵏ⁺¹, and adopt what is found at I.
       combine: how the strategies of all own infostates go together: `together`, all at once; `damped`, each
         as far as shares by degree allow, in realisation plans; `in-turn`, by classes of infostates that do
-        not meet a common one of the opponent's, each class against what those before it left.
+        not meet a common one of the opponent's, each class against what those before it left. For `refine`.
+      follow: what later searches take for granted of the player's own play: `believed`, what the player's own
+        search before found, and the blueprint elsewhere; `assembled`, what the searches from all own
+        infostates found. For `nested_search`.
     """
 
     order: float = 1
     unfrozen: bool = False
     combine: Combine = "damped"
+    follow: Follow = "believed"
 
     def __post_init__(self) -> None:
         check_order(self.order)
         if self.unfrozen not in (True, False):
             raise ValueError(f"unfrozen={self.unfrozen!r}: expected True or False")
         check_combine(self.combine)
+        if self.follow not in FOLLOW:
+            raise ValueError(f"follow={self.follow!r}: expected one of {', '.join(FOLLOW)}")
 
 
 def check_knowledge(knowledge: object) -> None:
@@ -72,6 +82,17 @@ def check_knowledge(knowledge: object) -> None:
         raise ValueError(
             f"knowledge={knowledge!r}: expected Knowledge(), such as Knowledge(combine='in-turn')"
         )
+
+
+def check_gadgets(gadgets: Sequence[Gadget]) -> None:
+    """ValueError if a gadget cannot be solved without common knowledge."""
+    for gadget in gadgets:
+        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
+            raise ValueError(
+                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
+                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
+                "best responses, of the blueprint or of one's own"
+            )
 
 
 def check_combine(combine: str) -> None:
@@ -262,13 +283,7 @@ def make_task(
     Raises:
       ValueError: if a gadget cannot be solved without common knowledge, or as `knowledge_cover` does.
     """
-    for gadget in gadgets:
-        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
-            raise ValueError(
-                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
-                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
-                "best responses, of the blueprint or of one's own"
-            )
+    check_gadgets(gadgets)
     known = knowledge_cover(where, player, order, unfrozen=unfrozen)
     base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, known.cover))
     return KnowledgeTask(known, blueprint, tuple(gadgets), options, base, forest)

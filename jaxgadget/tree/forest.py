@@ -435,8 +435,8 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
       forest: without extra roots; this and the other.
       copies: of the same tree, with as many choices at a limit.
       player: whose sequences.
-      subgame: `[R]` in which subgame of `forest` what is at and below each root of `copies` is looked for, -1:
-        in none; by default wherever it is, for a forest that has everything once, as a cut has.
+      subgame: `[R]` the subgame of `forest` in which to look for each root of `copies` and what is below it,
+        -1: none; by default wherever it is, for a forest that has everything once, as a cut has.
 
     Returns:
       `[S]` for each sequence of `copies`, -1 where there is none.
@@ -450,7 +450,7 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
 
 
 def _sequence_keys(forest: Forest, player: int, subgame: IntArray) -> IntArray:
-    """`[S]` a number for each sequence, by its root's `subgame[R]` and what it is in the tree; -1 for padding."""
+    """`[S]` a number for each sequence, by its root's subgame and what it is in the tree; -1 for padding."""
     tree, treeplex, roots = forest.tree, forest.form.treeplex[player], forest.roots[player]
     action, count = forest.form.action_sequences(player), tree.infosets[player].num_sequences
     size = max(forest.leaves.num_choices, 1)

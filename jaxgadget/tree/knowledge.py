@@ -199,7 +199,7 @@ def _relation(row: IntArray, column: IntArray, shape: tuple[int, int]) -> csr_ar
 
 
 def _equal_rows(relation: csr_array, apart: IntArray | None) -> tuple[IntArray, IntArray]:
-    """`[n]` a number for each row, the same where rows are equal and not apart, and each number's first row."""
+    """`[n]` a number for each row, the same where rows are equal and not apart, and the first row of each."""
     relation.sort_indices()
     size = np.diff(relation.indptr)
     row = np.repeat(np.arange(len(size)), size)

@@ -134,7 +134,6 @@ class HostTreeplex:
             root[actions] = root[self.parent[infoset]]
         return root
 
-
     def realise(self, top: FloatArray, rows: FloatArray) -> FloatArray:
         """`[num_sequences, L]` a realisation plan: how likely the player's own choices lead to each sequence.
 
