@@ -153,9 +153,7 @@ def _until_next(
     return labels
 
 
-def _search(
-    above: gadgets.Above, own: Label, how: How, blueprint: Strategy
-) -> tuple[Searched, float]:
+def _search(above: gadgets.Above, own: Label, how: How, blueprint: Strategy) -> tuple[Searched, float]:
     """CFR+ in the gadget game of an own infostate; where it says nothing the blueprint stays."""
     free = frozen.free_infosets(above, own, how.order, how.unfrozen)
     kept = frozen.subgame(above, own, how.order)
