@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.reference import cuts, efg, frozen, gadgets
 from tests.reference import cfr as reference
+from tests.reference import cuts, efg, frozen, gadgets
 from tests.reference.depth_limited import level_histories, limit_histories
 from tests.reference.efg import Array, Chance, Decision, Label, Node, Strategy, Terminal
 
