@@ -1,16 +1,17 @@
 """Climb: a shedding game of two teams, small enough to be solved (of no paper, after GuanDan).
 
-Four seats, of which 0 and 2 are a team and 1 and 3 are the other; the deck has two copies of each rank. Who is
-out of cards first wins for its team: 3, 2 or 1 as its teammate is out second, third or last.
+Four seats, of which 0 and 2 are a team and 1 and 3 are the other; the deck has two copies of each rank. Who
+is out of cards first wins for its team: 3, 2 or 1 points as its teammate is out second, third or last. The
+leader of a trick plays a single card or a pair; the others pass, or play higher ones of the same type.
 
 What the idea leaves open, and what holds here:
 
-- *Leftover cards*: of `2 · num_ranks` cards every seat gets `hand_size`; the others lie aside, seen by nobody.
+- *Leftover cards*: of `2 · num_ranks` cards every seat gets `hand_size`; the others lie aside, unseen.
 - *The first lead* is seat 3's, so that seat 0 is the first to answer; with `seat` another seat resolves.
-- Play goes on at the next higher seat, past those that are out of cards. Who passed may play later in the trick.
-- *Who leads* is the seat whose play nobody beat; if it is out of cards, its teammate.
+- Play goes on at the next higher seat, past those that are out of cards. Who passed may still play later in
+  the trick, which ends when all others with cards have passed since the last play.
+- *Who leads then* is the seat that made it; if that seat is out of cards, its teammate, who has some.
 - The game ends as soon as both members of a team are out, since that decides the order.
-- A play is a single card, or two of a rank; a pair beats lower pairs only.
 - Each winner gets half of the points and each loser loses as many, so a team's payoff is the points.
 """
 
@@ -44,11 +45,15 @@ Hand = tuple[int, ...]
 
 
 def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str = "lowest") -> StepwiseGame:
-    """A shedding game of two teams of two: the resolving seat, whose teammate is chance, against both opponents.
+    """A shedding game for two teams of two; player 0 is one seat, its teammate is chance.
 
-    The rules are those of `Climb`. `teammate` names the blueprint that the seat opposite plays: `lowest` leads
-    its lowest rank, a pair if it has two, follows as low as it can, and passes where its teammate's play
-    stands; `uniform` plays all legal actions alike.
+    Player 1 is both opponents, with joint information (`team`). The rules are those of this module.
+    `teammate` names the blueprint that the seat opposite plays: `lowest` (the default) leads its lowest rank,
+    a pair if it has two, follows as low as it can, and passes where its teammate's play stands; `uniform`
+    plays all legal actions alike.
+
+    Of hands of one card, 3 ranks have 517 histories and 13 have 272,247. Of hands of two, 4 ranks have 60,376
+    (146,253 with the uniform teammate) and 5 ranks 1,560,503 (3,981,966); 6 ranks have twelve million.
     """
     check_integer("climb", "seat", seat, 0, NUM_SEATS - 1)
     check_choice("climb", "teammate", teammate, TEAMMATES)
@@ -98,7 +103,14 @@ class Turn(NamedTuple):
 
 
 class ClimbState(NamedTuple):
-    """The hands dealt so far, whose turn it is, the play that stands (`PASS` for none), and who is out, in order."""
+    """A state of the cards.
+
+    Attributes:
+      hands: of the seats that were dealt one.
+      turn: whose turn it is.
+      standing: the play to beat, `PASS` where a trick begins.
+      out: the seats that are out of cards, in order.
+    """
 
     hands: tuple[Hand, ...]
     turn: Turn
@@ -109,8 +121,8 @@ class ClimbState(NamedTuple):
 class Climb(MultiplayerRules[ClimbState]):
     """The rules for all four seats; each hand is dealt by a move of chance, which its seat alone sees.
 
-    Action 0 is the pass, `r` a single card of rank `r`, and `num_ranks + r` two of them. A leader may not pass.
-    All see every play; a seat knows nothing else but its own hand.
+    Action 0 is the pass, `r` a single card of rank `r`, and `num_ranks + r` two of them. A leader may not
+    pass. All see every play; a seat knows nothing else but its own hand.
     """
 
     num_players = NUM_SEATS
@@ -147,7 +159,7 @@ class Climb(MultiplayerRules[ClimbState]):
         return [(k, count / total) for k, count in enumerate(ways) if count]
 
     def legal_actions(self, state: ClimbState, seat: int) -> list[int]:
-        """At a lead all singles and pairs of the hand; else a pass, and what is higher and of the same type."""
+        """At a lead all singles and pairs of the hand; else a pass, and higher plays of the same type."""
         copies = Counter(state.hands[seat])
         singles = sorted(copies)
         pairs = [self.num_ranks + rank for rank in singles if copies[rank] == 2]
@@ -191,13 +203,13 @@ class Climb(MultiplayerRules[ClimbState]):
     def _trick(self, number: int) -> CutRule:
         def is_root(view: CutView) -> BoolArray:
             turns, turn = self._turns(view)
-            begins = np.array([t.trick == number and not t.is_over for t in turns])[turn]
-            return begins & ~begins[view.parent]
+            within = np.array([t.trick == number and not t.is_over for t in turns])[turn]
+            return within & ~within[view.parent]
 
         return is_root
 
     def _turns(self, view: CutView) -> tuple[list[Turn], IntArray]:
-        """All turns that there are, and `[n]` which one each history is at; it follows from the moves alone."""
+        """All turns that there are, and `[n]` which of them each history is at: the moves tell."""
         turns = [self.initial_state().turn]
         numbers = {turns[0]: 0}
         turn = np.zeros(len(view.parent), np.int64)

@@ -1,7 +1,7 @@
 """A game of more players as one of two: the resolving seat against all of its opponents.
 
-After the games of GuanDan in *Generative subgame solving* (appendix, C.4): only one member of a team re-solves,
-and a teammate's nodes become chance that plays the blueprint.
+After GuanDan in *Efficient subgame refinement for extensive-form games* (appendix, C.4): only one member of a
+team re-solves, and a teammate's nodes become chance that plays the blueprint.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jaxgadget.games.game import CHANCE, PLAYER_0, PROBABILITY_TOLERANCE, CutRul
 from jaxgadget.games.multiplayer import CHANCE_SEAT, MultiplayerRules, MultiplayerStep
 from jaxgadget.games.openspiel import PREFIX, OpenSpielRules, PyspielGame, is_pyspiel_game
 from jaxgadget.games.parameters import name_with
-from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
+from jaxgadget.games.stepwise import Rules, Step, StepwiseGame, infostate_text, noticed_text, text_of
 from jaxgadget.util.arguments import function_name, read_whole_number
 from jaxgadget.util.arrays import BoolArray
 
@@ -35,6 +35,9 @@ Memory: TypeAlias = tuple[Seen, ...]
 TeammatePolicy: TypeAlias = Callable[[Memory, Sequence[int]], Sequence[float]]
 """`policy(memory, legal)`: the probabilities of a teammate's legal actions, which are ascending."""
 
+Table: TypeAlias = Mapping[str, Mapping[str, float]]
+"""A policy by names: infostate, as it is called where the seat is player 0, action (0 if left out)."""
+
 
 def uniform(memory: Memory, legal: Sequence[int]) -> list[float]:
     """A teammate that plays all legal actions alike."""
@@ -44,7 +47,7 @@ def uniform(memory: Memory, legal: Sequence[int]) -> list[float]:
 def team(
     game: MultiplayerRules[Any] | PyspielGame | str,
     seats: Sequence[int] = (0,),
-    teammates: Mapping[int, TeammatePolicy] | Collection[int] = (),
+    teammates: Mapping[int, TeammatePolicy | Table] | Collection[int] = (),
     *,
     name: str | None = None,
 ) -> StepwiseGame:
@@ -63,15 +66,17 @@ def team(
     - Teammates follow their policies whatever happens, also where they could see that player 0 deviates from
       the blueprint. So no equilibrium of teams is computed, but player 0's best of it given its teammates.
     - Several `seats` have joint information too, which flatters them: they may not be able to play so.
-    - A gadget in which every opponent decides for itself whether it enters a subgame, each by its own
-      alternative value, is left out: it has three players, of whom two have equal payoffs and different
-      knowledge, so it is not two-player zero-sum, and neither minimax nor a safe gadget's bound holds in it. Here
-      the joint opponent has one alternative value for each of its joint infostates.
+    - The appendix's gadget (C.5), in which one opponent after the other decides whether to enter a subgame,
+      each by its own alternative value, is left out: it has three players, of whom two have equal payoffs and
+      different knowledge. So it is not two-player zero-sum, and neither minimax nor the bound of a safe
+      gadget holds in it. Here the joint opponent has an alternative value for each of its joint infostates.
 
     Args:
       game: rules of two or more players; or OpenSpiel's, as `openspiel:NAME(…)` or as pyspiel loaded it.
       seats: where player 0 sits.
-      teammates: the policy of each teammate, by seat; or only their seats, then all play uniformly.
+      teammates: the policy of each teammate, by seat: a function of what it noticed and its legal actions, or
+        a table of infostates as they are called in `team(game, (seat,))`, such as a solution of that game
+        has; or only the teammates' seats, then all play uniformly.
       name: what the game is called; by default `team(game=NAME,…)`, which `load` takes back for OpenSpiel's
         games with uniform teammates.
 
@@ -86,17 +91,8 @@ def team(
     """
     rules = _read_game(game)
     sides = _read_sides(rules, seats, teammates)
-    policies: Mapping[int, TeammatePolicy]
-    if isinstance(teammates, Mapping):
-        policies = cast("Mapping[int, TeammatePolicy]", teammates)
-    else:
-        policies = dict.fromkeys(teammates, uniform)
-    for seat, policy in policies.items():
-        if not callable(policy):
-            raise ValueError(
-                f"{rules.name}: teammates: {policy!r} of seat {seat}: expected a function of what the seat "
-                "noticed and its legal actions, such as jaxgadget.games.team.uniform"
-            )
+    given = cast("Mapping[int, object]", teammates) if isinstance(teammates, Mapping) else {}
+    policies = {seat: _read_policy(rules, seat, given.get(seat, uniform)) for seat in sides.teammates}
     return StepwiseGame(TeamRules(rules, sides, policies, name or _name(rules, sides, policies)))
 
 
@@ -116,8 +112,8 @@ def load_team(spec: str, texts: Mapping[str, str]) -> StepwiseGame:
         )
     if not texts.get("game", "").startswith(PREFIX):
         raise ValueError(
-            f"game {spec!r}: expected game={PREFIX}NAME(…), a game of OpenSpiel's; of your own rules make the "
-            "game by a function that returns jaxgadget.team(…), and name it path.py:function"
+            f"game {spec!r}: expected game={PREFIX}NAME(…), a game of OpenSpiel's; for your own rules write "
+            "a function that returns jaxgadget.team(…), and name it path.py:function"
         )
     seats = {key: _read_seats(spec, key, texts.get(key, text)) for key, text in _DEFAULTS.items()}
     return team(texts["game"], seats["seats"], seats["teammates"])
@@ -211,8 +207,8 @@ class TeamRules(Rules[TeamState]):
         is_distribution = abs(math.fsum(probabilities) - 1) <= PROBABILITY_TOLERANCE
         if len(probabilities) != len(legal) or not (is_distribution and min(probabilities) >= 0):
             raise ValueError(
-                f"{self.name}: the policy of teammate {seat} returned {given!r} for its legal actions {legal} "
-                f"after it noticed {memory!r}; expected a probability for each of them, which sum to 1"
+                f"{self.name}: the policy of teammate {seat} returned {given!r} for its legal actions "
+                f"{legal} after it noticed {memory!r}; expected a probability for each of them, with sum 1"
             )
         return [(action, p) for action, p in zip(legal, probabilities, strict=True) if p > 0]
 
@@ -264,7 +260,7 @@ class TeamRules(Rules[TeamState]):
         if len(rewards) != count or not all(map(math.isfinite, rewards)):
             raise ValueError(
                 f"{self.name}: step() returned {step!r} at {state!r}; return MultiplayerStep(state, rewards, "
-                f"public, private) with {count} finite rewards and {count} private observations, or () for none"
+                f"public, private) with {count} finite rewards and {count} private observations, () for none"
             )
         return step, rewards
 
@@ -276,7 +272,9 @@ class TeamRules(Rules[TeamState]):
         seats: tuple[int, ...] = self.sides[player]
         if len(seats) == 1:
             return _of(private, seats[0])
-        seen: list[Hashable] = [(seat, _of(private, seat)) for seat in seats if _of(private, seat) is not None]
+        seen: list[Hashable] = [
+            (seat, _of(private, seat)) for seat in seats if _of(private, seat) is not None
+        ]
         if after.waiting and after.waiting[0] in seats:
             seen.append(("acts", after.waiting[0]))
         return tuple(seen) or None
@@ -307,8 +305,8 @@ def _read_game(game: object) -> MultiplayerRules[Any]:
     count: Any = getattr(rules, "num_players", None)
     if not isinstance(count, int) or count < 2:
         raise ValueError(
-            f"{type(rules).__name__}: num_players={count!r}: expected how many players the game has, at least "
-            "2; set it in the class"
+            f"{type(rules).__name__}: num_players={count!r}: expected how many players the game has, at "
+            "least 2; set it in the class"
         )
     return rules
 
@@ -320,17 +318,48 @@ def _read_sides(rules: MultiplayerRules[Any], seats: Any, teammates: Any) -> Sid
         who: list[Any] = list(given) if isinstance(given, Collection) else [None]
         if not all(isinstance(seat, int) and 0 <= seat < count for seat in who) or len(set(who)) < len(who):
             raise ValueError(
-                f"{rules.name}: {argument}={given!r}: expected distinct seats from 0 to {count - 1}, such as (0,)"
+                f"{rules.name}: {argument}={given!r}: expected distinct seats from 0 to {count - 1}, such as "
+                "(0,)"
             )
         sides.append(tuple(sorted(who)))
     own, mates = sides
     others = tuple(seat for seat in range(count) if seat not in (*own, *mates))
     if not own or not others or set(own) & set(mates):
         raise ValueError(
-            f"{rules.name}: seats={seats!r} and teammates={sorted(mates)} of {count} players: expected at least "
-            "one seat of player 0, at least one left to be its opponent, and none in both"
+            f"{rules.name}: seats={seats!r} and teammates={sorted(mates)} of {count} players: expected at "
+            "least one seat of player 0, at least one left to be its opponent, and none in both"
         )
     return Sides(own, others, mates)
+
+
+def _read_policy(rules: MultiplayerRules[Any], seat: int, policy: object) -> TeammatePolicy:
+    if callable(policy):
+        return cast("TeammatePolicy", policy)
+    if not isinstance(policy, Mapping):
+        raise ValueError(
+            f"{rules.name}: teammates: {policy!r} of seat {seat}: expected a function of what the seat "
+            "noticed and its legal actions, such as jaxgadget.games.team.uniform, or a table of infostates"
+        )
+    rows = cast("Table", policy)
+
+    def table(memory: Memory, legal: Sequence[int]) -> list[float]:
+        infostate = infostate_text(0, [_as_text(rules, seen) for seen in memory])
+        if infostate not in rows:
+            raise ValueError(
+                f"{rules.name}: the table of teammate {seat} has no row of {infostate!r}; expected one for "
+                "each infostate where it acts"
+            )
+        return [rows[infostate].get(rules.actions[action], 0.0) for action in legal]
+
+    return table
+
+
+def _as_text(rules: MultiplayerRules[Any], seen: Seen) -> str:
+    action = None if seen.action < 0 else text_of(rules.actions[seen.action])
+    public, private = (
+        None if seen_of is None else text_of(seen_of) for seen_of in (seen.public, seen.private)
+    )
+    return noticed_text(action, public, private)
 
 
 def _read_seats(spec: str, key: str, text: str) -> tuple[int, ...]:

@@ -141,7 +141,10 @@ def test_a_turn_that_ends_the_game():
 def test_what_may_be_played():
     rules = Climb(4, 2)
     hands = ((1, 1), (2, 4), (3, 4), (2, 3))
-    at = [ClimbState(hands, turn((2,) * 4, seat, 0), standing) for seat, standing in ((0, 0), (1, 1), (1, 2), (1, 5))]
+    at = [
+        ClimbState(hands, turn((2,) * 4, seat, 0), standing)
+        for seat, standing in ((0, 0), (1, 1), (1, 2), (1, 5))
+    ]
     named = [[rules.actions[a] for a in rules.legal_actions(state, state.turn.seat)] for state in at]
     assert named == [["single-1", "pair-1"], ["pass", "single-2", "single-4"], ["pass", "single-4"], ["pass"]]
     over = rules.legal_actions(ClimbState(((4, 4), *hands[1:]), turn((2,) * 4, 0, 3), 4 + 3), 0)
@@ -210,7 +213,14 @@ def test_own_infostates_can_be_re_solved():
     known = jaxgadget.Knowledge(order=1)
     for player in (0, 1):
         result = jaxgadget.refine(
-            tree, "decision_1", blueprint, gadget, player=player, algorithm="lp", knowledge=known, progress=False
+            tree,
+            "decision_1",
+            blueprint,
+            gadget,
+            player=player,
+            algorithm="lp",
+            knowledge=known,
+            progress=False,
         )
         (before,), (after,) = (
             result.table[f"{name}_exploitability"].to_numpy() for name in ("blueprint", "refined")

@@ -137,7 +137,7 @@ def test_the_other_side_gets_the_negative(seats):
 
 
 def test_teams_hear_what_their_members_see():
-    """Seat 3 knows the coin through seat 1; seat 0 does through seat 2 only if they are one player, or it tells."""
+    """Seat 3 knows the coin through seat 1; seat 0 only as one player with seat 2, or if that tells."""
     assert value(team(Signals(), (0, 2))) == pytest.approx(0, abs=1e-9)
     assert value(team(Signals(), (0,), {2: heads_or_tails})) == pytest.approx(0, abs=1e-9)
     assert value(team(Signals(), (0,), (2,))) == pytest.approx(-0.5, abs=1e-9)
@@ -208,6 +208,30 @@ def test_teammates_remember_their_own_actions():
     enumerate_game(team(rules, (0,), {2: policy}))
     assert max(map(len, seen)) == 3
     assert {memory[1].action for memory in seen if len(memory) > 1} == {0, 1, 2}
+
+
+def test_a_table_of_the_teammates_game_is_its_policy():
+    """A policy of the game in which the teammate is player 0, row by row."""
+    own = enumerate_game(team(Signals(), (2,), (0,)))
+    frame = jaxgadget.Policy.dirichlet(own, 0).to_frame()
+    table = {}
+    for row in frame[frame["player"] == 0].itertuples():
+        table.setdefault(row.infostate, {})[row.action_name] = row.probability
+
+    tree = enumerate_game(team(Signals(), (0,), {2: table}))
+    assert tree.game.name == "team(game=signals,teammates=2:table)"
+    for h in range(tree.level_offset[3], tree.level_offset[4]):
+        coin, call, answer = tree.moves(h)
+        row = table[f"0: [{coin}], (1, {Signals().actions[call]})"]
+        assert tree.chance[h] / 0.5 == pytest.approx(row[Signals().actions[answer]])
+
+    table["0: [1], (1, heads)"] = {"tails": 1.0}  # what is left out is never done
+    assert enumerate_game(team(Signals(), (0,), {2: table})).num_histories < tree.num_histories
+    del table["0: [1], (1, heads)"]
+    with pytest.raises(
+        ValueError, match=r"^signals: the table of teammate 2 has no row of '0: \[1\], \(1, heads"
+    ):
+        enumerate_game(team(Signals(), (0,), {2: table}))
 
 
 def test_own_decisions_are_a_cut():
@@ -292,7 +316,10 @@ def test_names_tell_policies():
         ("team(game=openspiel:kuhn_poker(players=3),seats=0+)", r"seats=0\+: expected seats"),
         ("team(game=openspiel:kuhn_poker(players=3),seats=3)", r"seats=\(3,\): expected .* from 0 to 2"),
         ("team(game=openspiel:blackjack)", r"its utility is GENERAL_SUM"),
-        ("openspiel:kuhn_poker(players=3)", r"3 players; expected 2; jaxgadget\.team\('openspiel:kuhn_poker\("),
+        (
+            "openspiel:kuhn_poker(players=3)",
+            r"3 players; expected 2; jaxgadget\.team\('openspiel:kuhn_poker\(",
+        ),
     ],
 )
 def test_names_that_are_refused(spec, message):
@@ -328,14 +355,19 @@ def test_games_that_are_refused(game):
 def test_rules_need_a_number_of_players_and_load_says_how_to_take_them():
     with pytest.raises(ValueError, match=r"^Signals: num_players=1: expected how many"):
         team(Signals(num_players=1))
-    with pytest.raises(ValueError, match=r"rules of 2 players, expected a game of two; jaxgadget\.team\(rules"):
+    with pytest.raises(
+        ValueError, match=r"rules of 2 players, expected a game of two; jaxgadget\.team\(rules"
+    ):
         load(Kuhn())
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"actors_of": {1: (4,)}}, r"actors\(\) returned \(4,\) at \(0,\); expected distinct seats from 0 to 3"),
+        (
+            {"actors_of": {1: (4,)}},
+            r"actors\(\) returned \(4,\) at \(0,\); expected distinct seats from 0 to 3",
+        ),
         ({"actors_of": {1: (1, 1)}}, r"actors\(\) returned \(1, 1\)"),
         ({"actors_of": {1: (1, CHANCE_SEAT)}}, r"actors\(\) returned \(1, -1\)"),
         ({"actors_of": {1: 1}}, r"actors\(\) returned 1 at"),
@@ -366,7 +398,8 @@ def test_teams_whose_payoffs_have_no_constant_sum_are_refused():
 )
 def test_policies_that_are_refused(given):
     message = (
-        rf"^team\(game=signals,teammates=2:own\): the policy of teammate 2 returned {re.escape(repr(given))} for its "
+        r"^team\(game=signals,teammates=2:own\): the policy of teammate 2 returned "
+        rf"{re.escape(repr(given))} for its "
         r"legal actions \[0, 1, 2\] after it noticed \(Seen\("
     )
     with pytest.raises(ValueError, match=message):

@@ -75,7 +75,12 @@ def play_out(dealt: Hands, seat: int, teammate: str) -> Node:
     sign = 1 if seat % 2 == 0 else -1
 
     def node(
-        hands: list[list[int]], line: tuple[Play, ...], turn: int, standing: Play | None, passed: int, out: list[int]
+        hands: list[list[int]],
+        line: tuple[Play, ...],
+        turn: int,
+        standing: Play | None,
+        passed: int,
+        out: list[int],
     ) -> Node:
         score = points(out)
         if score is not None:
