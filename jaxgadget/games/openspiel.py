@@ -283,7 +283,7 @@ def _check_type(game: Any, spec: str, two_players: bool) -> None:
     if dynamics not in ("SEQUENTIAL", "SIMULTANEOUS"):
         problem = f"its dynamics are {dynamics}; expected SEQUENTIAL or SIMULTANEOUS"
     elif two_players and game.num_players() != 2:
-        remedy = f"; jaxgadget.team('{PREFIX}{spec}', seats=(0,)) makes one of two" * (game.num_players() > 2)
+        remedy = f"; team(game={PREFIX}{spec},seats=0) is one of two" * (game.num_players() > 2)
         problem = f"it has {game.num_players()} players; expected 2{remedy}"
     elif utility not in ("ZERO_SUM", "CONSTANT_SUM"):
         problem = f"its utility is {utility}; expected ZERO_SUM or CONSTANT_SUM"

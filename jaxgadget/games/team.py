@@ -316,7 +316,8 @@ def _read_sides(rules: MultiplayerRules[Any], seats: Any, teammates: Any) -> Sid
     sides: list[tuple[int, ...]] = []
     for argument, given in (("seats", seats), ("teammates", teammates)):
         who: list[Any] = list(given) if isinstance(given, Collection) else [None]
-        if not all(isinstance(seat, int) and 0 <= seat < count for seat in who) or len(set(who)) < len(who):
+        is_seat = [isinstance(seat, int) and not isinstance(seat, bool) and 0 <= seat < count for seat in who]
+        if not all(is_seat) or len(set(who)) < len(who):
             raise ValueError(
                 f"{rules.name}: {argument}={given!r}: expected distinct seats from 0 to {count - 1}, such as "
                 "(0,)"

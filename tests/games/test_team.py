@@ -318,7 +318,7 @@ def test_names_tell_policies():
         ("team(game=openspiel:blackjack)", r"its utility is GENERAL_SUM"),
         (
             "openspiel:kuhn_poker(players=3)",
-            r"3 players; expected 2; jaxgadget\.team\('openspiel:kuhn_poker\(",
+            r"3 players; expected 2; team\(game=openspiel:kuhn_poker\(players=3\),seats=0\) is one",
         ),
     ],
 )
@@ -334,6 +334,7 @@ def test_names_that_are_refused(spec, message):
         ({"seats": ()}, r"^signals: seats=\(\) and teammates=\[\] of 4 players: expected at least one seat"),
         ({"seats": (0, 0)}, r"^signals: seats=\(0, 0\): expected distinct seats from 0 to 3"),
         ({"seats": (4,)}, r"^signals: seats=\(4,\): expected distinct seats from 0 to 3"),
+        ({"seats": (True,)}, r"^signals: seats=\(True,\): expected distinct seats from 0 to 3"),
         ({"seats": "0"}, r"^signals: seats='0': expected distinct seats"),
         ({"seats": 0}, r"^signals: seats=0: expected distinct seats from 0 to 3, such as \(0,\)"),
         ({"teammates": (-1,)}, r"^signals: teammates=\(-1,\): expected distinct seats"),
