@@ -19,6 +19,7 @@ import pytest
 from jaxgadget import (
     ArrayValues,
     BlueprintPrior,
+    BlueprintValues,
     ContinuationValues,
     DiverseGeneration,
     Full,
@@ -47,8 +48,11 @@ from jaxgadget.refining.knowledge import (
     make_task,
     solve_knowledge,
 )
+from jaxgadget.refining.prepare import prepare_base
 from jaxgadget.refining.refine import refine, refine_both
 from jaxgadget.refining.subgames import solve_gadgets
+from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.memory import DoesNotFit, plan_ranges
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
 from jaxgadget.tree.history import HistoryTree
@@ -687,6 +691,23 @@ def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player
         assert found.gadget_value.shape == found.gap.shape == (found.num_subgames, len(known))
         np.testing.assert_array_equal(found.gadget_value, expected.value)
         assert len(found.table) == len(known) and "largest gap" in found.message
+
+
+@players
+def test_what_blueprints_bring_is_found_in_parts(player: int) -> None:
+    """As few as memory allows, and no less than one subgame."""
+    base = grove.forest(SEED)
+    policy = grove.to_policy(base.tree, grove.blueprints(SEED))
+    gadgets, limit = (Resolving(alternative=BlueprintValues()),), 1 << 30
+    with pytest.raises(DoesNotFit):
+        while True:
+            plan_ranges(base, HOME, limit := limit * 3 // 4)
+    whole, parts = (prepare_base(base, player, policy, gadgets, memory_limit=n) for n in (None, limit))
+    for name in ("subgame", "root", "resolver", "opponent", "mass", "cbv", "played"):
+        found, expected = (getattr(here.ranges, name) for here in (parts, whole))
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-14)
+    with pytest.raises(DoesNotFit, match="1 subgame"):
+        prepare_base(base, player, policy, gadgets, memory_limit=100)
 
 
 @pytest.mark.parametrize("unfrozen", [True])
