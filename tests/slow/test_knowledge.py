@@ -43,7 +43,10 @@ def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(
     ("seed", "order", "unfrozen"),
-    itertools.product((-1, 0, 1, 5), (1, 3, math.inf), (False, True)),
+    [
+        *itertools.product((-1, 0, 1, 5), (1, 3), (False, True)),
+        *((seed, math.inf, False) for seed in (0, 1, 5)),
+    ],
 )
 def test_generated_optima_equal_those_of_explicit_trees(
     seed: int, order: float, unfrozen: bool, player: int
