@@ -175,6 +175,11 @@ class Beliefs:
         reach = _reach_below(above.spot.look, above.plans[other], look, other, before[first][roots.subgame])
         return self._spot(known, look, within, inner, outer, reach)
 
+    def copies(self, where: Cut) -> IntArray:
+        """`[H]` in how many subgames of own infostates each root is, if equal ones are shared."""
+        roots = self._known(where).cover.roots
+        return np.bincount(np.searchsorted(where.roots, roots), minlength=len(where.roots))
+
     def _known(self, where: Cut, before: IntArray | None = None) -> KnowledgeCover:
         order, unfrozen = self.knowledge.order, self.knowledge.unfrozen
         return knowledge_cover(where, self.player, order, unfrozen=unfrozen, apart=before)

@@ -45,7 +45,7 @@ def drawn(seed: int) -> HistoryTree:
 
 @functools.cache
 def rounds(seed: int, turns: int = 5, begins: int = 0, known: bool = False) -> HistoryTree:
-    """A chain of hands, each of which meets two of the other player's, and moves in turn, some of them hidden.
+    """A chain of hands, each of which meets two of the other player's, and moves in turn, some hidden.
 
     Args:
       seed: of payoffs, deals and of who sees what.
