@@ -154,6 +154,9 @@ def _how_nested(nested: Nested) -> str:
             f"deep, with {ends}."
         )
     every = f"one in {schedule.step} decisions" if schedule.step > 1 else "every decision"
+    if (known := nested.knowledge) is not None and known.order < math.inf:
+        solved = "unfrozen, " if known.unfrozen else ""
+        every += f", from its own infostates (order {known.order}, {solved}{known.follow}),"
     if nested.depth is None:
         return f"{game} at {every} that its own play reaches, {how}, to the end of the game."
     deep = f"at least {nested.depth} move(s) deep"

@@ -34,6 +34,7 @@ from jaxgadget.tree.cover import Cover, build_cover, cover_of
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest, build_forest, find_copies
 from jaxgadget.tree.knowledge import KnowledgeCover, knowledge_cover
+from jaxgadget.tree.sequence import find_runs, spread_runs
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -302,10 +303,7 @@ def _kept_below(look: Forest, opponent: int, where: Cut, searches: IntArray) -> 
     """
     roots = look.roots[opponent]
     theirs = where.tree.infostate[opponent, look.cut.root[where.roots]]
-    first = np.searchsorted(roots.infostate, theirs)
-    count = np.searchsorted(roots.infostate, theirs, "right") - first
-    below = np.repeat(np.arange(len(theirs)), count)
-    root = np.arange(len(below)) + np.repeat(first - (np.cumsum(count) - count), count)
+    below, root = spread_runs(*find_runs(roots.infostate, theirs), np.arange(len(theirs)))
     subgame = roots.subgame[root]
     asked = np.isin(subgame, searches)
     return build_cover(where, where.roots[below[asked]], np.searchsorted(searches, subgame[asked]))

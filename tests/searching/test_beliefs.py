@@ -33,6 +33,7 @@ from jaxgadget import (
     refine,
 )
 from jaxgadget.kernels.regret import RegretMatching
+from jaxgadget.report.search import nested_notes
 from jaxgadget.searching.line import Line
 from jaxgadget.searching.nested import Nested
 from jaxgadget.searching.schedule import decisions
@@ -194,6 +195,9 @@ def test_it_is_evaluated_exactly_and_nothing_is_promised() -> None:
         assert found.knowledge == knowledge and found.depth is None
         told = found.table[["order", "unfrozen", "combine", "leaf"]].drop_duplicates().values.tolist()
         assert told == [[1, False, knowledge.follow, "none"]]
+        said = nested_notes(found)[0]
+        assert f"at every decision, from its own infostates (order 1, {knowledge.follow}), that its" in said
+        assert said.endswith("5 iterations each, to the end of the game.")
     assert searched(tree, 0).table[["order", "unfrozen", "combine"]].isna().all(axis=None)
 
 
@@ -244,6 +248,11 @@ def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(count) - levels > levels
     np.testing.assert_allclose(rows(parts), rows(whole), rtol=0, atol=1e-9)
     np.testing.assert_array_equal(parts.searches, whole.searches)
+    for visits, expected in zip(parts.visits, whole.visits, strict=True):
+        order = np.argsort(visits.histories)
+        np.testing.assert_array_equal(visits.histories[order], np.sort(expected.histories))
+        np.testing.assert_allclose(visits.weights[order].sum(), expected.weights.sum(), rtol=0, atol=1e-9)
+        assert visits.weights.sum() == pytest.approx(2, abs=1e-9), "play gets to both levels' limits"
 
 
 def test_bad_input() -> None:
