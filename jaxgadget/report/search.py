@@ -148,12 +148,15 @@ def _how_nested(nested: Nested) -> str:
     how = "by linear programs" if lp else f"{iterations} iterations each"
     choice = f"{nested.num_entries} entries at the limit ({nested.leaf} values)"
     ends = "optimal values at the limit" if nested.leaf == "optimal" else choice
-    if schedule is not None and schedule.kind == "moves":
+    if schedule.kind == "moves":
         return (
             f"{game} at the root and after every {schedule.step} move(s), {how}, {schedule.depth} move(s) "
             f"deep, with {ends}."
         )
-    every = f"one in {schedule.step} decisions" if schedule and schedule.step > 1 else "every decision"
+    every = f"one in {schedule.step} decisions" if schedule.step > 1 else "every decision"
+    if (known := nested.knowledge) is not None and known.order < math.inf:
+        solved = "unfrozen, " if known.unfrozen else ""
+        every += f", from its own infostates (order {known.order}, {solved}{known.follow}),"
     if nested.depth is None:
         return f"{game} at {every} that its own play reaches, {how}, to the end of the game."
     deep = f"at least {nested.depth} move(s) deep"
