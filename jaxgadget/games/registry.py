@@ -21,6 +21,7 @@ from jaxgadget.games.stepwise import Rules, StepwiseGame
 _MAKERS = {
     "kuhn_poker": ("kuhn", "KuhnPoker"),
     "leduc_poker": ("leduc.rules", "LeducPoker"),
+    "no_limit_leduc": ("leduc.no_limit", "NoLimitLeduc"),
     "goofspiel": ("goofspiel", "Goofspiel"),
     "liars_dice": ("liars_dice", "LiarsDice"),
     "matching_pennies_forfeit": ("examples", "matching_pennies_forfeit"),
