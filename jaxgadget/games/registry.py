@@ -37,6 +37,9 @@ _MAKERS = {
     "n_matching_pennies": ("examples", "n_matching_pennies"),
     "coin_toss_siblings": ("examples", "coin_toss_siblings"),
     "gadget_breaker": ("examples", "gadget_breaker"),
+    "clairvoyance": ("examples", "clairvoyance"),
+    "off_tree_coin_toss": ("examples", "off_tree_coin_toss"),
+    "menu": ("menu", "menu"),
 }
 
 
@@ -72,7 +75,7 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
             return OpenSpielGame(text.removeprefix(PREFIX))
         if text.lower().endswith(".efg"):
             return GambitGame(text)
-        own = parse_own(text)
+        own = None if _is_known(text) else parse_own(text)
         return _make(text) if own is None else load_own(text, own, _parameters(text, own.parameters))
     if is_pyspiel_game(spec):
         return OpenSpielGame(spec)
@@ -138,6 +141,11 @@ def _split(text: str, form: str) -> list[str]:
     if depth:
         raise ValueError(f"{form}, got unequal parentheses; balance them")
     return parts if text.strip() else []
+
+
+def _is_known(spec: str) -> bool:
+    """Whether a specification is of one of our names, whatever stands between the parentheses."""
+    return spec.partition("(")[0].strip() in _MAKERS
 
 
 def _make(spec: str) -> Game:

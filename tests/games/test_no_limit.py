@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
-from jaxgadget.games.leduc.no_limit import NoLimitLeduc, parse_bets
+from jaxgadget.games.leduc.no_limit import NoLimitLeduc
+from jaxgadget.games.parameters import read_bets
 from jaxgadget.games.registry import load
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -87,7 +88,7 @@ def test_minimum_raises_are_openspiels(stack: int):
     pyspiel = pytest.importorskip("pyspiel")
     theirs = pyspiel.load_game(universal_poker(stack, "fullgame"))
     game = NoLimitLeduc(stack=stack, bets=MENU, max_raises=UNCAPPED)
-    sizes, _ = parse_bets("", MENU)
+    sizes, _ = read_bets("", MENU)
     too_small = 0
 
     def walk(state, moves: tuple[int, ...], betting):

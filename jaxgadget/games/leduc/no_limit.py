@@ -1,8 +1,8 @@
 """No-limit Leduc poker: one private card each, one public card, bets as fractions of the pot.
 
 The betting is that of OpenSpiel's `universal_poker(betting=nolimit, …)` with two rounds and one hole card,
-minimum raises included; with the bets `1-a` the game is the one with `bettingAbstraction=fcpa`, but that a bet
-of the pot which takes the whole stack is called all-in here.
+minimum raises included. With the bets `1-a` the game is the one with `bettingAbstraction=fcpa`, but that a
+bet of the pot which takes the whole stack is called all-in here.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import fractions
 import functools
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, cast
 
@@ -20,21 +19,28 @@ from jaxgadget.games.game import Budget, CutRule, HistoryLevel, Move
 from jaxgadget.games.leduc.betting import ANTE, CALL, FOLD, RAISE, BettingState
 from jaxgadget.games.leduc.levels import leduc_levels
 from jaxgadget.games.leduc.rules import LEDUC_CUTS, MOST_RAISES, check_deck
-from jaxgadget.games.parameters import MOST_ACTIONS, canonical_name, check_choice, check_flag, check_integer
+from jaxgadget.games.parameters import (
+    ALL_IN,
+    MOST_ACTIONS,
+    canonical_name,
+    check_choice,
+    check_flag,
+    check_integer,
+    read_bets,
+)
 
-_ALL_IN = "a"
 _LARGEST_STACK = 10**9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class NoLimitLeduc:
-    """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets from small to large, all-in last.
+    """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets, the smallest first.
 
     A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the higher rank; equal
     ranks split the pot. Both ante 1 chip. A bet is its fraction of the pot, counted after calling, in whole
-    chips, halves to even. It is legal if it is at least the minimum raise and no more than the stack. All-in may
-    be less. Of bets that come to the same chips the one that is nearest to them is legal, and all-in before the
-    others. After an all-in that is called the public card decides.
+    chips, halves to even. It is legal if it is at least the minimum raise and no more than the stack; all-in
+    may be less than a raise. Of bets that come to the same chips the one that is nearest to them is legal,
+    but all-in before any other. After an all-in that is called the public card decides.
 
     Attributes:
       stack: chips of each player, the ante included.
@@ -61,8 +67,8 @@ class NoLimitLeduc:
 
     def __post_init__(self) -> None:
         check_integer(self.short_name, "stack", self.stack, ANTE + 1, _LARGEST_STACK)
-        sizes, has_all_in = parse_bets(self.short_name, self.bets)
-        object.__setattr__(self, "bets", "-".join([*map(str, sizes), *([_ALL_IN] if has_all_in else [])]))
+        sizes, has_all_in = read_bets(self.short_name, self.bets)
+        object.__setattr__(self, "bets", "-".join([*map(str, sizes), *[ALL_IN] * has_all_in]))
         check_integer(self.short_name, "max_raises", self.max_raises, 1, MOST_RAISES)
         check_choice(self.short_name, "min_raise", self.min_raise, ("poker", "chip"))
         check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MOST_ACTIONS)
@@ -84,7 +90,7 @@ class NoLimitLeduc:
     @functools.cached_property
     def betting(self) -> NoLimitBetting:
         """The rules of the betting."""
-        sizes, has_all_in = parse_bets(self.short_name, self.bets)
+        sizes, has_all_in = read_bets(self.short_name, self.bets)
         return NoLimitBetting(
             starting_player=self.starting_player,
             stack=self.stack,
@@ -101,7 +107,7 @@ class NoLimitLeduc:
         return leduc_levels(self.betting, np.arange(types) * copies // self.num_suits, copies, budget)
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """As Leduc poker's, with what was done as f, c and bets as in `bets`, whatever other bets there are."""
+        """As Leduc poker's, with what was done as f, c and bets as in `bets`, the same with other bets."""
         state, public, shown = self._replay(history)
         paid, private = state.paid, history[player]
         return (
@@ -115,7 +121,7 @@ class NoLimitLeduc:
         if action < RAISE:
             return ("Fold", "Call")[action]
         token = self._token(action)
-        return "AllIn" if token == _ALL_IN else f"Bet {token}"
+        return "AllIn" if token == ALL_IN else f"Bet {token}"
 
     def cuts(self) -> Mapping[str, CutRule]:
         """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
@@ -214,37 +220,3 @@ class NoLimitBetting:
         if self.has_all_in:
             nearest[self.stack - stakes] = fractions.Fraction(0), RAISE + len(self.sizes)
         return sorted(action for _, action in nearest.values())
-
-
-def parse_bets(game: str, bets: object) -> tuple[tuple[fractions.Fraction, ...], bool]:
-    """Fractions of the pot, ascending, and whether all-in is among the bets.
-
-    Args:
-      game: which game's, for the error.
-      bets: fractions or decimals, or `a`, with dashes between them: "1/2-1-a".
-
-    Raises:
-      ValueError: if there are none, or one is no number > 0, or there twice.
-    """
-    texts = bets.split("-") if isinstance(bets, str) else []
-    sizes: list[fractions.Fraction] = []
-    for text in texts:
-        if text == _ALL_IN:
-            continue
-        is_number = re.fullmatch(r"[0-9]{1,6}(/[0-9]{1,6}|\.[0-9]{1,6})?", text)
-        size = (
-            fractions.Fraction(text) if is_number and not re.search(r"/0+$", text) else fractions.Fraction(0)
-        )
-        if size <= 0 or size in sizes:
-            problem = "is there twice" if size > 0 else "is no fraction of the pot > 0"
-            raise ValueError(
-                f"{game}: bets={bets!r}: {text!r} {problem}; expected distinct fractions of the pot, and a "
-                'for all-in, with dashes between them; write "1/2-1-2-a", for example'
-            )
-        sizes.append(size)
-    if not texts or texts.count(_ALL_IN) > 1:
-        raise ValueError(
-            f"{game}: bets={bets!r}: expected distinct fractions of the pot, and a for all-in, with dashes "
-            'between them; write "1/2-1-2-a", for example'
-        )
-    return tuple(sorted(sizes)), _ALL_IN in texts
