@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import GeneratorType
-from typing import Any, Protocol, TypeAlias, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -155,7 +155,6 @@ class Game(Protocol):
         ...
 
 
-@runtime_checkable
 class BetSizes(Protocol):
     """What a game of bets may answer besides `Game`; translation asks (`jaxgadget.policy.translation`)."""
 
@@ -174,7 +173,8 @@ class BetSizes(Protocol):
 
 def bet_fraction(game: Game, history: Sequence[Move], action: int) -> float | None:
     """As `BetSizes` says; None where the game does not answer."""
-    return game.bet_fraction(history, action) if isinstance(game, BetSizes) else None
+    sizes: BetSizes | None = game if hasattr(game, "bet_fraction") else None  # type: ignore[assignment]
+    return None if sizes is None else sizes.bet_fraction(history, action)
 
 
 def next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:

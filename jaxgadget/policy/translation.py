@@ -285,8 +285,8 @@ class _Translator:
             if self._size(history, action) == 0:
                 return action
         raise ValueError(
-            f"{self.tree.game.name}: nothing that is legal after history {self.tree.moves(history)} is a check "
-            "or call; expected bet_fraction() of the game to be 0 for one action"
+            f"{self.tree.game.name}: nothing that is legal after history {self.tree.moves(history)} is a "
+            "check or call; expected bet_fraction() of the game to be 0 for one action"
         )
 
     def _children_of(self, shadow: int) -> dict[int, int]:

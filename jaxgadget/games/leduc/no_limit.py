@@ -128,11 +128,9 @@ class NoLimitLeduc:
         return LEDUC_CUTS
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """Chips of a bet divided by the pot after calling, 0 for a call; None for all else."""
+        """Chips of a legal bet divided by the pot after calling, 0 for a call; None for a fold."""
         state, _, _ = self._replay(history)
-        if action == FOLD or action not in self.betting.legal_actions(state):
-            return None
-        return self.betting.raise_of(action, state) / (2 * max(state.paid))
+        return None if action == FOLD else self.betting.raise_of(action, state) / (2 * max(state.paid))
 
     def _token(self, action: int) -> str:
         return ("f", "c", *self.bets.split("-"))[action]
