@@ -350,7 +350,11 @@ def off_tree_coin_toss(
     Heads 1/4 and Tails 3/4, given what Sell earns, and the value is 0.
     """
     game = coin_toss(sell_heads, sell_tails)
-    return MenuAbstraction(game, {0: ["Sell"]}, off_tree=off_tree, off_tree_player=0)
+    menu = MenuAbstraction(game, {0: ["Sell"]}, off_tree=off_tree, off_tree_player=0)
+    given = {"sell_heads": float(sell_heads), "sell_tails": float(sell_tails), "off_tree": off_tree}
+    defaults = {"sell_heads": 0.5, "sell_tails": -0.5, "off_tree": 0}
+    menu.name = name_with("off_tree_coin_toss", given, defaults)
+    return menu
 
 
 _COIN = ("Heads", "Tails")

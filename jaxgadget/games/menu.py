@@ -28,7 +28,7 @@ from jaxgadget.util.arguments import check_player, check_whole_number, near_name
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 _SEPARATOR = "|"
-_EMPTY = "none"
+_ALL, _NONE = "all", "none"
 
 
 class MenuAbstraction:
@@ -193,12 +193,12 @@ class MenuAbstraction:
         return who, ids
 
     def _name(self) -> str:
-        menus = [_SEPARATOR.join(map(str, menu or ())) for menu in self.menus]
+        menus = [_SEPARATOR.join(map(str, menu or ())) or _ALL for menu in self.menus]
         player = -1 if self.off_tree_player is None else self.off_tree_player
         everything = set(range(self.num_actions)) - set(self.menus[player] or ()) if self.off_tree else set()
-        off_tree_actions = ""
+        off_tree_actions = _ALL
         if set(self.off_tree_actions) != everything:
-            off_tree_actions = _SEPARATOR.join(map(str, self.off_tree_actions)) or _EMPTY
+            off_tree_actions = _SEPARATOR.join(map(str, self.off_tree_actions)) or _NONE
         values = (self.game.name, *menus, self.off_tree, player, off_tree_actions)
         return name_with("menu", dict(zip(_DEFAULTS, values, strict=True)), _DEFAULTS)
 
@@ -234,44 +234,45 @@ class MenuAbstraction:
 
 _DEFAULTS: Mapping[str, object] = {
     "game": "no_limit_leduc",
-    "actions_0": "",
-    "actions_1": "",
+    "actions_0": _ALL,
+    "actions_1": _ALL,
     "off_tree": 0,
     "off_tree_player": -1,
-    "off_tree_actions": "",
+    "off_tree_actions": _ALL,
 }
 
 
 def menu(
     game: str = "no_limit_leduc",
-    actions_0: str = "",
-    actions_1: str = "",
+    actions_0: str = _ALL,
+    actions_1: str = _ALL,
     off_tree: int = 0,
     off_tree_player: int = -1,
-    off_tree_actions: str = "",
+    off_tree_actions: str = _ALL,
 ) -> MenuAbstraction:
     """A game in which players keep to a menu of its actions, and one may leave it so many times.
 
     Args:
       game: the game's name.
-      actions_0: player 0's menu, ids or names of actions with `|` between them; empty for all.
+      actions_0: player 0's menu, ids or names of actions with `|` between them, or `all`.
       actions_1: player 1's.
       off_tree: how many times a hand one player may leave its menu.
       off_tree_player: who may, 0 or 1.
-      off_tree_actions: what it may then do, in the same way; empty for all that is not on its menu, `none`
-        for nothing.
+      off_tree_actions: what it may then do, in the same way; `all` that is not on its menu, or `none`.
     """
     from jaxgadget.games.registry import load  # which knows this module
 
-    def actions(text: str) -> list[int | str]:
-        return [int(part) if part.isdecimal() else part for part in text.split(_SEPARATOR)]
+    def actions(text: str) -> list[int | str] | None:
+        if text == _ALL:
+            return None
+        parts = [] if text == _NONE else text.split(_SEPARATOR)
+        return [int(part) if part.isdecimal() else part for part in parts]
 
-    menus = {player: actions(text) for player, text in enumerate((actions_0, actions_1)) if text}
-    allowed = [] if off_tree_actions == _EMPTY else actions(off_tree_actions) if off_tree_actions else None
+    menus = {player: actions(text) for player, text in enumerate((actions_0, actions_1))}
     return MenuAbstraction(
         load(game),
-        menus,
+        {player: menu for player, menu in menus.items() if menu is not None},
         off_tree=off_tree,
         off_tree_player=None if off_tree_player == -1 else off_tree_player,
-        off_tree_actions=allowed,
+        off_tree_actions=actions(off_tree_actions),
     )

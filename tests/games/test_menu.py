@@ -139,19 +139,6 @@ def test_a_small_menu_of_a_game_without_end():
     np.testing.assert_array_equal(tree.parent, small.parent)
 
 
-def test_off_tree_coin_toss():
-    sells, plays = (enumerate_game(off_tree_coin_toss(off_tree=k)) for k in (0, 1))
-    assert [len(rows) for rows in sells.infosets] == [2, 0]
-    whole = enumerate_game(coin_toss())
-    np.testing.assert_array_equal(plays.payoff, whole.payoff)
-    for swapped, heads in ((False, 0.25), (True, 0.75)):
-        prices = (-0.5, 0.5) if swapped else (0.5, -0.5)
-        solution = solve_exactly(enumerate_game(off_tree_coin_toss(*prices, off_tree=1)))
-        assert solution.value == pytest.approx(0, abs=1e-12)
-        guess = solution.policy[1, "1: Play"]
-        assert guess == pytest.approx({0: heads, 1: 1 - heads, 2: 0.0}, abs=1e-12)
-
-
 @pytest.mark.parametrize(
     "game",
     [

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from jaxgadget.games.examples import TreeRules, Turn, clairvoyance, coin_toss
+from jaxgadget.games.examples import TreeRules, Turn, coin_toss
 from jaxgadget.games.game import CHANCE, Game
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
@@ -345,16 +345,3 @@ def test_who_cannot_check_or_call_is_told():
     assert translate(policy, enumerate_game(tree(0.0)))["1: 'Bet 2'"] == {0: 1.0, 1: 0.0}
     with pytest.raises(ValueError, match=r"nothing that is legal after history \(3,\) is a check or call"):
         translate(policy, enumerate_game(tree(1.0)))
-
-
-def test_clairvoyance():
-    tree = tree_of("clairvoyance(bets=1/2-2)")
-    solution = solve_exactly(tree)
-    assert solution.value == pytest.approx(2 / 6, abs=1e-12)
-    assert solution.policy["0: [Lose]"] == pytest.approx({1: 1 / 3, 3: 0.0, 4: 2 / 3}, abs=1e-12)
-    assert solution.policy["1: 'Bet 2'"][2] == pytest.approx(1 / 3, abs=1e-12)
-    assert clairvoyance("2-0.5").name == "clairvoyance(bets=1/2-2)"
-    with pytest.raises(ValueError, match="clairvoyance: bets='1-a': expected fractions of the pot only"):
-        clairvoyance("1-a")
-    with pytest.raises(ValueError, match="'0' is no fraction of the pot > 0"):
-        clairvoyance("0-1")
