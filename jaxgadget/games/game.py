@@ -223,6 +223,10 @@ class Budget:
                 "150 bytes a history, or choose smaller game parameters"
             )
 
+    def release(self, count: int) -> None:
+        """Counts `count` histories fewer, which were claimed and are then left out."""
+        self.num_histories -= int(count)
+
 
 class Refiner:
     """Infostate ids from observations, level by level.

@@ -90,7 +90,7 @@ class MenuAbstraction:
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields the game's levels without what is not on the menus.
 
-        The game claims all children of what is left, so that a few more count than are there.
+        A level is claimed as the game has it below what is left above, and then what is left out is released.
 
         Raises:
           ValueError: if a menu leaves no legal action after some history.
@@ -109,6 +109,7 @@ class MenuAbstraction:
                 leaves = off_tree[player][action] & (left_menu < self.off_tree)
                 kept &= on_menu[player][action] | leaves
                 left_menu = left_menu + leaves
+            budget.release(np.count_nonzero(~kept))
             if above:
                 self._check_choices(above, new_row[level.parent[kept]], new_row[goes_on])
             above.append(level.take(kept, new_row))

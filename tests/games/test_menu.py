@@ -124,6 +124,9 @@ def test_truncated_menus_are_the_upper_part_and_list_no_more(depth: int):
     for player in (0, 1):
         assert same_partition(tree.infostate[player], whole.infostate[player, match])
     budget = Budget("menu")
+    list(MenuAbstraction(LARGE, menus).levels(budget))
+    assert budget.num_histories == whole.num_histories
+    budget = Budget("menu")
     generated = MenuAbstraction(LARGE, menus).levels(budget)
     next(generated)
     generated.send(np.ones(1, np.bool_))

@@ -11,6 +11,7 @@ from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, Budget
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
@@ -143,6 +144,11 @@ TAKES = {  # They expand no more than they are told to.
     "kuhn": KuhnPoker,
     "leduc": LeducPoker,
     "leduc, ranks": lambda: LeducPoker(suit_isomorphism=True, action_mapping=True, starting_player=1),
+    "no_limit_leduc": lambda: NoLimitLeduc(stack=5, bets="1/2-1-a", max_raises=2, suit_isomorphism=True),
+    "menu": lambda: load("menu(game=leduc_poker(suit_isomorphism=True),actions_0=0|1)"),
+    "menu that may be left": lambda: load(
+        "menu(game=leduc_poker(suit_isomorphism=True),actions_0=0|1,off_tree=1,off_tree_player=0)"
+    ),
     "goofspiel": lambda: Goofspiel(num_cards=4, imp_info=True, points_order="descending"),
     "goofspiel, random": lambda: Goofspiel(num_cards=3),
     "liars_dice": lambda: LiarsDice(dice_sides=3),
