@@ -173,8 +173,8 @@ class BetSizes(Protocol):
 
 def bet_fraction(game: Game, history: Sequence[Move], action: int) -> float | None:
     """As `BetSizes` says; None where the game does not answer."""
-    sizes: BetSizes | None = game if hasattr(game, "bet_fraction") else None  # type: ignore[assignment]
-    return None if sizes is None else sizes.bet_fraction(history, action)
+    answer: Any = getattr(game, "bet_fraction", None)
+    return None if answer is None else answer(history, action)
 
 
 def next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:

@@ -38,7 +38,7 @@ import numpy as np
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, bet_fraction, dense_ids
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
-from jaxgadget.tree.matching import same_actions
+from jaxgadget.tree.matching import match_histories, same_actions
 from jaxgadget.tree.truncated import first_child
 from jaxgadget.util.arguments import check_whole_number
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -153,6 +153,7 @@ class _Translator:
         self.policy, self.tree, self.player = policy, tree, player
         self.shadow_tree = policy.tree
         self.rule = check_rule(rule)
+        match_histories(tree, policy.tree)  # refuses another game
         _check_seen(tree, player)
         self.uniform = None if seed is None else _uniforms(tree, player, seed)
         small, large = self.shadow_tree.game, tree.game
@@ -357,7 +358,9 @@ def _check_seen(tree: HistoryTree, player: int) -> None:
 
 def _lines(tree: HistoryTree) -> IntArray:
     """`[n]` what both players did so far, numbered through each level."""
-    line = np.zeros(tree.num_histories, np.int64)
+    if "lines of play" in tree.cache:
+        return tree.cache["lines of play"]
+    line = tree.cache["lines of play"] = np.zeros(tree.num_histories, np.int64)
     width = tree.game.num_actions + 1
     for begin, end in itertools.pairwise(tree.level_offset[1:].tolist()):
         above, action = line[tree.parent[begin:end]], tree.action[:2, begin:end].astype(np.int64) + 1

@@ -7,6 +7,7 @@ them otherwise.
 from __future__ import annotations
 
 import itertools
+import weakref
 
 import numpy as np
 
@@ -38,13 +39,22 @@ def same_actions(game: Game, other: Game, player: int) -> IntArray:
 
 
 def match_histories(tree: HistoryTree, other: HistoryTree) -> IntArray:
-    """`[n]` the histories of another tree that have the same moves, -1 where there is none.
+    """`[n]` the histories of another tree that have the same moves, -1 where there is none; found once.
 
     Raises:
       ValueError: if histories with the same moves differ in who acts, in chance or in payoffs, or the
         other tree was truncated at one after which this one goes on: then the games are not the same but
         for menus and for what players know.
     """
+    known = tree.cache.setdefault("matching histories", weakref.WeakKeyDictionary())
+    if other not in known:
+        match = _match(tree, other)
+        _check_same(tree, other, match)
+        known[other] = match
+    return known[other]
+
+
+def _match(tree: HistoryTree, other: HistoryTree) -> IntArray:
     match = np.full(tree.num_histories, -1, np.int64)
     match[0] = 0
     actions = [same_actions(tree.game, other.game, player) for player in (0, 1)]
@@ -62,7 +72,6 @@ def match_histories(tree: HistoryTree, other: HistoryTree) -> IntArray:
         index = np.minimum(np.searchsorted(their_key, key, sorter=order), len(order) - 1)
         same = their_key[order[index]] == key
         match[begin:end] = np.where(same, other_begin + order[index], -1)
-    _check_same(tree, other, match)
     return match
 
 

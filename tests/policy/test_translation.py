@@ -311,6 +311,18 @@ def uniform_on(game: Game) -> Policy:
     return Policy.uniform(enumerate_game(game))
 
 
+def test_another_game_is_refused():
+    kuhn = tree_of("kuhn_poker")
+    with pytest.raises(ValueError, match=r"are not one game with other menus .*: chance outcomes differ"):
+        translate(Policy.uniform(kuhn), large())
+    with pytest.raises(ValueError, match=r"are not one game with other menus .*: payoffs differ"):
+        longer = tree_of(large().game.name.replace("stack=9", "stack=10"))
+        TranslatingPlayer(Policy.uniform(small())).action_probabilities(longer, 0, longer.infosets[0].history)
+    truncated = enumerate_game(small().game, depth=1)
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        translate(Policy.uniform(truncated), large())
+
+
 def test_what_is_no_bet_needs_a_place_on_the_menu():
     game = coin_toss()
     menu = MenuAbstraction(game, {0: ["Sell"]})
