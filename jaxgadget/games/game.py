@@ -225,7 +225,7 @@ class Budget:
 
     def release(self, count: int) -> None:
         """Counts `count` histories fewer, which were claimed and are then left out."""
-        self.num_histories -= int(count)
+        self.num_histories -= count
 
 
 class Refiner:

@@ -109,7 +109,7 @@ class MenuAbstraction:
                 leaves = off_tree[player][action] & (left_menu < self.off_tree)
                 kept &= on_menu[player][action] | leaves
                 left_menu = left_menu + leaves
-            budget.release(np.count_nonzero(~kept))
+            budget.release(int(np.count_nonzero(~kept)))
             if above:
                 self._check_choices(above, new_row[level.parent[kept]], new_row[goes_on])
             above.append(level.take(kept, new_row))
