@@ -30,10 +30,13 @@ if TYPE_CHECKING:
     from jaxgadget.gadgets.prior import Prior
     from jaxgadget.policy.blueprints import BlueprintSpec
     from jaxgadget.policy.policy import Policy
+    from jaxgadget.refining.knowledge import Knowledge
     from jaxgadget.tree.history import HistoryTree
 
 MODEL = "--model"
 """What errors call a model's SPEC."""
+INFINITE = "inf"
+"""The order of what is common knowledge."""
 RANGE_OF = f"--prior {RANGE}:SPEC"
 """What they call the SPEC of a model whose range is a prior."""
 
@@ -174,6 +177,26 @@ def _make_promise(text: str) -> Alternative:
     if name == CONTINUATION and told and not told.strip("0"):
         raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
     return make_alternative(text)
+
+
+def make_knowledge(
+    context: typer.Context, order: str | None, unfrozen: bool, generate: str | None, combine: str
+) -> Knowledge | None:
+    """What `--order` and the options that go with it ask for; None without it.
+
+    Raises:
+      ValueError: in the words of the options.
+    """
+    if order is None:
+        refuse_unused(context, "without --order", "unfrozen", "generate", "combine")
+        return None
+    from jaxgadget.gadgets.specs import make_generation
+    from jaxgadget.refining.knowledge import Knowledge
+
+    if order != INFINITE and not (order.isdecimal() and len(order) < 10 and int(order) % 2 == 1):
+        raise ValueError(f"--order {order}: expected 1, 3, 5, … or {INFINITE}, what is common knowledge")
+    generation = None if generate is None else make_generation(generate)
+    return Knowledge(float(order) if order == INFINITE else int(order), unfrozen, generation, combine)
 
 
 def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:
