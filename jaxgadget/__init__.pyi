@@ -2,6 +2,8 @@ from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
 from .gadgets.alternative import BlueprintValues as BlueprintValues
 from .gadgets.alternative import ContinuationValues as ContinuationValues
+from .gadgets.generation import DiverseGeneration as DiverseGeneration
+from .gadgets.generation import RandomGeneration as RandomGeneration
 from .gadgets.prior import ArrayPrior as ArrayPrior
 from .gadgets.prior import BlueprintPrior as BlueprintPrior
 from .gadgets.prior import ContinuationPrior as ContinuationPrior
@@ -18,6 +20,7 @@ from .gadgets.two_level import Unsafe as Unsafe
 from .games.abstraction import Abstraction as Abstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
+from .games.team import team as team
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
 from .learn.range_network import FolderRanges as FolderRanges
@@ -123,6 +126,7 @@ __all__ = [
     "ContinuationValues",
     "Cut",
     "Decomposition",
+    "DiverseGeneration",
     "ExactValues",
     "FixedValues",
     "FolderRanges",
@@ -145,6 +149,7 @@ __all__ = [
     "PolicyPlayer",
     "ProfileValues",
     "PromiseError",
+    "RandomGeneration",
     "RangeNetwork",
     "RangeTraining",
     "RangeValues",
@@ -211,6 +216,7 @@ __all__ = [
     "solve_trunk",
     "spread_checkpoints",
     "sweep",
+    "team",
     "train_ranges",
     "train_value",
     "tremble",

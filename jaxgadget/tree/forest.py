@@ -20,6 +20,7 @@ import dataclasses
 import functools
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
@@ -136,6 +137,14 @@ class Forest:
         treeplex = self.form.treeplex[player]
         root = treeplex.root_of()[treeplex.first_sequence]
         return np.where(treeplex.infoset == -1, 0, root)
+
+    def find_root(self, player: int, infostate: IntArray, subgame: IntArray) -> IntArray:
+        """`[m]` the number of a player's root at each infostate in each subgame, -1 where there is none."""
+        roots = self.roots[player]
+        known = roots.infostate.astype(np.int64) * self.num_subgames + roots.subgame  # ascending
+        wanted = np.where(subgame >= 0, infostate.astype(np.int64) * self.num_subgames + subgame, -1)
+        number = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[number] == wanted, number, -1)
 
     def root_names(self, player: int) -> tuple[str, ...]:
         """`[R]` a name for each of a player's root infostates, in the order of `roots[player]`; all differ.
@@ -418,6 +427,46 @@ def _choices(
     return np.concatenate([sequence, copied])
 
 
+def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray | None = None) -> IntArray:
+    """Which of a player's sequences of one forest those of another are copies of.
+
+    Roots are copies of those of the same infostate, actions and choices at a limit of the same ones.
+
+    Args:
+      forest: without extra roots; this and the other.
+      copies: of the same tree, with as many choices at a limit.
+      player: whose sequences.
+      subgame: `[R]` the subgame of `forest` in which to look for each root of `copies` and what is below it,
+        -1: none; by default wherever it is, for a forest that has everything once, as a cut has.
+
+    Returns:
+      `[S]` for each sequence of `copies`, -1 where there is none.
+    """
+    own = forest.roots[player].subgame
+    where = np.zeros(len(copies.roots[player]), np.int64) if subgame is None else subgame
+    known = _sequence_keys(forest, player, np.zeros_like(own) if subgame is None else own)
+    wanted, order = _sequence_keys(copies, player, where), np.argsort(known, kind="stable")
+    position = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+    return np.where((wanted >= 0) & (known[order[position]] == wanted), order[position], -1)
+
+
+def _sequence_keys(forest: Forest, player: int, subgame: IntArray) -> IntArray:
+    """`[S]` a number for each sequence, by its root's subgame and what it is in the tree; -1 for padding."""
+    tree, treeplex, roots = forest.tree, forest.form.treeplex[player], forest.roots[player]
+    action, count = forest.form.action_sequences(player), tree.infosets[player].num_sequences
+    size = max(forest.leaves.num_choices, 1)
+    states = np.append(forest.leaves.states[player], 0).astype(np.int64)
+    leaf, number = np.divmod(np.maximum(action - count, 0), size)
+    action = np.where(action < count, action, count + states[leaf] * size + number)
+    name = np.full(treeplex.num_sequences, -1, np.int64)
+    name[: len(roots)] = roots.infostate
+    name[treeplex.num_roots :] = np.where(action >= 0, tree.num_histories + action, -1)
+    above = np.full(treeplex.num_roots, -1, np.int64)
+    above[: len(roots)] = subgame
+    above, total = above[treeplex.root_of()], tree.num_histories * (1 + size) + count
+    return np.where((name >= 0) & (above >= 0), above * total + name, -1)
+
+
 def followed_payoff(forest: Forest, player: int) -> Entries:
     """What a player's sequences earn against an opponent who follows a model down to the extra roots.
 
@@ -446,3 +495,30 @@ def followed_payoff(forest: Forest, player: int) -> Entries:
         tree.chance[terminals] * tree.payoff[terminals] * (1 if player == 0 else -1),
         (forest.form.treeplex[player].num_sequences, tree.infosets[1 - player].num_sequences),
     )
+
+
+def opponent_roots(forest: Forest, player: int) -> csr_array:
+    """Which root infostates of the opponent's have histories at which a player acts.
+
+    Args:
+      forest: the subgames.
+      player: who acts.
+
+    Returns:
+      `[Q, R]` truth values: of each action in the player's treeplex, the opponent's roots above its infoset.
+    """
+    tree, layout = forest.tree, Layout.of(forest.cover)
+    histories = np.flatnonzero(tree.infoset[player] >= 0)
+    histories = histories[layout.inside(histories)]
+    which, pair = layout.pairs_above(histories)
+    infoset = tree.infoset[player, histories[which]]
+    first = tree.infosets[player].first_sequence[infoset]
+    own, theirs = layout.number[player][pair], layout.number[1 - player][pair]
+    sequence = forest.form.below_roots(player, layout.copy(player), own, first)
+    treeplex = forest.form.treeplex[player]
+    owner = treeplex.sequence_infoset
+    shape = (treeplex.num_infosets, len(forest.roots[1 - player]))
+    met = csr_array(
+        (np.ones(len(sequence), np.bool_), (owner[sequence - treeplex.num_roots], theirs)), shape=shape
+    )
+    return met[owner]

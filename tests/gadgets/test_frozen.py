@@ -18,7 +18,7 @@ from jaxgadget.kernels import cfr
 from jaxgadget.kernels.problem import Parts
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.refining.prepare import Prepared, prepare, prepare_known
+from jaxgadget.refining.prepare import Prepared, prepare, prepare_base, prepare_known
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.precision import precision
@@ -41,7 +41,7 @@ PRIORS = {"none": NoPrior(), "uniform": UniformPrior(), "blueprint": BlueprintPr
 def known(player: int) -> Prepared:
     """The grove's own infostates, with its blueprints."""
     where = grove.grove_cut(SEED)
-    base = prepare(grove.forest(SEED), player, grove.to_policy(where.tree, grove.blueprints(SEED)))
+    base = prepare_base(grove.forest(SEED), player, grove.to_policy(where.tree, grove.blueprints(SEED)))
     return prepare_known(base, build_forest(where.tree, knowledge_cover(where, player, 1).cover))
 
 
@@ -73,7 +73,9 @@ def test_ranges_are_those_of_whole_infostates(player: int) -> None:
 def test_constants_are_what_the_frozen_part_earns(player: int) -> None:
     """Best responses to the blueprint are worth as much in each subgame as in the whole game."""
     here = known(player)
-    numbers = find_frozen(grove.forest(SEED, padded=False), here.forest, player, here.blueprint.reach(player))
+    base = prepare(grove.forest(SEED, padded=False), player, here.blueprint)
+    plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, base.rows(player))
+    numbers = find_frozen(base.forest, here.forest, player, plan)
     assert np.abs(numbers.earned).max() > 0.01
     padding = here.forest.form.action_sequences(1 - player) < 0
     assert padding.any() and not numbers.earned[len(numbers.earned) - len(padding) :][padding].any()
