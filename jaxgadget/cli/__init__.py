@@ -258,7 +258,7 @@ def refine(
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
     gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative, ways)
     check_gadgets(context, gadgets)
-    knowledge = make_knowledge(context, order, unfrozen, generate, combine.value)
+    knowledge = make_knowledge(context, order, unfrozen=unfrozen, generate=generate, combine=combine.value)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut)
     from jaxgadget.refining.refine import refine as refine_subgames

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import os
 import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,6 +23,7 @@ from jaxgadget.gadgets.registry import (
     RANGE,
     RANGE_VALUES,
 )
+from jaxgadget.report.tables import INFINITE
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
@@ -35,8 +37,6 @@ if TYPE_CHECKING:
 
 MODEL = "--model"
 """What errors call a model's SPEC."""
-INFINITE = "inf"
-"""The order of what is common knowledge."""
 RANGE_OF = f"--prior {RANGE}:SPEC"
 """What they call the SPEC of a model whose range is a prior."""
 
@@ -179,24 +179,28 @@ def _make_promise(text: str) -> Alternative:
     return make_alternative(text)
 
 
-def make_knowledge(
-    context: typer.Context, order: str | None, unfrozen: bool, generate: str | None, combine: str
-) -> Knowledge | None:
+def make_knowledge(context: typer.Context, order: str | None, **settings: Any) -> Knowledge | None:
     """What `--order` and the options that go with it ask for; None without it.
+
+    Args:
+      context: of the command.
+      order: as it was typed.
+      settings: what else `Knowledge` has, by the options' names.
 
     Raises:
       ValueError: in the words of the options.
     """
     if order is None:
-        refuse_unused(context, "without --order", "unfrozen", "generate", "combine")
+        refuse_unused(context, "without --order", *settings)
         return None
     from jaxgadget.gadgets.specs import make_generation
     from jaxgadget.refining.knowledge import Knowledge
 
     if order != INFINITE and not (order.isdecimal() and len(order) < 10 and int(order) % 2 == 1):
         raise ValueError(f"--order {order}: expected 1, 3, 5, … or {INFINITE}, what is common knowledge")
-    generation = None if generate is None else make_generation(generate)
-    return Knowledge(float(order) if order == INFINITE else int(order), unfrozen, generation, combine)
+    if (generate := settings.get("generate")) is not None:
+        settings["generate"] = make_generation(generate)
+    return Knowledge(math.inf if order == INFINITE else int(order), **settings)
 
 
 def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:

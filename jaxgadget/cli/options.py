@@ -49,6 +49,13 @@ class PlayerName(enum.StrEnum):
     BOTH = "both"
 
 
+class FollowName(enum.StrEnum):
+    """What later searches take for granted of the player's own play."""
+
+    BELIEVED = "believed"
+    ASSEMBLED = "assembled"
+
+
 class CombineName(enum.StrEnum):
     """How strategies of own infostates go together."""
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from jaxgadget.gadgets.alternative import Alternative, AlternativeRefusedError, BestResponseValues
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
-from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.generation import Generation
+from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.registry import (
     ALTERNATIVES,
     CONTINUATION,
