@@ -99,8 +99,8 @@ def refinement_record(
     for name in ("guard_share", "failure"):
         if name in table and table[name].isna().all():
             table = table.drop(columns=name)
-    if table["order"].isna().all():
-        table = table.drop(columns=[*KNOWLEDGE])
+    if refinement.knowledge is None:
+        table = table.drop(columns=[*KNOWLEDGE], errors="ignore")
     else:
         table["order"] = table["order"].map(said_order).astype(object)
     if follows_models(table):

@@ -108,7 +108,10 @@ def test_nested_search_by_what_is_known(follow: str) -> None:
         ((*REFINE, "--generate", "diverse:2"), "--generate means nothing without --order; leave it out"),
         ((*REFINE, "--order", 1, "--generate", "diverse"), "generation 'diverse': expected whole numbers"),
         ((*REFINE, "--order", 1, "--generate", "diverse:0"), "num=0"),
-        ((*REFINE, "--order", 1, "--generate", "all:3"), "generation 'all' is unknown; expected one of random, diverse"),
+        (
+            (*REFINE, "--order", 1, "--generate", "all:3"),
+            "generation 'all' is unknown; expected one of random, diverse",
+        ),
         (("refine", PENNIES, "--order", 1, "--gadget", "full"), "gadgets: full looks at play above the cut"),
         ((*REFINE, "--order", 1, "--model", "uniform", "--p", 0.5), "knowledge and opponent: "),
         ((*NESTED, "--follow", "believed"), "--follow means nothing without --order; leave it out"),
