@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from jaxgadget import HistoryTree, Knowledge, enumerate_game, load
+from jaxgadget.searching.schedule import decisions
+from jaxgadget.tree.knowledge import knowledge_cover
 from tests.refining import deals
 from tests.searching.test_beliefs import (
     ASSEMBLED,
@@ -45,6 +47,24 @@ def test_drawn_games(
 ) -> None:
     tree = deals.rounds(seed, begins=seed % 2)
     check_definition(tree, player, Knowledge(order, unfrozen, follow=follow), depth)
+
+
+@pytest.mark.parametrize("follow", FOLLOW)
+@pytest.mark.parametrize(("order", "unfrozen"), ORDERS[1:])
+def test_equal_subgames_after_different_searches(order: int, unfrozen: bool, follow: Any) -> None:
+    """What the opponent has is shown: who knew more of it before, and who less, then know the same."""
+    tree = deals.rounds(0, turns=3, shown=2)
+    first, second = (level.cut(tree) for level in decisions(tree, 0))
+    before = knowledge_cover(first, 0, order, unfrozen=unfrozen)
+    own = np.unique(tree.infostate[0, second.roots], return_index=True)[1]
+    above = tree.infostate[0, first.root[second.roots[own]]]
+    apart = before.subgame[np.searchsorted(before.infostate, above)]
+    sizes = [
+        knowledge_cover(second, 0, order, unfrozen=unfrozen, apart=which).cover.num_subgames
+        for which in (None, apart)
+    ]
+    assert sizes[0] < sizes[1]
+    check_definition(tree, 0, Knowledge(order, unfrozen, follow=follow), None)
 
 
 @pytest.mark.parametrize("depth", [None, 1])
