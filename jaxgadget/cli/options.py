@@ -131,9 +131,9 @@ Form = Annotated[
     typer.Option(
         "--form",
         metavar="NAME",
-        help=f"What the game is laid out by: {_either(FormName)}. Where private hands are dealt first and all "
-        "that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In other games "
-        "hands are looked for in the histories.",
+        help=f"What the game is laid out by: {_either(FormName)}. Where private hands are dealt first and "
+        "all that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In "
+        "other games hands are looked for in the histories.",
     ),
 ]
 TargetGap = Annotated[
