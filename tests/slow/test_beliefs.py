@@ -37,8 +37,8 @@ GAMES = [
     (GOOFSPIEL.format(3), 1, None),
     (GOOFSPIEL.format(4), 0, None),
 ]
-"""Goofspiel to its end alone: where actions are worth exactly the same, rounding may say which is played, and in
-its lookaheads it does, from public states too."""
+"""Goofspiel to its end alone: where actions are worth exactly the same, rounding may say which is played,
+and in its lookaheads it does, from public states too."""
 ORDERS = [(1, False), (1, True), (3, False), (3, True)]
 
 
