@@ -45,7 +45,7 @@ SMOKE_SPOTS = ((goofspiel(3), "depth:1"), (dark_hex(2, 2, "abrupt"), "own:2"))
 LARGE = {liars_dice(6), dark_hex(2, 3, "classical"), dark_hex(2, 3, "abrupt")}
 """Games of more than 100,000 histories: the best blueprint is an average of CFR+."""
 
-BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:30", "cfr:100", EQUILIBRIUM)
+BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM)
 LARGE_BLUEPRINTS = ("uniform", "cfr:3", "cfr:30", "cfr+:1000")
 SMOKE_BLUEPRINTS = ("uniform", EQUILIBRIUM)
 

@@ -26,6 +26,12 @@ ITERATED = (20,)
 
 ITERATIONS = 2000
 
+WORSE = 1e-6
+"""Exploitability has risen if by more than that, over N."""
+
+ROUNDING = 1e-12
+"""Numbers of linear programs that are no larger are 0."""
+
 SHOWN = ("max-margin", "resolving, blueprint")
 """The gadgets in the picture."""
 
@@ -58,6 +64,8 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     `most` is the largest rise, over N.
     """
     frame = with_way(frame)
+    refined = frame["refined_exploitability"]
+    frame["refined_exploitability"] = refined.where(refined > ROUNDING, 0.0)
     exact = frame[frame["algorithm"] == "lp"]
     uniform = exact[(exact["blueprint"] == "uniform") & (exact["player"] == 0)]
     margin = uniform[uniform["solved"] == "max-margin"]
@@ -79,8 +87,9 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     rows: list[dict[str, Any]] = []
     for name, part in safe.groupby("way", sort=False):
         rise = part["rise"] / part["num_deals"]
-        worse, start = rise > 1e-6, part["blueprint"] == EQUILIBRIUM
-        counted = {"worse": int(worse.sum()), "of": len(part), "most": max(float(rise.max()), 0.0)}
+        worse, start = rise > WORSE, part["blueprint"] == EQUILIBRIUM
+        most = float(rise.max())
+        counted = {"worse": int(worse.sum()), "of": len(part), "most": most if most > ROUNDING else 0.0}
         from_zero = {"from an equilibrium": int((worse & start).sum()), "of ": int(start.sum())}
         rows.append({"way": name} | counted | from_zero)
     tables["Which results are worse than their blueprint, linear programs, all N and both players"] = (
@@ -120,7 +129,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         ticks = sorted(np.unique(part["num_deals"]))
         ax.set_xticks(ticks[::3] or ticks, [str(n) for n in ticks[::3] or ticks])
         ax.minorticks_off()
-        ax.set_ylim(bottom=0)
+        ax.set_ylim(bottom=-0.08)
         ax.set_title(solved, fontsize=9)
         ax.set_xlabel("N", fontsize=8)
         ax.set_ylabel("Exploitability / blueprint's", fontsize=8)
