@@ -166,12 +166,38 @@ def way(known: str, combine: str) -> str:
 
 
 def with_way(frame: pd.DataFrame) -> pd.DataFrame:
-    """With a column `way`, and `gadget` with its prior in words; `rise` of exploitability."""
-    prior = frame["prior"].where(frame["gadget"] != "unsafe", "none")
-    words = np.where(prior == "none", frame["gadget"], frame["gadget"] + ", " + prior)
+    """With a column `way`, and those of `with_rise`."""
     ways = [way(known, combine) for known, combine in zip(frame["known"], frame["combine"], strict=True)]
+    return with_rise(frame).assign(way=ways)
+
+
+def with_rise(frame: pd.DataFrame) -> pd.DataFrame:
+    """With columns `solved`, the gadget with its prior if it has one, and `rise` of exploitability."""
+    is_plain = (frame["prior"] == "none") | (frame["gadget"] == "unsafe")
+    words = np.where(is_plain, frame["gadget"], frame["gadget"] + ", " + frame["prior"])
     rise = frame["refined_exploitability"] - frame["blueprint_exploitability"]
-    return frame.assign(way=ways, solved=words, rise=rise)
+    return frame.assign(solved=words, rise=rise)
+
+
+PAIR = ["blueprint_exploitability", "refined_exploitability"]
+
+WORSE = 1e-3
+"""Exploitability has risen if by more than that [payoff]; gaps left by CFR+ stay below."""
+
+
+def ratio(frame: pd.DataFrame) -> float:
+    """The geometric mean of refined over blueprint exploitability, where there is something to win.
+
+    Blueprints that are not more exploitable than `WORSE` are left out, and no result counts less than it.
+    """
+    is_counted = frame["blueprint_exploitability"] > WORSE
+    start, end = (frame.loc[is_counted, column].clip(lower=WORSE) for column in PAIR)
+    return float(np.exp(np.log(end / start).mean()))
+
+
+def share_worse(frame: pd.DataFrame) -> float:
+    """Which share of results is worse than the blueprint."""
+    return float((frame["rise"] > WORSE).mean())
 
 
 def in_words(game: str, where: str = "") -> str:
@@ -183,4 +209,6 @@ def in_words(game: str, where: str = "") -> str:
         name = f"Dark Hex {given['num_rows']}×{given['num_cols']}, {version}"
     elif game.startswith("n_matching_pennies"):
         name = f"Pennies, N = {game.partition('=')[2].rstrip(')')}"
+    elif "num_turns=3" in game:
+        name += " in 3 rounds"
     return " ".join(part for part in (name, where.replace(":", " ")) if part)

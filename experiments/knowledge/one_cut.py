@@ -14,13 +14,17 @@ from experiments.knowledge.common import (
     COMPONENTS,
     EQUILIBRIUM,
     LEDUC,
+    PAIR,
     SAFE,
     WAYS,
+    WORSE,
     dark_hex,
     goofspiel,
     in_words,
     liars_dice,
     measure,
+    ratio,
+    share_worse,
     way,
     with_way,
 )
@@ -51,9 +55,6 @@ SMOKE_BLUEPRINTS = ("uniform", EQUILIBRIUM)
 
 ITERATIONS, SMOKE_ITERATIONS = 1000, 20
 """Of CFR+."""
-
-WORSE = 1e-3
-"""Exploitability has risen if by more than that [payoff]; gaps left by CFR+ stay below."""
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -107,7 +108,7 @@ def _worth(frame: pd.DataFrame, key: str) -> pd.DataFrame:
                 key: name,
                 "safe": "yes" if is_safe else "no",
                 "ratio": ratio(part),
-                "worse": float((part["rise"] > WORSE).mean()),
+                "worse": share_worse(part),
                 "most": max(float(part["rise"].max()), 0.0),
                 "results": len(part),
             }
@@ -120,19 +121,11 @@ def _crossed(frame: pd.DataFrame, column: str) -> pd.DataFrame:
     rows: list[dict[str, Any]] = []
     for name, part in frame.groupby("way", sort=False):
         cells = {
-            value: f"{ratio(lanes):.3g}; {100 * (lanes['rise'] > WORSE).mean():.0f} %"
+            value: f"{ratio(lanes):.3g}; {100 * share_worse(lanes):.0f} %"
             for value, lanes in part.groupby(column, sort=False)
         }
         rows.append({"way": name} | cells)
     return pd.DataFrame(rows).fillna("-")
-
-
-def ratio(frame: pd.DataFrame) -> float:
-    """The geometric mean of refined over blueprint exploitability, where there is something to win."""
-    start = frame["blueprint_exploitability"]
-    is_counted = start > WORSE
-    shares = np.log(frame["refined_exploitability"][is_counted].clip(lower=WORSE) / start[is_counted])
-    return float(np.exp(shares.mean()))
 
 
 SHOWN = "resolving, blueprint"
@@ -161,7 +154,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
             style: dict[str, Any] = {"color": COLORS[name], "marker": MARKERS.get(how, "x"), "s": 14}
             x, y = (part[column].clip(lower=1e-4) for column in PAIR)
             ax.scatter(x, y, label=name, linewidths=1, alpha=0.85, **style)
-        ends = [1e-4, float(rows[list(PAIR)].to_numpy().max()) * 1.5]
+        ends = [1e-4, float(rows[PAIR].to_numpy().max()) * 1.5]
         ax.plot(ends, ends, color=COLORS["blueprint"], linewidth=0.8, linestyle="--", label="blueprint")
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -174,19 +167,16 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     return {NAME: figure, f"{NAME}_worse": _draw_worse(frame[frame["gadget"] != "unsafe"])}
 
 
-PAIR = ("blueprint_exploitability", "refined_exploitability")
-
-
 def _draw_worse(frame: pd.DataFrame) -> Figure:
     """Every rise, sorted by game and way; above the line a result is worse than its blueprint."""
     names = list(dict.fromkeys(frame["way"]))
     figure, (left, right) = make_axes(2, 2, (5.2, 3.4))
     for number, name in enumerate(names):
         part = frame[frame["way"] == name]
-        shares = part.groupby(["game", "cut"], sort=False)["rise"].agg(lambda rise: (rise > WORSE).mean())
+        shares = [share_worse(lanes) for _, lanes in part.groupby(["game", "cut"], sort=False)]
         color = COLORS.get(name, "#BBBBBB")
-        left.scatter(100 * shares, np.full(len(shares), number), color=color, s=16, alpha=0.7)
-        left.scatter(100 * (part["rise"] > WORSE).mean(), number, color=color, marker="|", s=220)
+        left.scatter(100 * np.array(shares), np.full(len(shares), number), color=color, s=16, alpha=0.7)
+        left.scatter(100 * share_worse(part), number, color=color, marker="|", s=220)
         counted = part[part["blueprint_exploitability"] > WORSE]
         means = [ratio(lanes) for _, lanes in counted.groupby(["game", "cut"], sort=False)]
         right.scatter(means, np.full(len(means), number), color=color, s=16, alpha=0.7)
