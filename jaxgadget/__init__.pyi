@@ -2,6 +2,8 @@ from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
 from .gadgets.alternative import BlueprintValues as BlueprintValues
 from .gadgets.alternative import ContinuationValues as ContinuationValues
+from .gadgets.generation import DiverseGeneration as DiverseGeneration
+from .gadgets.generation import RandomGeneration as RandomGeneration
 from .gadgets.prior import ArrayPrior as ArrayPrior
 from .gadgets.prior import BlueprintPrior as BlueprintPrior
 from .gadgets.prior import ContinuationPrior as ContinuationPrior
@@ -123,6 +125,7 @@ __all__ = [
     "ContinuationValues",
     "Cut",
     "Decomposition",
+    "DiverseGeneration",
     "ExactValues",
     "FixedValues",
     "FolderRanges",
@@ -145,6 +148,7 @@ __all__ = [
     "PolicyPlayer",
     "ProfileValues",
     "PromiseError",
+    "RandomGeneration",
     "RangeNetwork",
     "RangeTraining",
     "RangeValues",

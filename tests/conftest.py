@@ -4,6 +4,7 @@ JAX is set up through the environment, so that the command lines which tests sta
 tests of `games/` and `tree/` need not import it.
 """
 
+import gc
 import importlib.metadata
 import importlib.util
 import os
@@ -37,10 +38,14 @@ UNOPTIMISED = {
     "test_by_hand",
     "test_certificates",
     "test_cfr_d",
+    "test_cli",
+    "test_cli_export",
+    "test_cli_opponents",
     "test_cli_progress",
     "test_cli_ranges",
     "test_cli_respond",
     "test_cli_search",
+    "test_cli_sweep",
     "test_continual",
     "test_continuation",
     "test_convergence_study",
@@ -48,6 +53,8 @@ UNOPTIMISED = {
     "test_deep_games",
     "test_documented_programs",
     "test_driver",
+    "test_entry",
+    "test_evaluate",
     "test_exact",
     "test_exactly",
     "test_experiments_cfr_d",
@@ -56,11 +63,13 @@ UNOPTIMISED = {
     "test_experiments_performance",
     "test_experiments_refinements",
     "test_frozen",
+    "test_further_cases",
     "test_fuzz",
     "test_gadgets",
     "test_knowledge",
     "test_limited",
     "test_local",
+    "test_lp",
     "test_mixing",
     "test_nested",
     "test_network",
@@ -73,6 +82,7 @@ UNOPTIMISED = {
     "test_promises",
     "test_range_network",
     "test_range_training",
+    "test_ranged",
     "test_ranges",
     "test_respond",
     "test_searcher",
@@ -84,6 +94,7 @@ UNOPTIMISED = {
     "test_trainer",
     "test_training",
     "test_trunk",
+    "test_workers",
 }
 
 hypothesis.settings.register_profile(
@@ -94,14 +105,18 @@ hypothesis.settings.load_profile("jaxgadget")
 
 @pytest.fixture(autouse=True, scope="module")
 def optimisation(request: pytest.FixtureRequest) -> None:
-    """Compiles for a module as `UNOPTIMISED` says; nothing compiled otherwise is used, nor kept for long."""
+    """Compiles for a module as `UNOPTIMISED` says, in processes that it starts, too.
+
+    Nothing compiled otherwise is used, nor kept for long.
+    """
+    wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(wanted).lower()
     if "jax" not in sys.modules:
         return
     import jax
 
     from jaxgadget.util.compilation import drop_many_programs
 
-    wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
     if jax.config.read("jax_disable_most_optimizations") != wanted:
         jax.config.update("jax_disable_most_optimizations", wanted)
         jax.clear_caches()
@@ -111,6 +126,12 @@ def optimisation(request: pytest.FixtureRequest) -> None:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Modules that are compiled alike come one after the other: a change throws away what was compiled."""
     items.sort(key=lambda item: item.path.stem not in UNOPTIMISED)
+
+
+def pytest_collection_finish() -> None:
+    """JAX traces with many small objects: by default a twentieth of the time is a search for cycles."""
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 10)
 
 
 def pytest_configure() -> None:

@@ -267,9 +267,12 @@ class WithGifts:
 
 
 def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> FloatArray:
-    """The rows of a user's `[roots]` or `[roots, lanes]` numbers that belong to the ranges: `[R, L]`."""
-    rows = (array[:, None] if array.ndim == 1 else array)[ranges.root]
-    return np.broadcast_to(rows, ranges.cbv.shape).astype(np.float64)
+    """The rows of a user's `[roots]` or `[roots, lanes]` numbers that belong to the ranges: `[R, L]`.
+
+    Where copies of the blueprints stand side by side, each has the same numbers.
+    """
+    rows = (array[:, None] if array.ndim == 1 else array)[ranges.root].astype(np.float64)
+    return np.tile(rows, ranges.num_lanes // rows.shape[1])
 
 
 def find_gifts(ranges: Ranges, values: FloatArray, rule: GiftRule, *, scaled: bool) -> FloatArray:

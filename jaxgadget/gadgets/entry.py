@@ -97,6 +97,21 @@ class EntryTables:
     leave: Leave | None = None
     bound: Bound | None = None
 
+    def considering(self, considered: BoolArray) -> EntryTables:
+        """The same where the opponent cannot enter all roots; nothing is known of exploitability then.
+
+        Args:
+          considered: `[R, L]` which ones it can enter. Terminating at the others earns nothing.
+        """
+        pick, leave = self.pick, self.leave
+        if pick is not None:
+            floor = np.where(considered, pick.floor, 0)
+            pick = pick._replace(legal=pick.legal & considered, floor=floor)
+        if leave is not None:
+            leave = leave._replace(earns=np.where(considered, leave.earns, 0))
+        scale = np.where(considered, self.scale, 0)
+        return dataclasses.replace(self, scale=scale, pick=pick, leave=leave, bound=None)
+
 
 class Entry(Protocol):
     """The opponent's decisions above its roots, on the host.

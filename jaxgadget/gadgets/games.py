@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
 from jaxgadget.kernels.rows import on_host, pad_rows
+from jaxgadget.tree.forest import opponent_roots
 from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.precision import precision
@@ -104,6 +106,8 @@ class GadgetGames:
     def kept(self, rows: FloatArray, lanes: IntArray) -> Kept:
         """The blueprint's rows, and where a solution takes their place: in subgames that have a decision.
 
+        Where only histories lead that are not considered, nothing was learned and the blueprint stays, too.
+
         Args:
           rows: `[Q, blueprints]` of the resolving player's body.
           lanes: which lanes.
@@ -113,7 +117,15 @@ class GadgetGames:
         subgame = pad_rows(roots.subgame, treeplex.num_roots, 0)
         of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
         solved = self.has_decision(lanes)[of_action]
+        if self.seen is not None:
+            solved = solved & self.seen[:, self.blueprint[lanes]]
         return Kept(on_host(rows[:, self.blueprint[lanes]]), on_host(solved))
+
+    @functools.cached_property
+    def seen(self) -> BoolArray | None:
+        """`[Q, blueprints]` which actions of the resolving player lie below a considered root; None: all."""
+        considered = self.ranges.considered
+        return None if considered is None else opponent_roots(self.structure.forest, self.player) @ considered
 
     def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
@@ -209,6 +221,8 @@ def build_games(
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
         tables = [asked.tables(ranges) for asked in gadgets]
+        if ranges.considered is not None:
+            tables = [table.considering(ranges.considered) for table in tables]
         entry = gadgets[0].build_entry(forest, trunk, player, tables)
     sides = _sides(structure, entry)
     resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)

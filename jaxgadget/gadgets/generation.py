@@ -27,6 +27,11 @@ class Generation(Protocol):
         """What tables and labels call it."""
         ...
 
+    @property
+    def draws(self) -> int:
+        """How many choices it makes."""
+        ...
+
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
         """Which infostates are considered.
 
@@ -42,7 +47,7 @@ class Generation(Protocol):
 
 
 @dataclasses.dataclass(frozen=True)
-class Random:
+class RandomGeneration:
     """Some infostates of every subgame, uniformly without replacement.
 
     The draws of a subgame, of its infostates in the order of their rows, depend on the seed and its number
@@ -81,7 +86,7 @@ class Random:
 
 
 @dataclasses.dataclass(frozen=True)
-class Diverse:
+class DiverseGeneration:
     """The infostates of every subgame whose values are spread best, as `diverse` chooses them.
 
     Attributes:
@@ -92,6 +97,7 @@ class Diverse:
     """
 
     num: int
+    draws: ClassVar[int] = 1
     name: ClassVar[str] = "diverse"
 
     def __post_init__(self) -> None:
@@ -131,11 +137,25 @@ def diverse(values: npt.ArrayLike, num: int) -> IntArray:
     return np.nonzero(_spread(_check_values(column)[:, None], check_whole_number("num", num, 1))[:, 0])[0]
 
 
+def check_generation(generation: object) -> None:
+    """ValueError unless it is a way to choose."""
+    given: Any = generation
+    has_all = (
+        hasattr(given, "name") and hasattr(given, "draws") and callable(getattr(given, "consider", None))
+    )
+    if isinstance(given, type) or not has_all:
+        raise ValueError(
+            f"generation={given!r}: expected RandomGeneration(num), DiverseGeneration(num), or an object "
+            "with name, draws and consider"
+        )
+    check_whole_number("draws", given.draws, 1)
+
+
 def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt.ArrayLike) -> BoolArray:
     """Which of the opponent's root infostates a generation considers, checked.
 
     Args:
-      generation: `Random`, `Diverse`, or one of your own.
+      generation: `RandomGeneration`, `DiverseGeneration`, or one of your own.
       values: `[J, lanes]` of the opponent's root infostates, in its own utility: `-V̄(J) / N(J)`.
       subgame: `[J]` which subgame each is of, whole numbers >= 0 in any order.
 
@@ -146,19 +166,14 @@ def considered_roots(generation: Generation, values: npt.ArrayLike, subgame: npt
     Raises:
       ValueError: if values or subgames are not that, or the generation is none or returns something else.
     """
-    given: Any = generation
-    if isinstance(given, type) or not (callable(getattr(given, "consider", None)) and hasattr(given, "name")):
-        raise ValueError(
-            f"generation={given!r}: expected Random(num), Diverse(num), or an object with name and consider"
-        )
+    check_generation(generation)
     numbers, of_subgame = _check_infostates(values, subgame)
     chosen: Any = np.asarray(generation.consider(numbers, of_subgame))
-    num_roots, lanes = numbers.shape
-    fits = chosen.ndim == 2 and chosen.shape[0] == num_roots
-    if chosen.dtype != np.bool_ or not fits or chosen.shape[1] == 0 or chosen.shape[1] % lanes:
+    expected = (len(numbers), generation.draws * numbers.shape[1])
+    if chosen.dtype != np.bool_ or chosen.shape != expected:
         raise ValueError(
             f"generation {generation.name!r} returned {chosen.dtype} {chosen.shape}; expected booleans "
-            f"[{num_roots}, a multiple of {lanes} lanes]"
+            f"{list(expected)}: [infostates, {generation.draws} draw(s) x {numbers.shape[1]} lanes]"
         )
     return chosen
 

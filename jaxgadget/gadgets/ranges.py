@@ -100,6 +100,7 @@ class Ranges:
       cbv: `[R, L]` `V̄(s)`, the counterfactual best-response value, in the resolving player's utility.
       played: `[R, L]` `V(s)` when both players follow their blueprints; None if nobody asked.
       trunk: the opponent's decisions above the cut; None if nobody asked.
+      considered: `[R, L]` which roots are considered at all; by default all. See `considering`.
     """
 
     num_subgames: int
@@ -111,6 +112,7 @@ class Ranges:
     cbv: FloatArray
     played: FloatArray | None = None
     trunk: TrunkRanges | None = None
+    considered: BoolArray | None = None
 
     @property
     def num_lanes(self) -> int:
@@ -137,14 +139,48 @@ class Ranges:
         """Weights ≥ 0 as a distribution over the roots of every subgame, 0 where all are: `[R, L]`."""
         return divide(x, self.per_subgame(x)[self.subgame])
 
-    def lanes(self, lanes: IntArray) -> Ranges:
-        """Those of some blueprints only."""
-        return _map_lanes(lambda x: x[:, lanes], self)
+    def considering(self, considered: BoolArray) -> Ranges:
+        """The same if nobody ever got to the other roots; masses and values of those considered stay.
+
+        So a prior is one over the roots considered, and a subgame without any has nothing to solve.
+
+        Args:
+          considered: `[R, L]`.
+        """
+        mass, opponent = (np.where(considered, x, 0) for x in (self.mass, self.opponent))
+        return dataclasses.replace(self, mass=mass, opponent=opponent, considered=considered)
 
 
 def join_lanes(parts: Sequence[Ranges], count: int) -> Ranges:
     """Ranges of some blueprints after those of others, the first `count` lanes of all."""
     return _map_lanes(lambda *columns: np.concatenate(columns, axis=1)[:, :count], *parts)
+
+
+def join_roots(
+    parts: Sequence[Ranges], numbers: Sequence[tuple[IntArray, IntArray]], subgame: IntArray
+) -> Ranges:
+    """Ranges of some subgames and of others, without a trunk.
+
+    Args:
+      parts: of the subgames.
+      numbers: for every part which of all roots its own are: the resolving player's, the opponent's.
+      subgame: `[R]` the subgame of each of the opponent's roots.
+    """
+    own, theirs = (np.argsort(np.concatenate(rows)) for rows in zip(*numbers, strict=True))
+
+    def joined(name: str, order: IntArray) -> FloatArray:
+        return np.concatenate([getattr(part, name) for part in parts])[order]
+
+    return Ranges(
+        num_subgames=sum(part.num_subgames for part in parts),
+        subgame=subgame,
+        root=np.arange(len(subgame)),
+        resolver=joined("resolver", own),
+        opponent=joined("opponent", theirs),
+        mass=joined("mass", theirs),
+        cbv=joined("cbv", theirs),
+        played=None if parts[0].played is None else joined("played", theirs),
+    )
 
 
 def _map_lanes(change: Callable[..., FloatArray], *parts: Ranges) -> Ranges:

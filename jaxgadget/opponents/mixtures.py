@@ -11,7 +11,7 @@ from jaxgadget.opponents.opponent import check_probabilities
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.tree.history import HistoryTree
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import FloatArray
 
 How = Literal["plans", "decisions"]
 HOW: tuple[How, ...] = ("plans", "decisions")
@@ -59,9 +59,9 @@ def mix(
     pair = np.repeat(np.arange(lanes), len(weights))
     weight = np.tile(weights, lanes)
     weighted, other = (
-        _take_lanes(policy, np.minimum(pair, policy.num_lanes - 1)) for policy in (weighted, other)
+        policy.take_lanes(np.minimum(pair, policy.num_lanes - 1)) for policy in (weighted, other)
     )
-    halves = [mix_rows(weighted, other, weight, player, how) for player in (0, 1)]
+    halves = [mix_rows((weighted, other), (weight, 1 - weight), player, how) for player in (0, 1)]
     labels = tuple(
         f"mix:{p:g}:{first_label}:{second_label}"
         for first_label, second_label, p in zip(weighted.labels, other.labels, weight, strict=True)
@@ -69,29 +69,23 @@ def mix(
     return Policy(weighted.tree, (halves[0], halves[1]), labels)
 
 
-def _take_lanes(policy: Policy, lanes: IntArray) -> Policy:
-    """Some lanes of a policy, each as often as it is asked for."""
-    first, second = (rows[:, lanes] for rows in policy.probabilities)
-    return Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes.tolist()))
-
-
 def mix_rows(
-    first: Policy, second: Policy, weight: FloatArray, player: int, how: How = "plans"
+    policies: Sequence[Policy], weights: Sequence[FloatArray | float], player: int, how: How = "plans"
 ) -> FloatArray:
-    """`[Q, lanes]` one player's rows.
+    """`[Q, lanes]` one player's rows of a mixture of policies.
 
     Args:
-      first: with weight `weight`.
-      second: with the rest, as many lanes.
-      weight: `[lanes]`, or `[Q, lanes]` of every action, which must be alike below actions of the player at
-        which the two plans differ.
+      policies: as many lanes each.
+      weights: of each policy, a number, `[lanes]`, or `[Q, lanes]` of every action, which must be alike below
+        actions of the player at which the plans differ; together 1.
       player: whose.
       how: see `mix`.
     """
-    infosets = first.tree.infosets[player]
-    rows = weight * first.probabilities[player] + (1 - weight) * second.probabilities[player]
+    infosets = policies[0].tree.infosets[player]
+    mixed = list(zip(weights, policies, strict=True))
+    rows = sum((weight * policy.probabilities[player] for weight, policy in mixed), np.zeros(()))
     if how == "plans":
-        plan = weight * first.reach(player)[1:] + (1 - weight) * second.reach(player)[1:]
+        plan = sum((weight * policy.reach(player)[1:] for weight, policy in mixed), np.zeros(()))
         above = np.concatenate([np.ones_like(plan[:1]), plan])[infosets.parent[infosets.infoset[1:]]]
         rows = np.where(above > 0, plan / np.where(above > 0, above, 1.0), rows)
     return normalise_rows(rows, infosets.infoset[1:])

@@ -8,7 +8,10 @@ infostates after the other, of which no two meet a common infostate of the oppon
 k ≥ 3, and unfrozen, several own infostates are solved together, but only I's own strategy is adopted: that is
 not safe even for one I.
 
-The paper plays one I at a time and never puts the strategies together.
+A generation (Ge et al. 2023) leaves some of the opponent's infostates out of a search. Each of its draws is a
+search of its own, and what is played is their mixture, drawn once before the game: nothing of it is safe.
+
+The papers play one I at a time and never put the strategies together.
 """
 
 from __future__ import annotations
@@ -16,23 +19,32 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
-from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.frozen import split_ranges
+from jaxgadget.gadgets.gadget import Gadget, name_in_tables
+from jaxgadget.gadgets.generation import Generation, check_generation, considered_roots
+from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.continuation import alternative_of
-from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, solve_gadgets
-from jaxgadget.solving.memory import Plan
+from jaxgadget.refining.prepare import prepare_base
+from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.cover import cover_of, find_roots
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest, build_forest
-from jaxgadget.tree.knowledge import KnowledgeCover, check_order, colour_classes, knowledge_cover, shares
+from jaxgadget.tree.knowledge import (
+    SHARES,
+    KnowledgeCover,
+    check_order,
+    colour_classes,
+    knowledge_cover,
+    shares,
+)
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 
@@ -45,25 +57,47 @@ COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn")
 class Knowledge:
     """Re-solving by what the player knows, in place of what is common knowledge.
 
-    Safe (with ε = 0 and no gap exploitability never rises) are `damped` and `in-turn` at order 1, frozen.
+    Safe (with ε = 0 and no gap exploitability never rises) are `damped` and `in-turn` at order 1, frozen and
+    without a generation.
 
     Attributes:
       order: k, odd, or `math.inf` for the components of the cut: of an own infostate I, Iᵏ is solved for.
       unfrozen: solve for all that is kept, Iᵏ⁺¹, and adopt what is found at I.
+      generate: which of the opponent's infostates in a subgame its search considers, `RandomGeneration`,
+        `DiverseGeneration` or one's own; by default all. Every draw is a search of its own, from the
+        blueprint on, and what is played is the mixture of their realisation plans. Where a search considers
+        no history that leads to one of its infosets, the blueprint stays.
       combine: how the strategies of all own infostates go together: `together`, all at once; `damped`, each
-        as far as shares by degree allow, in realisation plans; `in-turn`, by classes of infostates that do
-        not meet a common one of the opponent's, each class against what those before it left.
+        as far as shares allow, in realisation plans; `in-turn`, by classes of infostates that do not meet a
+        common one of the opponent's, each class against what those before it left.
+      shares: how `damped` finds how far each infostate may go: by `degree`, or the largest sum, by a linear
+        `program`; see `jaxgadget.tree.knowledge.shares`.
+
+    Raises:
+      ValueError: if one of them is something else.
     """
 
     order: float = 1
     unfrozen: bool = False
+    generate: Generation | None = None
     combine: Combine = "damped"
+    shares: Literal["degree", "program"] = "degree"
 
     def __post_init__(self) -> None:
         check_order(self.order)
         if self.unfrozen not in (True, False):
             raise ValueError(f"unfrozen={self.unfrozen!r}: expected True or False")
-        check_combine(self.combine)
+        if self.generate is not None:
+            check_generation(self.generate)
+        if self.combine not in COMBINE:
+            raise ValueError(f"combine={self.combine!r}: expected one of {', '.join(COMBINE)}")
+        if self.shares not in SHARES:
+            raise ValueError(f"shares={self.shares!r}: expected one of {', '.join(SHARES)}")
+
+    @property
+    def draws(self) -> int:
+        """How many searches each infostate has."""
+        return 1 if self.generate is None else self.generate.draws
 
 
 def check_knowledge(knowledge: object) -> None:
@@ -74,20 +108,41 @@ def check_knowledge(knowledge: object) -> None:
         )
 
 
-def check_combine(combine: str) -> None:
-    """ValueError unless it is a way to put strategies together."""
-    if combine not in COMBINE:
-        raise ValueError(f"combine={combine!r}: expected one of {', '.join(COMBINE)}")
+def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
+    """What tables of results say of it; None and NaN without."""
+    if knowledge is None:
+        return {"order": math.nan, "unfrozen": None, "generation": None, "combine": None}
+    return {
+        "order": float(knowledge.order),
+        "unfrozen": knowledge.unfrozen,
+        "generation": None if knowledge.generate is None else name_in_tables(knowledge.generate),
+        "combine": knowledge.combine,
+    }
+
+
+class _Step(NamedTuple):
+    """Own infostates that are re-solved at once.
+
+    Attributes:
+      infostates: their numbers, ascending.
+      share: `[I]` how far each own infostate goes towards what is found; 0 for others.
+      folder: of checkpoints, inside of that of the task.
+    """
+
+    infostates: IntArray
+    share: FloatArray
+    folder: str
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KnowledgeTask:
     """All own infostates of a cut to be re-solved, each in the subgame that it knows of.
 
-    Lanes run over gadgets, then blueprints. User's arrays of gadgets have a row for each of the opponent's
-    root infostates in each subgame, in the order of `forest.roots`.
+    Lanes run over gadgets, then draws of the generation, then blueprints. User's arrays of gadgets have a row
+    for each of the opponent's root infostates in each subgame, in the order of `forest.roots`.
 
     Attributes:
+      knowledge: what the player is to know.
       known: the subgames.
       blueprint: profiles, a lane each.
       gadgets: each takes all of them; none that looks at the trunk or promises values of a continuation.
@@ -96,6 +151,7 @@ class KnowledgeTask:
       forest: what is known, side by side.
     """
 
+    knowledge: Knowledge
     known: KnowledgeCover
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
@@ -115,13 +171,15 @@ class KnowledgeTask:
 
     @property
     def num_lanes(self) -> int:
-        """Gadgets × blueprints."""
-        return len(self.gadgets) * self.blueprint.num_lanes
+        """Gadgets × draws × blueprints."""
+        return len(self.gadgets) * self.knowledge.draws * self.blueprint.num_lanes
 
     @property
-    def is_safe(self) -> bool:
-        """Whether the solution of one infostate, by itself, is known to be safe."""
-        return self.known.order == 1 and not self.known.unfrozen
+    def has_bound(self) -> bool:
+        """Whether it is known by how much exploitability may rise."""
+        knowledge = self.knowledge
+        is_safe = knowledge.order == 1 and not knowledge.unfrozen and knowledge.combine != "together"
+        return (is_safe or knowledge.order == math.inf) and knowledge.generate is None
 
     @functools.cached_property
     def reached(self) -> BoolArray:
@@ -130,46 +188,91 @@ class KnowledgeTask:
         reach = self.blueprint.reach(self.player)[roots.sequence]
         return (reach > 0) | (self.known.order == math.inf)
 
-    def gadget_task(
-        self,
-        infostates: IntArray | None = None,
-        gadgets: tuple[Gadget, ...] | None = None,
-        blueprint: Policy | None = None,
-        folder: str = "",
-    ) -> GadgetTask:
+    def steps(self) -> list[_Step]:
+        """What is solved one after the other; components have nothing to combine."""
+        count, combine = len(self.known.infostate), self.knowledge.combine
+        if combine == "in-turn" and self.known.order < math.inf:
+            colour = colour_classes(self.where, self.player)
+            return [
+                _Step(
+                    np.flatnonzero(colour == number), (colour == number).astype(np.float64), f"class-{number}"
+                )
+                for number in range(int(colour.max()) + 1)
+            ]
+        is_damped = combine == "damped" and self.known.order < math.inf
+        share = shares(self.where, self.player, self.knowledge.shares) if is_damped else np.ones(count)
+        return [_Step(np.arange(count), share, "")]
+
+    def gadget_task(self, step: _Step | None = None, blueprint: Policy | None = None) -> GadgetTask:
         """What the driver is given.
 
         Args:
-          infostates: numbers of own infostates, ascending; by default all.
-          gadgets: by default all.
-          blueprint: by default those of the task.
-          folder: of checkpoints, inside of that of the task.
+          step: own infostates; by default all at once.
+          blueprint: `num_lanes` profiles, of which each gadget takes its own; by default those of the task
+            for every draw, of which each gadget takes all.
         """
-        known, options = self.known, self.options
-        if options.checkpoint is not None and folder:
-            options = dataclasses.replace(options, checkpoint=options.checkpoint / folder)
-        asked = np.arange(len(known.infostate)) if infostates is None else infostates
-        subgames, forest = np.unique(known.subgame[asked]), self.forest
+        known, options, player = self.known, self.options, self.player
+        step = self.steps()[0] if step is None else step
+        if options.checkpoint is not None and step.folder:
+            options = dataclasses.replace(options, checkpoint=options.checkpoint / step.folder)
+        subgames, forest = np.unique(known.subgame[step.infostates]), self.forest
         if len(subgames) < forest.num_subgames:
             forest = build_forest(forest.tree, known.cover.take(subgames), padded=forest.padded)
-        roots = forest.roots[self.player]
+        roots = forest.roots[player]
         number = np.searchsorted(known.infostate, roots.infostate)
-        adopted = np.isin(number, asked) & (subgames[roots.subgame] == known.subgame[number])
+        adopted = np.isin(number, step.infostates) & (subgames[roots.subgame] == known.subgame[number])
+        blueprints_of = None
+        if blueprint is None:
+            blueprint = Policy.stack([self.blueprint] * self.knowledge.draws)
+        else:
+            blueprints_of = np.arange(self.num_lanes).reshape(len(self.gadgets), -1)
+        copies = blueprint.num_lanes // self.blueprint.num_lanes
+        blueprint = dataclasses.replace(blueprint, labels=self.blueprint.labels * copies)
+        base = prepare_base(
+            self.base,
+            player,
+            blueprint,
+            self.gadgets,
+            placement=options.placement,
+            memory_limit=options.memory_limit,
+        )
+        considered = None
+        if self.knowledge.generate is not None:
+            ranges = split_ranges(base.ranges, self.base, forest, player)
+            considered = self._considered(self.knowledge.generate, ranges, subgames)
         return GadgetTask(
             forest,
-            self.player,
-            self.blueprint if blueprint is None else blueprint,
-            self.gadgets if gadgets is None else gadgets,
+            player,
+            blueprint,
+            self.gadgets,
             options,
-            base=self.base,
+            base=base,
+            considered=considered,
+            within=(self.forest, subgames),
+            copies=copies,
+            blueprints_of=blueprints_of,
             adopted=adopted,
         )
+
+    def _considered(self, generation: Generation, ranges: Ranges, subgames: IntArray) -> BoolArray:
+        """`[R, lanes]` which of the opponent's roots each lane's draw considers.
+
+        Args:
+          generation: chooses.
+          ranges: what the lanes' blueprints bring.
+          subgames: numbers of these subgames among all.
+        """
+        values = -divide(ranges.cbv, ranges.mass)
+        chosen = considered_roots(generation, values, subgames[ranges.subgame])
+        lane = np.arange(ranges.num_lanes)
+        draw = lane // self.blueprint.num_lanes % generation.draws
+        return chosen[:, draw * ranges.num_lanes + lane]
 
     def towards(self, policy: Policy, before: Policy, share: FloatArray) -> Policy:
         """A share of the way from policies to others below each own infostate: realisation plans.
 
         Args:
-          policy: where to, a lane for each gadget and blueprint.
+          policy: where to, a lane for each of the task's.
           before: where from, as many lanes.
           share: `[I]` of each own infostate. Where the blueprint never gets, nothing is changed.
         """
@@ -180,70 +283,57 @@ class KnowledgeTask:
         copies = policy.num_lanes // self.blueprint.num_lanes
         weight = np.tile(share[:, None] * self.reached, copies)
         by_infoset = np.where(root[:, None] >= 0, np.append(weight, weight[:1] * 0, axis=0)[number], 0)
-        rows = mix_rows(policy, before, by_infoset[infosets.infoset[1:]], player)
-        theirs = policy.probabilities[1 - player]
-        return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), policy.labels)
+        by_action = by_infoset[infosets.infoset[1:]]
+        rows = mix_rows((policy, before), (by_action, 1 - by_action), player)
+        return _with_rows(policy, rows, player)
+
+    def over_draws(self, numbers: Any, summary: Callable[..., Any]) -> Any:
+        """`[…, lanes]` numbers without the draws, `[…, gadgets x blueprints]`.
+
+        Args:
+          numbers: `[…, lanes]`.
+          summary: such as `np.mean`, along an axis.
+        """
+        parts = numbers.reshape(*numbers.shape[:-1], len(self.gadgets), self.knowledge.draws, -1)
+        return summary(parts, axis=-2).reshape(*numbers.shape[:-1], -1)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class KnowledgeSolution:
-    """Blueprints with all own infostates of one player re-solved, I of them in the order of their ids.
+def _with_rows(policy: Policy, rows: FloatArray, player: int) -> Policy:
+    """A policy with other rows of one player."""
+    theirs = policy.probabilities[1 - player]
+    return Policy(policy.tree, (rows, theirs) if player == 0 else (theirs, rows), policy.labels)
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class KnowledgeSolution(Solutions):
+    """Blueprints with all own infostates of one player re-solved.
+
+    Lanes run over gadgets, then blueprints. Of several draws `value` is the mean, `gap`, ε and iterations are
+    the largest, and there is a decision where one of them has one. Where infostates are solved in turn, a
+    subgame's numbers are those of the last of its infostates, against the blueprint as it was then.
 
     Attributes:
-      policy: the strategies put together, a lane each.
+      drawn: the strategies put together, a lane for each gadget, draw and blueprint.
+      policy: the mixtures of all draws.
       rise_bound: `[lanes]` by how much exploitability may rise, NaN where no bound is known.
-      value: `[I, lanes]` what the strategies guarantee in each infostate's gadget game, the constant of what
-        is frozen counted; where infostates are solved in turn, that of the blueprint as it was then.
-      gap: `[I, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
-      has_decision: `[I, lanes]` False where an infostate had nothing to solve and the blueprint stayed.
-      epsilon: `[lanes]` how likely mistakes were; for `auto`, the largest ε that was needed.
-      iterations: `[lanes]` the most that a solve took.
-      plans: how lanes were split, for every solve.
-      failures: lanes in which a solve came to nothing, and why. Their numbers are NaN, and what that solve
-        was to change stayed as it was.
     """
 
+    drawn: Policy
     policy: Policy
     rise_bound: FloatArray
-    value: FloatArray
-    gap: FloatArray
-    has_decision: BoolArray
-    epsilon: FloatArray
-    iterations: npt.NDArray[np.int64]
-    plans: list[Plan]
-    failures: dict[int, str]
 
-    @staticmethod
-    def nothing(task: KnowledgeTask) -> KnowledgeSolution:
-        """Before any infostate is solved."""
-        lanes = task.num_lanes
-        shape = (len(task.known.infostate), lanes)
-        return KnowledgeSolution(
-            policy=Policy.stack([task.blueprint] * len(task.gadgets)),
-            rise_bound=np.zeros(lanes),
-            value=np.full(shape, np.nan),
-            gap=np.full(shape, np.nan),
-            has_decision=np.zeros(shape, np.bool_),
-            epsilon=np.zeros(lanes),
-            iterations=np.zeros(lanes, np.int64),
-            plans=[],
-            failures={},
-        )
-
-    def keep(
-        self, task: KnowledgeTask, infostates: IntArray, lanes: IntArray, solutions: GadgetSolutions
-    ) -> None:
-        """Writes down what came out of some infostates' subgames in some lanes."""
-        subgame = np.unique(task.known.subgame[infostates], return_inverse=True)[1]
-        where = np.ix_(infostates, lanes)
-        self.value[where], self.gap[where] = solutions.value[subgame], solutions.gap[subgame]
-        reached = task.reached[infostates][:, lanes % task.blueprint.num_lanes]
-        self.has_decision[where] = solutions.has_decision[subgame] & reached
-        self.epsilon[lanes] = np.maximum(self.epsilon[lanes], solutions.epsilon)
-        self.iterations[lanes] = np.maximum(self.iterations[lanes], solutions.iterations)
+    def keep(self, task: KnowledgeTask, infostates: IntArray, solutions: GadgetSolutions) -> None:
+        """Writes down what came out of some infostates' subgames."""
+        subgames, position = np.unique(task.known.subgame[infostates], return_inverse=True)
+        self.value[subgames], self.gap[subgames] = solutions.value, solutions.gap
+        reached = np.zeros((len(subgames), task.blueprint.num_lanes), np.bool_)
+        np.logical_or.at(reached, position, task.reached[infostates])
+        copies = task.num_lanes // task.blueprint.num_lanes
+        self.has_decision[subgames] = solutions.has_decision & np.tile(reached, copies)
+        self.epsilon = np.maximum(self.epsilon, solutions.epsilon)
+        self.iterations = np.maximum(self.iterations, solutions.iterations)
         self.plans.extend(solutions.plans)
-        for lane, why in solutions.failures.items():
-            self.failures.setdefault(int(lanes[lane]), why)
+        self.failures = solutions.failures | self.failures  # what failed first
 
 
 def make_task(
@@ -252,9 +342,8 @@ def make_task(
     blueprint: Policy,
     gadgets: Sequence[Gadget],
     options: SolveOptions,
+    knowledge: Knowledge,
     *,
-    order: float = 1,
-    unfrozen: bool = False,
     padded: bool = True,
 ) -> KnowledgeTask:
     """Lays out the subgames of all own infostates; see `KnowledgeTask` and `tree.knowledge.knowledge_cover`.
@@ -269,75 +358,70 @@ def make_task(
                 "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
                 "best responses, of the blueprint or of one's own"
             )
-    known = knowledge_cover(where, player, order, unfrozen=unfrozen)
+    known = knowledge_cover(where, player, knowledge.order, unfrozen=knowledge.unfrozen)
     base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, known.cover))
-    return KnowledgeTask(known, blueprint, tuple(gadgets), options, base, forest)
+    return KnowledgeTask(knowledge, known, blueprint, tuple(gadgets), options, base, forest)
 
 
-def solve_knowledge(
-    task: KnowledgeTask, combine: Combine, watch: Stopwatch, progress: bool | None
-) -> KnowledgeSolution:
+def solve_knowledge(task: KnowledgeTask, watch: Stopwatch, progress: bool | None) -> KnowledgeSolution:
     """Re-solves all own infostates and puts their strategies together.
 
-    `together` plays them all at once: no guarantee. `damped` goes towards them all as far as shares by degree
-    allow. `in-turn` solves one colour class at a time, each against the blueprint that those before it left.
+    `together` plays them all at once: no guarantee. `damped` goes towards them all as far as shares allow.
+    `in-turn` solves one colour class at a time, each against the blueprint that those before it left, which
+    every gadget and draw changes in its own way.
     Damped and in turn are safe at order 1, frozen; elsewhere not even one infostate is. Components have
     nothing to combine: they are solved at once, as `refine` does.
 
     Args:
       task: what.
-      combine: how.
       watch: is told where the time goes.
       progress: see `refine`.
-
-    Raises:
-      ValueError: if `combine` is another.
     """
-    check_combine(combine)
-    in_turn = combine == "in-turn" and task.known.order < math.inf
-    solution = (
-        _solve_in_turn(task, watch, progress)
-        if in_turn
-        else _solve_at_once(task, watch, progress, damped=combine == "damped" and task.known.order < math.inf)
+    copies = len(task.gadgets) * task.knowledge.draws
+    policy = Policy.stack([task.blueprint] * copies)
+    solution = KnowledgeSolution.nothing(
+        task.forest.num_subgames,
+        task.num_lanes,
+        drawn=policy,
+        policy=policy,
+        rise_bound=np.zeros(task.num_lanes),
     )
-    failed = list(solution.failures)
-    for numbers in (solution.rise_bound, solution.value.T, solution.gap.T):
-        numbers[failed] = np.nan
-    return solution
+    for number, step in enumerate(task.steps()):
+        with watch.phase("build"):
+            alone = task.gadget_task(step, policy if number else None)
+        solutions = solve_gadgets(alone, watch, progress)
+        solution.keep(task, step.infostates, solutions)
+        # At order 1, frozen, a step's subgames are its infostates; elsewhere nothing damped has a bound.
+        share = step.share[step.infostates] if task.known.order == 1 and not task.known.unfrozen else 1.0
+        solution.rise_bound += solutions.bound_rise(share) if task.has_bound else np.nan
+        policy = task.towards(solutions.policy(alone), policy, step.share)
+    return _mix_draws(task, dataclasses.replace(solution, drawn=policy))
 
 
-def _solve_at_once(
-    task: KnowledgeTask, watch: Stopwatch, progress: bool | None, *, damped: bool
-) -> KnowledgeSolution:
-    """Every own infostate against the same blueprints."""
-    solution, alone = KnowledgeSolution.nothing(task), task.gadget_task()
-    infostates = np.arange(len(task.known.infostate))
-    solutions = solve_gadgets(alone, watch, progress)
-    solution.keep(task, infostates, np.arange(task.num_lanes), solutions)
-    share = shares(task.where, task.player) if damped else np.ones(len(infostates))
-    policy = task.towards(solutions.policy(alone), solution.policy, share)
-    rise_bound = np.full(task.num_lanes, np.nan)
-    if damped and task.is_safe:
-        rise_bound = solutions.bound_rise(share)
-    elif task.known.order == math.inf:
-        rise_bound = solutions.bound_rise()
-    return dataclasses.replace(solution, policy=policy, rise_bound=rise_bound)
-
-
-def _solve_in_turn(task: KnowledgeTask, watch: Stopwatch, progress: bool | None) -> KnowledgeSolution:
-    """Gadget by gadget, as each changes the blueprints in its own way; then colour class by class."""
-    colour, count = colour_classes(task.where, task.player), task.blueprint.num_lanes
-    classes = [np.flatnonzero(colour == number) for number in range(int(colour.max()) + 1)]
-    solution, policies = KnowledgeSolution.nothing(task), list[Policy]()
-    for number, gadget in enumerate(task.gadgets):
-        policy, lanes = task.blueprint, number * count + np.arange(count)
-        for step, infostates in enumerate(classes):
-            before = dataclasses.replace(policy, labels=task.blueprint.labels)
-            alone = task.gadget_task(infostates, (gadget,), before, f"gadget-{number}-class-{step}")
-            solutions = solve_gadgets(alone, watch, progress)
-            solution.keep(task, infostates, lanes, solutions)
-            share = np.isin(np.arange(len(colour)), infostates).astype(np.float64)
-            policy = task.towards(solutions.policy(alone), before, share)
-            solution.rise_bound[lanes] += solutions.bound_rise() if task.is_safe else np.nan
-        policies.append(policy)
-    return dataclasses.replace(solution, policy=Policy.stack(policies))
+def _mix_draws(task: KnowledgeTask, solution: KnowledgeSolution) -> KnowledgeSolution:
+    """What the draws come to together."""
+    policy, draws, count = solution.drawn, task.knowledge.draws, task.blueprint.num_lanes
+    if draws > 1:
+        lanes = np.arange(task.num_lanes).reshape(len(task.gadgets), draws, count)
+        each = [policy.take_lanes(lanes[:, draw].ravel()) for draw in range(draws)]
+        rows = mix_rows(each, [1 / draws] * draws, task.player)
+        policy = _with_rows(each[0], rows, task.player)
+    failures: dict[int, str] = {}
+    for lane in sorted(solution.failures):
+        gadget, blueprint = lane // (draws * count), lane % count
+        failures.setdefault(gadget * count + blueprint, solution.failures[lane])
+    mean, most = (functools.partial(task.over_draws, summary=how) for how in (np.mean, np.max))
+    mixed = dataclasses.replace(
+        solution,
+        policy=policy,
+        rise_bound=mean(solution.rise_bound),
+        value=mean(solution.value),
+        gap=most(solution.gap),
+        has_decision=most(solution.has_decision),
+        epsilon=most(solution.epsilon),
+        iterations=most(solution.iterations),
+        failures=failures,
+    )
+    for numbers in (mixed.rise_bound, mixed.value.T, mixed.gap.T):
+        numbers[list(failures)] = np.nan
+    return mixed

@@ -9,13 +9,16 @@ import numpy as np
 
 from jaxgadget.gadgets.frozen import Frozen, find_frozen, split_ranges
 from jaxgadget.gadgets.gadget import Gadget
-from jaxgadget.gadgets.ranges import Ranges, join_lanes
+from jaxgadget.gadgets.ranges import Ranges, join_lanes, join_roots
 from jaxgadget.gadgets.structure import Structure, build_structure, find_ranges, trunk_ranges
 from jaxgadget.policy.policy import Policy
+from jaxgadget.solving.devices import HOME, Placement
+from jaxgadget.solving.memory import DoesNotFit, plan_ranges
+from jaxgadget.solving.parts import root_numbers, take_part
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Treeplexes
 from jaxgadget.tree.trunk import Trunk, build_trunk
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -94,19 +97,91 @@ def prepare(
     return Prepared(structure, trunk, blueprint, join_lanes(parts, blueprint.num_lanes))
 
 
-def prepare_known(base: Prepared, forest: Forest, *, root: IntArray | None = None) -> Prepared:
-    """The same for the subgames of own infostates, from what blueprints bring to the cut that they are of.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Base:
+    """What blueprints bring to a cut at which subgames of own infostates begin; nothing is on a device.
+
+    Attributes:
+      forest: the subgames of the cut.
+      player: who re-solves.
+      blueprint: the blueprints, a lane each.
+      ranges: what they bring.
+      platform: of the devices that will solve.
+    """
+
+    forest: Forest
+    player: int
+    blueprint: Policy
+    ranges: Ranges
+    platform: str | None = None
+
+
+def prepare_base(
+    forest: Forest,
+    player: int,
+    blueprint: Policy,
+    gadgets: Iterable[Gadget] = (),
+    *,
+    placement: Placement = HOME,
+    memory_limit: int | None = None,
+) -> Base:
+    """What blueprints bring to a cut, found in as many parts as memory allows.
 
     Args:
-      base: the cut's own subgames.
-      forest: of own infostates: a frozen cover of order 1, or some of its subgames.
+      forest: the subgames of the cut.
+      player: who re-solves.
+      blueprint: profiles of the forest's game, a lane each.
+      gadgets: what is asked for; none that needs the trunk.
+      placement: the devices.
+      memory_limit: see `solving.memory.plan_ranges`.
+
+    Raises:
+      DoesNotFit: if not even one blueprint and subgame fit.
+    """
+    gadgets, parts, numbers = tuple(gadgets), list[Ranges](), list[tuple[IntArray, IntArray]]()
+    for subgames, part, at_once in _fitting(forest, np.arange(forest.num_subgames), placement, memory_limit):
+        here = prepare(part, player, blueprint, gadgets, at_once=at_once, platform=placement.platform)
+        own, theirs = (root_numbers(part, forest, subgames, p) for p in (player, 1 - player))
+        parts.append(here.ranges)
+        numbers.append((own, theirs))
+    ranges = join_roots(parts, numbers, forest.roots[1 - player].subgame)
+    return Base(forest, player, blueprint, ranges, placement.platform)
+
+
+def _fitting(
+    forest: Forest, subgames: IntArray, placement: Placement, memory_limit: int | None
+) -> Iterator[tuple[IntArray, Forest, int]]:
+    """Subgames whose ranges can be found at once, and for how many blueprints at a time."""
+    part = take_part(forest, subgames)
+    try:
+        at_once = plan_ranges(part, placement, memory_limit)
+    except DoesNotFit:
+        if len(subgames) == 1:
+            raise
+        for half in np.array_split(subgames, 2):
+            yield from _fitting(forest, half, placement, memory_limit)
+    else:
+        yield subgames, part, at_once
+
+
+def prepare_known(
+    base: Base, forest: Forest, *, root: IntArray | None = None, considered: BoolArray | None = None
+) -> Prepared:
+    """The same as `prepare` for subgames of own infostates, from what blueprints bring to their cut.
+
+    Args:
+      base: what they bring.
+      forest: of own infostates: a frozen cover, or some of its subgames.
       root: as in `prepare`.
+      considered: `[R, lanes]` which of the opponent's roots are considered; by default all.
     """
     player, blueprint = base.player, base.blueprint
-    structure = build_structure(forest, player, base.structure.platform)
+    structure = build_structure(forest, player, base.platform)
     ranges = split_ranges(base.ranges, base.forest, forest, player)
     frozen = find_frozen(base.forest, forest, player, blueprint.reach(player))
     ranges = ranges if root is None else dataclasses.replace(ranges, root=root)
+    if considered is not None:
+        ranges = ranges.considering(considered)
     return Prepared(structure, None, blueprint, ranges, frozen)
 
 
@@ -117,5 +192,4 @@ def _in_turn(policy: Policy, count: int) -> Iterator[Policy]:
         return
     for begin in range(0, policy.num_lanes, count):
         lanes = np.minimum(np.arange(begin, begin + count), policy.num_lanes - 1)
-        first, second = (rows[:, lanes] for rows in policy.probabilities)
-        yield Policy(policy.tree, (first, second), tuple(policy.labels[lane] for lane in lanes.tolist()))
+        yield policy.take_lanes(lanes)

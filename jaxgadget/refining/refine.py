@@ -31,11 +31,12 @@ from jaxgadget.refining.knowledge import (
     Knowledge,
     KnowledgeTask,
     check_knowledge,
+    knowledge_columns,
     make_task,
     solve_knowledge,
 )
 from jaxgadget.refining.range_prior import follow_models
-from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, Solutions, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP, make_options
@@ -72,6 +73,8 @@ class Refinement:
       policy: the refined policies, a lane each; the opponent's half is the blueprint's.
       blueprint_exploitability: `[lanes]` the game's value less what the blueprint guarantees.
       refined_exploitability: `[lanes]` the same after refinement.
+      drawn_exploitability: `[draws, lanes]` the same of what each draw of a generation comes to by itself;
+        without a generation there is one. NaN without `knowledge`.
       exploitability_bound: `[lanes]` what the certificate guarantees, NaN where nothing is, as against an
         opponent who is locked to a model (p = 1).
       gain: `[lanes]` what the refined strategy gets against the model, less the game's value; NaN without.
@@ -92,7 +95,9 @@ class Refinement:
         program was not solved, and why. Their numbers are NaN, but for the blueprint's own, and their policy
         is the blueprint's.
       knowledge: what the player was to know, if not what is common knowledge. Subgames are then those of own
-        infostates (at order 1 one for each, in the order of `forest.roots[player]`), and may overlap.
+        infostates (at order 1 one for each, in the order of `forest.roots[player]`), and may overlap. The
+        policies are mixtures of what all draws of a generation come to; of several draws `gadget_value` is
+        the mean, `gap`, `epsilon` and `iterations` are the largest.
     """
 
     forest: Forest
@@ -103,6 +108,7 @@ class Refinement:
     policy: Policy
     blueprint_exploitability: FloatArray
     refined_exploitability: FloatArray
+    drawn_exploitability: FloatArray
     exploitability_bound: FloatArray
     gain: FloatArray
     gadget_value: FloatArray
@@ -127,6 +133,11 @@ class Refinement:
     def num_subgames(self) -> int:
         """Subgames below the cut."""
         return self.forest.num_subgames
+
+    @property
+    def mean_exploitability(self) -> FloatArray:
+        """`[lanes]` the mean over draws, at least what their mixture's is; NaN without `knowledge`."""
+        return self.drawn_exploitability.mean(axis=0)
 
     @property
     def model(self) -> tuple[str | None, ...]:
@@ -170,6 +181,7 @@ class Refinement:
     def table(self) -> pd.DataFrame:
         """A row for every gadget, opponent and blueprint; NaN where a number is undefined: see `failure`."""
         count, p, model = self.blueprint.num_lanes, self.p, self.model
+        mean, known = self.mean_exploitability, knowledge_columns(self.knowledge)
         rows: list[dict[str, Any]] = []
         for lane in range(self.policy.num_lanes):
             gadget = self.gadgets[lane // (count * len(self.opponents))]
@@ -198,6 +210,8 @@ class Refinement:
                     "gifts": gadget.settings.get("gifts"),
                     "guard_share": self.guard_share[lane],
                     "auto": gadget.epsilon == AUTO,
+                    **known,
+                    "mean_exploitability": mean[lane],
                     "failure": self.failures.get(lane),
                 }
             )
@@ -295,12 +309,9 @@ def refine(
         below = cut(tree, where)
         inside = below if infostate is None else below.only(infostate)
     if knowledge is not None:
-        order, unfrozen = knowledge.order, knowledge.unfrozen
         with watch.phase("build"):
-            known = make_task(
-                inside, player, profiles, asked, options, order=order, unfrozen=unfrozen, padded=padded
-            )
-        return _refine_known(known, knowledge, value, watch, progress)
+            known = make_task(inside, player, profiles, asked, options, knowledge, padded=padded)
+        return _refine_known(known, value, watch, progress)
     with watch.phase("build"):
         forest = build_forest(tree, inside, padded=padded)
     task = GadgetTask(forest, player, profiles, asked, options, below, opponents)
@@ -308,47 +319,79 @@ def refine(
 
 
 def _refine_known(
-    task: KnowledgeTask,
-    knowledge: Knowledge,
-    value: tuple[float, float] | None,
-    watch: Stopwatch,
-    progress: bool | None,
+    task: KnowledgeTask, value: tuple[float, float] | None, watch: Stopwatch, progress: bool | None
 ) -> Refinement:
     """Solves a task of own infostates and measures what came out in the full game; see `refine_forest`."""
-    solution = solve_knowledge(task, knowledge.combine, watch, progress)
+    solution = solve_knowledge(task, watch, progress)
     with watch.phase("run"):
-        player, exact = task.player, task.options.rule is None
-        bracket = value or find_value(task.where.tree, exact, progress, time_limit=task.options.time_limit)
-        before, after = (
-            exploitability(policy, player, value=bracket) for policy in (task.blueprint, solution.policy)
-        )
-    after[list(solution.failures)] = np.nan
-    before, nothing = np.tile(before, len(task.gadgets)), np.full(task.num_lanes, np.nan)
-    example = np.unique(task.known.subgame, return_index=True)[1]  # an infostate of each subgame
-    return Refinement(
-        forest=task.forest,
-        player=player,
-        blueprint=task.blueprint,
-        gadgets=task.gadgets,
+        bracket = _bracket(task, value, progress)
+        drawn = exploitability(solution.drawn, task.player, value=bracket)
+        drawn = drawn.reshape(len(task.gadgets), task.knowledge.draws, -1)
+        drawn = drawn.transpose(1, 0, 2).reshape(task.knowledge.draws, -1)
+        refined = drawn[0]
+        if task.knowledge.draws > 1:
+            refined = exploitability(solution.policy, task.player, value=bracket)
+        before = exploitability(task.blueprint, task.player, value=bracket)
+        before = np.tile(before, len(task.gadgets))
+    return _report(
+        task,
+        solution,
+        watch,
         opponents=list_opponents(Opponent(), task.where.tree, name="opponent"),
         policy=solution.policy,
         blueprint_exploitability=before,
-        refined_exploitability=after,
+        refined_exploitability=refined,
+        drawn_exploitability=drawn,
         exploitability_bound=before + solution.rise_bound,
-        gain=nothing,
-        gadget_value=solution.value[example],
-        gap=solution.gap[example],
-        has_decision=solution.has_decision[example],
-        epsilon=solution.epsilon,
-        guard_share=nothing,
         game_value=bracket,
+        knowledge=task.knowledge,
+    )
+
+
+def _bracket(
+    task: GadgetTask | KnowledgeTask, value: tuple[float, float] | None, progress: bool | None
+) -> tuple[float, float]:
+    """The bracket of the game's value, found if it is not given."""
+    if value is not None:
+        return value
+    options = task.options
+    return find_value(task.forest.tree, options.rule is None, progress, time_limit=options.time_limit)
+
+
+def _report(
+    task: GadgetTask | KnowledgeTask, solutions: Solutions, watch: Stopwatch, **measured: Any
+) -> Refinement:
+    """A refinement, with NaN where a solve failed.
+
+    Args:
+      task: what was asked.
+      solutions: what came out.
+      watch: knows where the time went.
+      **measured: what else there is in a `Refinement`; for what is left out there is nothing to say.
+    """
+    failed, nothing = list(solutions.failures), np.full(solutions.gap.shape[1], np.nan)
+    measured = {"gain": nothing, "guard_share": nothing, "drawn_exploitability": nothing[None], **measured}
+    for name in ("refined_exploitability", "drawn_exploitability", "exploitability_bound", "gain"):
+        measured[name] = measured[name].copy()
+        measured[name][..., failed] = np.nan
+    for numbers in (solutions.value, solutions.gap):
+        numbers[:, failed] = np.nan
+    return Refinement(
+        forest=task.forest,
+        player=task.player,
+        blueprint=task.blueprint,
+        gadgets=task.gadgets,
+        gadget_value=solutions.value,
+        gap=solutions.gap,
+        has_decision=solutions.has_decision,
+        epsilon=solutions.epsilon,
         algorithm=task.options.algorithm,
-        iterations=solution.iterations,
+        iterations=solutions.iterations,
         target_gap=task.options.target_gap,
         seconds=watch.seconds,
-        plans=tuple(solution.plans),
-        failures=solution.failures,
-        knowledge=knowledge,
+        plans=tuple(solutions.plans),
+        failures=solutions.failures,
+        **measured,
     )
 
 
@@ -368,7 +411,7 @@ def refine_forest(
     # What is promised to an opponent is promised to one who adapts: its share of the mixture.
     continuations = solve_continuations(dataclasses.replace(task, opponents=None), watch, progress)
     base = [task.blueprint] * len(task.gadgets)
-    number_of, _, blueprint_of = task.grid(len(task.gadgets))
+    number_of, _, blueprint_of = task.lanes()
     guard_share = np.full(len(number_of), np.nan)
     for number, gadget in enumerate(task.gadgets):
         if (alternative := alternative_of(gadget)) is not None:
@@ -387,48 +430,23 @@ def refine_forest(
                 failed = np.flatnonzero((number_of == number) & (blueprint_of == blueprint))
                 solutions.failures.update(dict.fromkeys(failed.tolist(), why))
     with watch.phase("run"):
-        tree, player = task.forest.tree, task.player
-        bracket = (
-            find_value(tree, task.options.rule is None, progress, time_limit=task.options.time_limit)
-            if value is None
-            else value
-        )
+        player, against, bracket = task.player, task.against, _bracket(task, value, progress)
         policy = solutions.policy(task)
         measured = {id(p): exploitability(p, player, value=bracket) for p in (task.blueprint, *base)}
-        against = task.against
-        blueprint_exploitability = np.tile(measured[id(task.blueprint)], len(task.gadgets) * len(against))
         promised_exploitability = np.concatenate([np.tile(measured[id(p)], len(against)) for p in base])
-        refined_exploitability = exploitability(policy, player, value=bracket)
-        loss_bound, gain = (
-            solutions.loss_bound,
-            gain_against(policy, against, task.grid(len(task.gadgets))[1], player, bracket),
+        return _report(
+            task,
+            solutions,
+            watch,
+            opponents=against,
+            policy=policy,
+            blueprint_exploitability=np.tile(measured[id(task.blueprint)], len(task.gadgets) * len(against)),
+            refined_exploitability=exploitability(policy, player, value=bracket),
+            exploitability_bound=promised_exploitability + solutions.loss_bound,
+            gain=gain_against(policy, against, task.lanes()[1], player, bracket),
+            guard_share=guard_share,
+            game_value=bracket,
         )
-        for numbers in (refined_exploitability, loss_bound, gain, solutions.value.T, solutions.gap.T):
-            numbers[list(solutions.failures)] = np.nan
-    return Refinement(
-        forest=task.forest,
-        player=player,
-        blueprint=task.blueprint,
-        gadgets=task.gadgets,
-        opponents=against,
-        policy=policy,
-        blueprint_exploitability=blueprint_exploitability,
-        refined_exploitability=refined_exploitability,
-        exploitability_bound=promised_exploitability + loss_bound,
-        gain=gain,
-        gadget_value=solutions.value,
-        gap=solutions.gap,
-        has_decision=solutions.has_decision,
-        epsilon=solutions.epsilon,
-        guard_share=guard_share,
-        game_value=bracket,
-        algorithm=task.options.algorithm,
-        iterations=solutions.iterations,
-        target_gap=task.options.target_gap,
-        seconds=watch.seconds,
-        plans=tuple(solutions.plans),
-        failures=solutions.failures,
-    )
 
 
 def list_gadgets(

@@ -10,7 +10,7 @@ import functools
 import itertools
 import pathlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +29,7 @@ from jaxgadget.kernels.treeplex import reach
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.prepare import Prepared, body_rows, prepare, prepare_known
+from jaxgadget.refining.prepare import Base, Prepared, body_rows, prepare, prepare_known
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
 from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
 from jaxgadget.solving.lp import solve_lanes
@@ -68,7 +68,15 @@ class GadgetTask:
       opponents: each gadget takes all of them, too; by default one who only adapts.
       promised: for every gadget the strategies whose values it promises, a lane a blueprint; by default the
         blueprints.
-      base: the subgames of the cut, where `forest` has those of own infostates, a knowledge cover; else None.
+      base: what the blueprints bring to the cut, where `forest` has subgames of own infostates, a knowledge
+        cover; else None.
+      considered: `[R, lanes]` which of the opponent's roots in `forest` are considered after each blueprint,
+        where there is a base; by default all.
+      within: of which forest these are some subgames, and their numbers there, where users' arrays of gadgets
+        have a row for each of the opponent's roots there; by default `forest`.
+      copies: the blueprints are so many copies, one after the other, of those for which users' arrays of
+        gadgets have columns.
+      blueprints_of: `[gadgets, B]` which lanes of `blueprint` each gadget takes; by default all.
       adopted: `[R]` below which of the player's roots in `forest` the strategy is taken, where an infostate
         is in several subgames; by default below all.
     """
@@ -81,7 +89,11 @@ class GadgetTask:
     around: Cut | None = None
     opponents: Opponents | None = None
     promised: tuple[Policy, ...] | None = None
-    base: Forest | None = None
+    base: Base | None = None
+    considered: BoolArray | None = None
+    within: tuple[Forest, IntArray] | None = None
+    copies: int = 1
+    blueprints_of: IntArray | None = None
     adopted: BoolArray | None = None
 
     @property
@@ -105,14 +117,26 @@ class GadgetTask:
 
     @property
     def lanes_of_gadget(self) -> int:
-        """Opponents × blueprints."""
-        return len(self.against) * self.blueprint.num_lanes
+        """Opponents × blueprints that a gadget takes."""
+        return len(self.against) * self._taken.shape[1]
 
-    def grid(self, num_gadgets: int) -> tuple[IntArray, IntArray, IntArray]:
-        """`[L]` each the gadget, opponent and blueprint of every lane of so many gadgets."""
-        shape = (num_gadgets, len(self.against), self.blueprint.num_lanes)
-        gadget, opponent, blueprint = np.indices(shape).reshape(3, -1)
-        return gadget, opponent, blueprint
+    @functools.cached_property
+    def _taken(self) -> IntArray:
+        """`[gadgets, B]` which lanes of the blueprint each gadget takes."""
+        if self.blueprints_of is not None:
+            return self.blueprints_of
+        return np.tile(np.arange(self.blueprint.num_lanes), (len(self.gadgets), 1))
+
+    def lanes(self, numbers: Sequence[int] | None = None) -> tuple[IntArray, IntArray, IntArray]:
+        """`[L]` each the gadget, opponent and blueprint of every lane.
+
+        Args:
+          numbers: of the gadgets, by default all; in the lanes they are counted from 0.
+        """
+        taken = self._taken if numbers is None else self._taken[list(numbers)]
+        shape = (len(taken), len(self.against), taken.shape[1])
+        gadget, opponent, column = np.indices(shape).reshape(3, -1)
+        return gadget, opponent, taken[gadget, column]
 
     def mixtures(self, forest: Forest) -> Mixtures | None:
         """The opponents over some of the subgames; None if all of them only adapt."""
@@ -130,10 +154,29 @@ class GadgetTask:
         platform: str | None = None,
     ) -> Prepared:
         """Some of the subgames on the device, and what the blueprints bring to them; see `prepare`."""
-        how = functools.partial(prepare, at_once=at_once, platform=platform)
         if self.base is None:
-            return how(forest, self.player, self.blueprint, self.gadgets, root=root)
-        return prepare_known(how(self.base, self.player, self.blueprint, self.gadgets), forest, root=root)
+            return prepare(
+                forest,
+                self.player,
+                self.blueprint,
+                self.gadgets,
+                root=root,
+                at_once=at_once,
+                platform=platform,
+            )
+        considered = self.considered
+        if considered is not None and root is not None:
+            considered = considered[root]
+        if self.within is not None:
+            number = root_numbers(self.forest, *self.within, 1 - self.player)
+            root = number if root is None else number[root]
+        return prepare_known(self.base, forest, root=root, considered=considered)
+
+    @property
+    def num_roots(self) -> int:
+        """Of the opponent, those outside of these subgames counted: rows of users' arrays."""
+        forest = self.forest if self.within is None else self.within[0]
+        return len(forest.roots[1 - self.player])
 
     @property
     def infosets(self) -> IntArray:
@@ -165,60 +208,76 @@ class GadgetTask:
         return f"{lane}{f' {against}' if against else ''}"
 
 
-@dataclasses.dataclass(eq=False)
-class GadgetSolutions:
-    """All gadgets of a task, as far as they are solved. S subgames.
+@dataclasses.dataclass(eq=False, kw_only=True)
+class Solutions:
+    """What came out of subgames, S of them, lane by lane.
+
+    Attributes:
+      value: `[S, lanes]` what the resolving player's strategy guarantees; rows of missing games are NaN.
+      gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
+      has_decision: `[S, lanes]` False where there was nothing to solve and the blueprint stayed.
+      epsilon: `[lanes]` how likely mistakes were.
+      iterations: `[lanes]`.
+      plans: how lanes were split, for every solve.
+      failures: lanes in which the solve of a subgame came to nothing, and why.
+    """
+
+    value: FloatArray
+    gap: FloatArray
+    has_decision: BoolArray
+    epsilon: FloatArray
+    iterations: npt.NDArray[np.int64]
+    plans: list[Plan] = dataclasses.field(default_factory=list[Plan])
+    failures: dict[int, str] = dataclasses.field(default_factory=dict[int, str])
+
+    @classmethod
+    def nothing(cls, subgames: int, lanes: int, **more: Any) -> Self:
+        """Before any subgame is solved; `more` is what else the class has."""
+        return cls(
+            value=np.full((subgames, lanes), np.nan),
+            gap=np.full((subgames, lanes), np.nan),
+            has_decision=np.zeros((subgames, lanes), np.bool_),
+            epsilon=np.zeros(lanes),
+            iterations=np.zeros(lanes, np.int64),
+            **more,
+        )
+
+
+@dataclasses.dataclass(eq=False, kw_only=True)
+class GadgetSolutions(Solutions):
+    """All gadgets of a task, as far as they are solved.
 
     Lanes run over gadgets, then opponents, then blueprints.
 
     Attributes:
       strategy: `[actions of the tree, lanes]` of the resolving player, 0 outside the subgames.
-      value: `[S, lanes]` what it guarantees; rows of missing games are NaN.
-      gap: `[S, lanes]` NashConv of each gadget game.
-      has_decision: `[S, lanes]` False where there was nothing to solve.
       below: `[R, lanes]` what the opponent's roots are worth against the strategies, in the resolving
-        player's utility.
+        player's utility; rows are those of users' arrays.
       entered: `[R, lanes]` how likely the opponent's own choices in its average strategy lead to its roots.
       losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
       bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
-      epsilon: `[lanes]`.
-      iterations: `[lanes]`.
-      plans: how lanes were split, for every group of gadgets and part of the forest.
-      failures: lanes in which the solve of a subgame came to nothing, and why.
     """
 
     strategy: FloatArray
-    value: FloatArray
-    gap: FloatArray
-    has_decision: BoolArray
     below: FloatArray
     entered: FloatArray
     losses: FloatArray
     bound_rules: list[BoundRule | None]
-    epsilon: FloatArray
-    iterations: npt.NDArray[np.int64]
-    plans: list[Plan]
-    failures: dict[int, str]
 
     @staticmethod
-    def nothing(task: GadgetTask) -> GadgetSolutions:
+    def before(task: GadgetTask) -> GadgetSolutions:
         """Before any subgame is solved."""
         lanes, subgames = len(task.gadgets) * task.lanes_of_gadget, task.forest.num_subgames
         actions = task.forest.tree.infosets[task.player].num_sequences - 1
-        roots = len(task.forest.roots[1 - task.player])
-        return GadgetSolutions(
+        roots = task.num_roots
+        return GadgetSolutions.nothing(
+            subgames,
+            lanes,
             strategy=np.zeros((actions, lanes)),
-            value=np.full((subgames, lanes), np.nan),
-            gap=np.full((subgames, lanes), np.nan),
-            has_decision=np.zeros((subgames, lanes), np.bool_),
             below=np.full((roots, lanes), np.nan),
             entered=np.full((roots, lanes), np.nan),
             losses=np.full((subgames, lanes), np.nan),
             bound_rules=[None] * len(task.gadgets),
-            epsilon=np.zeros(lanes),
-            iterations=np.zeros(lanes, np.int64),
-            plans=[],
-            failures={},
         )
 
     @property
@@ -247,8 +306,8 @@ class GadgetSolutions:
     def policy(self, task: GadgetTask) -> Policy:
         """The blueprints with the strategies spliced in; lanes that failed keep theirs."""
         tree, player = task.forest.tree, task.player
-        gadget, opponent, blueprint = task.grid(len(task.gadgets))
-        before = Policy.stack([task.blueprint] * (len(task.gadgets) * len(task.against)))
+        gadget, opponent, blueprint = task.lanes()
+        before = task.blueprint.take_lanes(blueprint)
         infosets = tree.infosets[player]
         inside = np.isin(infosets.infoset[1:], task.infosets)
         solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(self.failures))
@@ -312,9 +371,8 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
     Raises:
       ValueError: for a user's array that does not fit, another solve's checkpoint, or too little memory.
     """
-    roots = len(task.forest.roots[1 - task.player])
     for gadget in task.gadgets:
-        gadget.check(roots, task.blueprint.num_lanes)
+        gadget.check(task.num_roots, task.blueprint.num_lanes // task.copies)
     if task.adopted is None:
         task.forest.check_disjoint()
     if not all(solved.all() for solved in task.forest.cover.solved):
@@ -322,7 +380,7 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
             "forest: its cover keeps some decisions as the blueprint has them, which refine cannot do; "
             "expected a cover in which all are solved for"
         )
-    solutions = GadgetSolutions.nothing(task)
+    solutions = GadgetSolutions.before(task)
     if task.options.rule is None:
         _solve_exactly(task, solutions, watch, progress)
     else:
@@ -419,7 +477,7 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
             prepared.trunk,
             mixtures=mixtures,
             frozen=prepared.frozen,
-            lanes=task.grid(len(gadgets)),
+            lanes=task.lanes(numbers),
         )
         batch = games.batch
         settled = options.chunk if folder is None else load_chunk(folder, batch.name, batch.num_lanes)
@@ -547,7 +605,7 @@ def _solve_exactly(
     with progress_bar("refining", len(task.gadgets) * count, progress) as report:
         for number, gadget in enumerate(task.gadgets):
             games_of = functools.cache(
-                functools.partial(_exact_games, task, prepared, mixtures, gadget, watch)
+                functools.partial(_exact_games, task, prepared, mixtures, number, watch)
             )
             own = games_of(0.0 if gadget.epsilon == AUTO else None)
             with watch.phase("run"), precision(np.float64):
@@ -584,11 +642,12 @@ def _exact_games(
     task: GadgetTask,
     prepared: Prepared,
     mixtures: Mixtures | None,
-    gadget: Any,
+    number: int,
     watch: Stopwatch,
     epsilon: float | None,
 ) -> GadgetGames:
     """The games of one gadget, with another ε if one is given."""
+    gadget: Any = task.gadgets[number]
     asked = gadget if epsilon is None else dataclasses.replace(gadget, epsilon=epsilon)
     with watch.phase("build"):
         return build_games(
@@ -598,7 +657,7 @@ def _exact_games(
             prepared.trunk,
             mixtures=mixtures,
             frozen=prepared.frozen,
-            lanes=task.grid(1),
+            lanes=task.lanes([number]),
         )
 
 

@@ -34,6 +34,9 @@ GUARDED = {1.0: "estimates", 0.0: "V̄"}
 USUAL: dict[str, str | bool] = {"alternative": "best-response", "gifts": "lower-bound", "auto": False}
 """Columns that are written and shown only where they say something else."""
 
+KNOWLEDGE = ("order", "unfrozen", "generation", "combine", "mean_exploitability")
+"""Columns of what a player was to know, written only where it is not what is common knowledge."""
+
 TITLE_WIDTH = 60
 """Letters in a line of a table's title."""
 
@@ -89,7 +92,7 @@ def refinement_record(
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
-    for name in ("guard_share", "failure"):
+    for name in ("guard_share", "failure", *KNOWLEDGE):
         if name in table and table[name].isna().all():
             table = table.drop(columns=name)
     if follows_models(table):

@@ -20,6 +20,7 @@ import dataclasses
 import functools
 
 import numpy as np
+from scipy.sparse import csr_array
 
 from jaxgadget.games.game import dense_ids
 from jaxgadget.tree.cover import Cover, Roots, cover_of, find_roots
@@ -446,3 +447,30 @@ def followed_payoff(forest: Forest, player: int) -> Entries:
         tree.chance[terminals] * tree.payoff[terminals] * (1 if player == 0 else -1),
         (forest.form.treeplex[player].num_sequences, tree.infosets[1 - player].num_sequences),
     )
+
+
+def opponent_roots(forest: Forest, player: int) -> csr_array:
+    """Which root infostates of the opponent's have histories at which a player acts.
+
+    Args:
+      forest: the subgames.
+      player: who acts.
+
+    Returns:
+      `[Q, R]` truth values: of each action in the player's treeplex, the opponent's roots above its infoset.
+    """
+    tree, layout = forest.tree, Layout.of(forest.cover)
+    histories = np.flatnonzero(tree.infoset[player] >= 0)
+    histories = histories[layout.inside(histories)]
+    which, pair = layout.pairs_above(histories)
+    infoset = tree.infoset[player, histories[which]]
+    first = tree.infosets[player].first_sequence[infoset]
+    own, theirs = layout.number[player][pair], layout.number[1 - player][pair]
+    sequence = forest.form.below_roots(player, layout.copy(player), own, first)
+    treeplex = forest.form.treeplex[player]
+    owner = treeplex.sequence_infoset
+    shape = (treeplex.num_infosets, len(forest.roots[1 - player]))
+    met = csr_array(
+        (np.ones(len(sequence), np.bool_), (owner[sequence - treeplex.num_roots], theirs)), shape=shape
+    )
+    return met[owner]

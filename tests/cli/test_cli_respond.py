@@ -98,8 +98,8 @@ def test_checkpoints_are_kept(tmp_path: pathlib.Path) -> None:
 
 
 def test_undefined_results_have_a_status_of_their_own() -> None:
-    command = ("respond", "leduc_poker", "--model", "uniform", "--p", 0.5, "--algorithm", "lp")
-    result = run(*command, "--time-limit", 1e-6)
+    command = ("respond", "kuhn_poker", "--model", "uniform", "--p", 0.5, "--algorithm", "lp")
+    result = run(*command, "--time-limit", 1e-9)
     assert result.exit_code == 3 and "was not solved in time" in result.stderr
 
 

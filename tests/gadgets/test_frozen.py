@@ -18,7 +18,7 @@ from jaxgadget.kernels import cfr
 from jaxgadget.kernels.problem import Parts
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.refining.prepare import Prepared, prepare, prepare_known
+from jaxgadget.refining.prepare import Prepared, prepare_base, prepare_known
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.precision import precision
@@ -41,7 +41,7 @@ PRIORS = {"none": NoPrior(), "uniform": UniformPrior(), "blueprint": BlueprintPr
 def known(player: int) -> Prepared:
     """The grove's own infostates, with its blueprints."""
     where = grove.grove_cut(SEED)
-    base = prepare(grove.forest(SEED), player, grove.to_policy(where.tree, grove.blueprints(SEED)))
+    base = prepare_base(grove.forest(SEED), player, grove.to_policy(where.tree, grove.blueprints(SEED)))
     return prepare_known(base, build_forest(where.tree, knowledge_cover(where, player, 1).cover))
 
 

@@ -8,7 +8,7 @@ import re
 import numpy as np
 import pytest
 
-from jaxgadget.gadgets.generation import Diverse, Random, considered_roots, diverse
+from jaxgadget.gadgets.generation import DiverseGeneration, RandomGeneration, considered_roots, diverse
 
 
 def squared_gaps(values):
@@ -22,7 +22,7 @@ def best_by_brute_force(values, num):
     return min(squared_gaps(c) for c in choices if (c.min(), c.max()) == ends)
 
 
-# Diverse
+# DiverseGeneration
 
 
 @pytest.mark.parametrize("kind", ["real", "whole", "of two sizes"])
@@ -69,7 +69,7 @@ def test_ties_go_to_what_comes_first():
 @pytest.mark.parametrize("num", [0, -1, True, 1.0, "2", None])
 def test_a_number_that_is_none(num):
     message = re.escape(f"num={num!r}: expected a whole number >= 1")
-    for make in (Random, Diverse, lambda given: diverse([1.0, 2.0], given)):
+    for make in (RandomGeneration, DiverseGeneration, lambda given: diverse([1.0, 2.0], given)):
         with pytest.raises(ValueError, match=message):
             make(num)
 
@@ -78,7 +78,7 @@ def test_a_number_that_is_none(num):
 def test_values_that_are_not_finite(bad):
     with pytest.raises(ValueError, match=rf"values: {re.escape(str(bad))}; expected finite numbers"):
         diverse([1.0, bad, 2.0], 2)
-    for generation in (Random(1), Diverse(1)):
+    for generation in (RandomGeneration(1), DiverseGeneration(1)):
         with pytest.raises(ValueError, match="expected finite numbers of at most 1e"):
             considered_roots(generation, [[1.0], [bad]], [0, 0])
 
@@ -112,20 +112,20 @@ def uneven(seed=0, lanes=3):
 @pytest.mark.parametrize("num", [1, 2, 3, 4, 10])
 def test_diverse_is_that_of_every_subgame_and_lane(num):
     values, subgame = uneven()
-    chosen = considered_roots(Diverse(num), values, subgame)
+    chosen = considered_roots(DiverseGeneration(num), values, subgame)
     assert chosen.shape == values.shape and chosen.dtype == np.bool_
     for number, lane in itertools.product(np.unique(subgame), range(values.shape[1])):
         rows = np.nonzero(subgame == number)[0]
         assert np.nonzero(chosen[rows, lane])[0].tolist() == diverse(values[rows, lane], num).tolist()
 
 
-# Random
+# RandomGeneration
 
 
 @pytest.mark.parametrize("num", [1, 2, 3, 10])
 def test_random_considers_so_many_of_every_subgame(num):
     values, subgame = uneven()
-    chosen = considered_roots(Random(num, draws=5, seed=1), values, subgame)
+    chosen = considered_roots(RandomGeneration(num, draws=5, seed=1), values, subgame)
     assert chosen.shape == (len(subgame), 5 * 3) and chosen.dtype == np.bool_
     for number in np.unique(subgame):
         of_subgame = chosen[subgame == number]
@@ -134,41 +134,43 @@ def test_random_considers_so_many_of_every_subgame(num):
 
 def test_draws_come_one_after_another_each_with_all_lanes():
     values, subgame = uneven()
-    chosen = considered_roots(Random(2, draws=4), values, subgame).reshape(len(subgame), 4, 3)
+    chosen = considered_roots(RandomGeneration(2, draws=4), values, subgame).reshape(len(subgame), 4, 3)
     np.testing.assert_array_equal(chosen, np.repeat(chosen[:, :, :1], 3, axis=2))  # lanes are alike
     assert len({chosen[:, draw, 0].tobytes() for draw in range(4)}) == 4
 
 
 def test_draws_depend_on_seed_and_subgame_alone():
     values, subgame = uneven()
-    generation = Random(2, draws=6, seed=5)
+    generation = RandomGeneration(2, draws=6, seed=5)
     together = generation.consider(values, subgame)
     np.testing.assert_array_equal(together, generation.consider(-values, subgame))
-    np.testing.assert_array_equal(together[:, :9], Random(2, draws=3, seed=5).consider(values, subgame))
+    np.testing.assert_array_equal(
+        together[:, :9], RandomGeneration(2, draws=3, seed=5).consider(values, subgame)
+    )
     np.testing.assert_array_equal(together[:, ::3], generation.consider(values[:, :1], subgame))
     for number in np.unique(subgame):
         rows = subgame == number
         np.testing.assert_array_equal(together[rows], generation.consider(values[rows], subgame[rows]))
-    assert (together != Random(2, draws=6, seed=6).consider(values, subgame)).any()
-    relabelled = Random(2, draws=6, seed=5).consider(values, subgame + 1)
+    assert (together != RandomGeneration(2, draws=6, seed=6).consider(values, subgame)).any()
+    relabelled = RandomGeneration(2, draws=6, seed=5).consider(values, subgame + 1)
     assert (together != relabelled).any()
 
 
 def test_subgames_draw_apart():
     """Subgames of one size do not all draw alike, nor does one with the next seed like its neighbour."""
     subgame = np.repeat(np.arange(20), 6)
-    chosen = Random(3, seed=4).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
+    chosen = RandomGeneration(3, seed=4).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
     assert len(np.unique(chosen, axis=0)) > 5
-    after = Random(3, seed=5).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
+    after = RandomGeneration(3, seed=5).consider(np.zeros((120, 1)), subgame)[:, 0].reshape(20, 6)
     assert (chosen[1:] != after[:-1]).any(axis=1).sum() > 10
 
 
 def test_every_choice_is_as_likely():
     """Of 6 infostates 3: all 20 subsets, over draws and over subgames, by χ² (19 degrees, 0.1 %)."""
     count = 4000
-    over_draws = Random(3, draws=count, seed=0).consider(np.zeros((6, 1)), np.zeros(6, np.int64)).T
+    over_draws = RandomGeneration(3, draws=count, seed=0).consider(np.zeros((6, 1)), np.zeros(6, np.int64)).T
     subgame = np.repeat(np.arange(count), 6)
-    over_subgames = Random(3, seed=0).consider(np.zeros((6 * count, 1)), subgame).reshape(count, 6)
+    over_subgames = RandomGeneration(3, seed=0).consider(np.zeros((6 * count, 1)), subgame).reshape(count, 6)
     for chosen in (over_draws, over_subgames):
         _, seen = np.unique(chosen, axis=0, return_counts=True)
         expected = count / math.comb(6, 3)
@@ -183,19 +185,23 @@ def test_every_choice_is_as_likely():
 def test_draws_and_seeds_that_are_none(field, bad):
     least = {"draws": 1, "seed": 0}[field]
     with pytest.raises(ValueError, match=rf"{field}={bad!r}: expected a whole number >= {least}"):
-        Random(1, **{field: bad})
+        RandomGeneration(1, **{field: bad})
 
 
 def test_settings_are_frozen_plain_numbers():
-    assert Random(np.int64(3), np.int32(2), np.int16(1)) == Random(3, 2, 1)
-    assert repr(Random(np.int64(3))) == "Random(num=3, draws=1, seed=0)"
-    assert (Random(1).name, Diverse(np.int8(2)).name, repr(Diverse(np.int8(2)))) == (
+    assert RandomGeneration(np.int64(3), np.int32(2), np.int16(1)) == RandomGeneration(3, 2, 1)
+    assert repr(RandomGeneration(np.int64(3))) == "RandomGeneration(num=3, draws=1, seed=0)"
+    assert (
+        RandomGeneration(1).name,
+        DiverseGeneration(np.int8(2)).name,
+        repr(DiverseGeneration(np.int8(2))),
+    ) == (
         "random",
         "diverse",
-        "Diverse(num=2)",
+        "DiverseGeneration(num=2)",
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
-        Diverse(2).num = 3  # pyright: ignore
+        DiverseGeneration(2).num = 3  # pyright: ignore
 
 
 @pytest.mark.parametrize(
@@ -210,7 +216,7 @@ def test_settings_are_frozen_plain_numbers():
     ],
 )
 def test_infostates_that_are_none(values, subgame, message):
-    for generation in (Random(1), Diverse(1)):
+    for generation in (RandomGeneration(1), DiverseGeneration(1)):
         with pytest.raises(ValueError, match=message):
             considered_roots(generation, values, subgame)
 
@@ -218,8 +224,8 @@ def test_infostates_that_are_none(values, subgame, message):
 class Own:
     name = "own"
 
-    def __init__(self, answer):
-        self.answer = answer
+    def __init__(self, answer, draws=1):
+        self.answer, self.draws = answer, draws
 
     def consider(self, values, subgame):
         return self.answer(values, subgame)
@@ -230,7 +236,7 @@ def test_a_generation_of_ones_own():
     values, subgame = uneven()
     largest = considered_roots(Own(lambda values, _: values == values.max(axis=0)), values, subgame)
     assert largest.sum(axis=0).tolist() == [1, 1, 1]
-    assert not considered_roots(Own(lambda values, _: np.zeros((18, 6), np.bool_)), values, subgame).any()
+    assert not considered_roots(Own(lambda values, _: np.zeros((18, 6), np.bool_), 2), values, subgame).any()
 
 
 @pytest.mark.parametrize(
@@ -240,16 +246,20 @@ def test_a_generation_of_ones_own():
 def test_masks_that_are_none(answer):
     values, subgame = uneven()
     message = rf"generation 'own' returned {answer.dtype} {re.escape(str(answer.shape))}; expected booleans "
-    with pytest.raises(ValueError, match=message + r"\[18, a multiple of 3 lanes\]"):
+    with pytest.raises(ValueError, match=message + r"\[18, 3\]: \[infostates, 1 draw"):
         considered_roots(Own(lambda values, subgame: answer), values, subgame)
 
 
 class Nameless:
+    draws = 1
+
     def consider(self, values, subgame):
         return values > 0
 
 
-@pytest.mark.parametrize("thing", [None, "random", Random, Diverse, Nameless()])
+@pytest.mark.parametrize("thing", [None, "random", RandomGeneration, DiverseGeneration, Nameless()])
 def test_other_things_are_no_generations(thing):
-    with pytest.raises(ValueError, match=r"generation=.*: expected Random\(num\), Diverse\(num\), or an"):
+    with pytest.raises(
+        ValueError, match=r"generation=.*: expected RandomGeneration\(num\), DiverseGeneration\(num\), or an"
+    ):
         considered_roots(thing, [[1.0]], [0])

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from jaxgadget import Policy
@@ -123,17 +123,14 @@ def with_terms(problem: Problem, player: int, **changes: Any) -> Problem:
     return dataclasses.replace(problem, terms=(terms[0], terms[1]))
 
 
-@given(
-    shape=st.sampled_from(["betting", "bids"]),
-    seed=st.integers(0, 5),
-    resolver=st.integers(0, 1),
-    chooses=st.booleans(),
-    draw=st.integers(0, 2**32 - 1),
-)
-@settings(max_examples=4)  # nearly each is compiled
+@pytest.mark.parametrize(("shape", "resolver", "chooses"), [("betting", 0, True), ("bids", 1, False)])
 def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
-    shape: str, seed: int, resolver: int, chooses: bool, draw: int
+    shape: str, resolver: int, chooses: bool
 ) -> None:
+    check_freezing(shape, 0, resolver, chooses, 1)  # drawn ones: tests/slow
+
+
+def check_freezing(shape: str, seed: int, resolver: int, chooses: bool, draw: int) -> None:
     """Floors that sum to 1, or what the opponent earns against them as its constant: the same iterations."""
     rng = np.random.default_rng(draw)
     forest = build_forest(game(shape, seed), SHAPES[shape].cut, padded=False)
@@ -233,8 +230,12 @@ def test_constants_count_in_what_is_no_regret() -> None:
 # Games side by side
 
 
-@pytest.mark.parametrize("bounded", [False, True])
-def test_games_side_by_side_are_solved_as_each_by_itself(bounded: bool) -> None:
+def test_games_side_by_side_are_solved_as_each_by_itself() -> None:
+    check_side_by_side(bounded=True)  # without bounds: tests/slow
+
+
+def check_side_by_side(*, bounded: bool) -> None:
+    """All but the last game may have floors and what sequences earn by themselves."""
     rng = np.random.default_rng(0)
     rule = find_rule("dcfr")
     with precision(np.float64):

@@ -102,8 +102,8 @@ def assert_same(found: RangeTraining, expected: RangeTraining) -> None:
 # --- it learns ----------------------------------------------------------------------------
 
 
-def test_a_seed_decides_everything(undisturbed: RangeTraining) -> None:
-    assert_same(train(), undisturbed)
+def test_another_seed_makes_another_network(undisturbed: RangeTraining) -> None:
+    """That the same one makes the same, trainings in folders show below."""
     assert not same_weights(train(seed=1).values, undisturbed.values)
 
 
@@ -250,9 +250,8 @@ class Killed(BaseException):
     [
         (TrainingFolder, "save", 1, True),  # in the first part
         (range_training, "write_archive", 1, True),  # ranges of a round are written, but not solved
-        (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
     ],
-    ids=["first part", "collected", "measuring"],
+    ids=["first part", "collected"],
 )
 def test_cut_off_it_goes_on_to_the_same_weights(
     undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff

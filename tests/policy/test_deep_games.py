@@ -6,8 +6,6 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import jaxgadget as jg
 from jaxgadget.games.stepwise import Rules, Step
@@ -61,16 +59,14 @@ def stacked(tree: jg.HistoryTree) -> tuple[int, int]:
     return first, second
 
 
-@settings(max_examples=4)
-@given(
-    seed=st.integers(0, 10**6),
-    length=st.integers(8, 12),
-    num_actions=st.integers(2, 4),
-    floor=st.sampled_from([None, 0.1]),
-)
+@pytest.mark.parametrize(("seed", "length", "num_actions", "floor"), [(0, 11, 3, None), (1, 9, 2, 0.1)])
 def test_levels_together_are_as_one_by_one(
     seed: int, length: int, num_actions: int, floor: float | None
 ) -> None:
+    check_levels(seed, length, num_actions, floor)  # drawn ones: tests/slow
+
+
+def check_levels(seed: int, length: int, num_actions: int, floor: float | None) -> None:
     rng = np.random.default_rng(seed)
     actors, payoffs = rng.integers(0, 2, length), rng.normal(size=(length, num_actions))
     solutions: list[jg.Solution] = []

@@ -2,13 +2,15 @@
 
 I is one of the resolving player's root infostates. At order k all of Iᵏ⁺¹ is kept: root histories of whole
 infostates of the opponent's. So the gadget game is that of Iᵏ⁺¹ as of any subgame, with their masses,
-alternative values and priors. Below own infostates outside of Iᵏ chance plays as the blueprint would; or,
-unfrozen, all that is kept is solved for.
+alternative values and priors. If only some of the opponent's infostates are considered, the gadget game is
+that of their root histories, whole infostates still. Below own infostates outside of Iᵏ chance plays as the
+blueprint would; or, unfrozen, all that is kept is solved for.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Collection
 
 import numpy as np
 
@@ -29,17 +31,21 @@ def own_roots(above: gadgets.Above, own: Label) -> list[int]:
     return [h for part in above.components for h in part if states[h] == own]
 
 
-def subgame(above: gadgets.Above, own: Label, order: int = 1) -> gadgets.Subgame:
-    """Iᵏ⁺¹."""
-    return gadgets.Subgame(above, tuple(_near(above, own, order + 1)))
+def subgame(
+    above: gadgets.Above, own: Label, order: float = 1, considered: Collection[Label] | None = None
+) -> gadgets.Subgame:
+    """Iᵏ⁺¹, or what of it is in the opponent's infostates that are considered."""
+    states = above.game.infostate[above.opponent]
+    near = _near(above, own, order + 1)
+    return gadgets.Subgame(above, tuple(h for h in near if considered is None or states[h] in considered))
 
 
-def _near(above: gadgets.Above, own: Label, order: int) -> list[int]:
+def _near(above: gadgets.Above, own: Label, order: float) -> list[int]:
     roots = sorted(h for part in above.components for h in part)
     return sorted(neighbourhood(above.game.infostate, roots, above.resolver, own, order))
 
 
-def free_infosets(above: gadgets.Above, own: Label, order: int = 1, unfrozen: bool = False) -> set[Label]:
+def free_infosets(above: gadgets.Above, own: Label, order: float = 1, unfrozen: bool = False) -> set[Label]:
     """The resolving player's infosets below Iᵏ; unfrozen, below Iᵏ⁺¹."""
     near = _near(above, own, order + unfrozen)
     nodes = [node for h in near for node in efg.walk(above.game.nodes[h])]
@@ -64,11 +70,12 @@ def build(
     own: Label,
     prior: gadgets.Prior = "none",
     epsilon: float = 0.0,
-    order: int = 1,
+    order: float = 1,
     unfrozen: bool = False,
+    considered: Collection[Label] | None = None,
 ) -> gadgets.Gadget:
-    """The gadget game of I by name; see `gadgets.build`."""
-    whole = gadgets.build(kind, subgame(above, own, order), prior, epsilon)
+    """The gadget game of I by name, of the opponent's infostates that are considered; see `gadgets.build`."""
+    whole = gadgets.build(kind, subgame(above, own, order, considered), prior, epsilon)
     free = free_infosets(above, own, order, unfrozen)
     root = frozen(whole.root, above.resolver, free, above.blueprint)
     return gadgets.Gadget(root, whole.floors, above.resolver)

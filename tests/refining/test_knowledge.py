@@ -10,20 +10,24 @@ import dataclasses
 import functools
 import math
 import pathlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from jaxgadget import (
+    ArrayValues,
     BlueprintPrior,
     ContinuationValues,
+    DiverseGeneration,
     Full,
     MaxMargin,
     NoPrior,
     Opponent,
     OptimalContinuation,
     Policy,
+    RandomGeneration,
     ReachResolving,
     Resolving,
     UniformPrior,
@@ -34,6 +38,7 @@ from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.games.examples import Turn
 from jaxgadget.refining.knowledge import (
     COMBINE,
+    Combine,
     Knowledge,
     KnowledgeSolution,
     KnowledgeTask,
@@ -84,9 +89,17 @@ def options(**given: Any) -> Any:
 EXACT = options(algorithm="lp")
 
 
+def solve_as(task: KnowledgeTask, combine: Combine, **given: Any) -> KnowledgeSolution:
+    """With strategies put together in some way."""
+    knowledge = dataclasses.replace(task.knowledge, combine=combine, **given)
+    return solve_knowledge(dataclasses.replace(task, knowledge=knowledge), Stopwatch(), False)
+
+
 def solve_alone(task: KnowledgeTask) -> KnowledgeSolution:
-    """Every own infostate by itself; the strategies are not to be used at once."""
-    return solve_knowledge(task, "together", Stopwatch(), False)
+    """Every own infostate by itself; the strategies are not to be used at once. Rows are own infostates."""
+    solution, subgame = solve_as(task, "together"), task.known.subgame
+    rows = {name: getattr(solution, name)[subgame] for name in ("value", "gap", "has_decision")}
+    return dataclasses.replace(solution, **rows)
 
 
 def above_of(where: Cut, player: int, blueprint: efg.Strategy) -> gadgets.Above:
@@ -139,14 +152,14 @@ def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: b
 def check_optima(seed: int, order: int, unfrozen: bool, player: int) -> None:
     where, blueprints = spots(seed)
     policy, known = grove.to_policy(where.tree, blueprints), {"order": order, "unfrozen": unfrozen}
-    exact = solve_alone(make_task(where, player, policy, GADGETS, EXACT, **known))
+    exact = solve_alone(make_task(where, player, policy, GADGETS, EXACT, Knowledge(**known)))
     assert not exact.failures and exact.has_decision.any()
     expected = optima(seed, player, order, unfrozen)
     allowed = 1e-7 * (1 + np.abs(expected))
     assert (np.abs(exact.value - expected) <= allowed)[exact.has_decision].all()
     assert (exact.value <= expected + allowed).all()
     assert (expected <= exact.value + exact.gap + allowed).all()
-    cfr = solve_alone(make_task(where, player, policy, GADGETS, options(iterations=50), **known))
+    cfr = solve_alone(make_task(where, player, policy, GADGETS, options(iterations=50), Knowledge(**known)))
     assert (cfr.value <= expected + allowed).all()
     assert (expected <= cfr.value + cfr.gap + allowed).all()
     assert cfr.gap.max() > 1e-6  # or the bracket would say nothing
@@ -160,7 +173,7 @@ def test_what_is_known_matters() -> None:
     own = frozen.own_infostates(above)[2]
     values = []
     for order, unfrozen in ((1, False), (1, True), (3, False), (5, False)):
-        task = make_task(where, 0, blueprint, NO_MISTAKES[1:], EXACT, order=order, unfrozen=unfrozen)
+        task = make_task(where, 0, blueprint, NO_MISTAKES[1:], EXACT, Knowledge(order, unfrozen))
         gadget = frozen.build("max-margin", above, own, "none", 0.0, order, unfrozen)
         values.append(lp.solve(gadget.root, 0, gadget.floors).value)
         assert solve_alone(task).value[2, 0] == pytest.approx(values[-1], abs=1e-8)
@@ -172,18 +185,17 @@ def test_at_infinite_order_all_is_as_in_the_cut(player: int) -> None:
     """However strategies are to go together: there is nothing to combine."""
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
-    task = make_task(where, player, policy, GADGETS, options(iterations=5), order=math.inf)
+    task = make_task(where, player, policy, GADGETS, options(iterations=5), Knowledge(math.inf))
     usual = refine(
         where.tree, "depth:0", policy, GADGETS, player=player, value=(0, 0), dtype="float64", iterations=5
     )
     for how in COMBINE:
-        found = solve_knowledge(task, how, Stopwatch(), False)
+        found = solve_as(task, how)
         for rows, expected in zip(found.policy.probabilities, usual.policy.probabilities, strict=True):
             np.testing.assert_allclose(rows, expected, rtol=0, atol=1e-12)
-        component = task.known.subgame
-        np.testing.assert_allclose(found.value, usual.gadget_value[component], rtol=0, atol=1e-13)
-        np.testing.assert_allclose(found.gap, usual.gap[component], rtol=0, atol=1e-13)
-        np.testing.assert_array_equal(found.has_decision, usual.has_decision[component])
+        np.testing.assert_allclose(found.value, usual.gadget_value, rtol=0, atol=1e-13)
+        np.testing.assert_allclose(found.gap, usual.gap, rtol=0, atol=1e-13)
+        np.testing.assert_array_equal(found.has_decision, usual.has_decision)
         bound = usual.exploitability_bound - usual.blueprint_exploitability
         np.testing.assert_allclose(found.rise_bound, bound, rtol=0, atol=1e-12)
 
@@ -204,8 +216,8 @@ def test_where_no_infostate_is_shared_all_is_as_in_the_cut(player: int) -> None:
     where = cut(tree, "depth:0")
     assert where.num_subgames == 2
     for how in ({"algorithm": "lp"}, {"iterations": 5}):
-        task = make_task(where, player, policy, GADGETS, options(**how))
-        alone = solve_knowledge(task, "together", Stopwatch(), False)
+        task = make_task(where, player, policy, GADGETS, options(**how), Knowledge())
+        alone = solve_as(task, "together")
         usual = refine(tree, where, policy, GADGETS, player=player, value=(0, 0), dtype="float64", **how)
         np.testing.assert_allclose(alone.value, usual.gadget_value, rtol=0, atol=1e-12)
         np.testing.assert_allclose(alone.gap, usual.gap, rtol=0, atol=1e-12)
@@ -238,12 +250,12 @@ def check_safe(seed: int, player: int) -> None:
     """By linear programs and without mistakes."""
     tree = deals.drawn(seed)
     blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
-    task = make_task(cut(tree, "depth:0"), player, blueprint, NO_MISTAKES, EXACT)
-    together = solve_knowledge(task, "together", Stopwatch(), False)
+    task = make_task(cut(tree, "depth:0"), player, blueprint, NO_MISTAKES, EXACT, Knowledge())
+    together = solve_as(task, "together")
     if (seed, player) in OVERSHOOTS:
         assert rise(tree, together.policy, blueprint, player).max() > 0.02
     for how in ("damped", "in-turn"):
-        result = solve_knowledge(task, how, Stopwatch(), False)
+        result = solve_as(task, how)
         assert not result.failures
         assert (rise(tree, result.policy, blueprint, player) <= 1e-8).all(), how
         assert (result.rise_bound >= 0).all() and (result.rise_bound < 1e-6).all()
@@ -255,8 +267,10 @@ def test_damping_goes_part_of_the_way_in_realisation_plans(player: int) -> None:
     for seed in (1, 4, 9):
         tree = deals.drawn(seed)
         blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
-        task = make_task(cut(tree, "depth:0"), player, blueprint, GADGETS[2:4], options(iterations=20))
-        whole, part = (solve_knowledge(task, how, Stopwatch(), False) for how in ("together", "damped"))
+        task = make_task(
+            cut(tree, "depth:0"), player, blueprint, GADGETS[2:4], options(iterations=20), Knowledge()
+        )
+        whole, part = (solve_as(task, how) for how in ("together", "damped"))
         share = np.append(shares(task.where, player), np.nan)[own_number(task)][:, None]
         before = np.tile(blueprint.reach(player)[1:], 2)
         wanted = before + share * (whole.policy.reach(player)[1:] - before)
@@ -281,10 +295,10 @@ def test_all_at_once_may_overshoot() -> None:
     tree = from_zero()
     rows = {(0, 0): np.array([1.0, 0.0]), (0, 1): np.array([1.0, 0.0]), (1, 0): np.array([0.5, 0.5])}
     blueprint = grove.to_policy(tree, [rows])
-    task = make_task(cut(tree, "depth:0"), 0, blueprint, NO_MISTAKES, options())
+    task = make_task(cut(tree, "depth:0"), 0, blueprint, NO_MISTAKES, options(), Knowledge())
     assert exploitability(blueprint, 0, value=(0, 0)) == pytest.approx([0.0], abs=1e-12)
     for how, lost in {"together": 0.5, "damped": 0.0, "in-turn": 0.0}.items():
-        result = solve_knowledge(task, how, Stopwatch(), False)
+        result = solve_as(task, how)
         assert result.gap.max() < 2e-3
         assert exploitability(result.policy, 0, value=(0, 0)) == pytest.approx([lost] * 2, abs=1e-9)
 
@@ -296,11 +310,8 @@ def test_pennies() -> None:
     """
     tree = pennies(20)
     blueprint, value = Policy.uniform(tree), (3.3125, 3.3125)
-    task = make_task(cut(tree, "depth:0"), 0, blueprint, (MaxMargin(NoPrior()),), EXACT)
-    lost = {
-        how: exploitability(solve_knowledge(task, how, Stopwatch(), False).policy, 0, value=value)[0]
-        for how in COMBINE
-    }
+    task = make_task(cut(tree, "depth:0"), 0, blueprint, (MaxMargin(NoPrior()),), EXACT, Knowledge())
+    lost = {how: exploitability(solve_as(task, how).policy, 0, value=value)[0] for how in COMBINE}
     assert exploitability(blueprint, 0, value=value) == pytest.approx([0.8125], abs=1e-6)
     assert lost["together"] > 1.2
     assert lost["damped"] == pytest.approx(0.2375, abs=1e-6)
@@ -316,7 +327,7 @@ def test_alone_every_infostate_of_the_opponent_is_worth_as_much_as_before(player
     for seed in range(3):
         tree = deals.drawn(seed)
         blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
-        task = make_task(cut(tree, "depth:1"), player, blueprint, NO_MISTAKES, EXACT)
+        task = make_task(cut(tree, "depth:1"), player, blueprint, NO_MISTAKES, EXACT, Knowledge())
         alone = task.gadget_task()
         solutions = solve_gadgets(alone, Stopwatch(), False)
         ranges = alone.prepare(alone.forest).ranges
@@ -343,11 +354,11 @@ def own_number(task: KnowledgeTask) -> np.ndarray:
 def test_in_turn_is_resumed(tmp_path: pathlib.Path) -> None:
     tree = deals.drawn(3)
     blueprint = grove.to_policy(tree, drawn_blueprints(tree, 3))
-    usual = make_task(cut(tree, "depth:0"), 0, blueprint, GADGETS[1:5], options(iterations=4))
-    expected = solve_knowledge(usual, "in-turn", Stopwatch(), False)
+    usual = make_task(cut(tree, "depth:0"), 0, blueprint, GADGETS[1:5], options(iterations=4), Knowledge())
+    expected = solve_as(usual, "in-turn")
     kept = dataclasses.replace(usual, options=options(iterations=4, checkpoint=tmp_path / "kept"))
     for _ in range(2):
-        found = solve_knowledge(kept, "in-turn", Stopwatch(), False)
+        found = solve_as(kept, "in-turn")
         assert np.array_equal(found.policy.probabilities[0], expected.policy.probabilities[0])
         np.testing.assert_array_equal(found.value, expected.value)
 
@@ -358,14 +369,241 @@ def test_in_turn_is_resumed(tmp_path: pathlib.Path) -> None:
 def test_gadgets_that_look_beyond_are_refused(gadget: Gadget) -> None:
     tree = deals.drawn(0)
     with pytest.raises(ValueError, match=f"gadgets: {gadget.name} looks at play above the cut or below"):
-        make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), (Unsafe(), gadget), options())
+        make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), (Unsafe(), gadget), options(), Knowledge())
 
 
-def test_other_ways_to_combine_are_refused() -> None:
-    tree = deals.drawn(0)
-    task = make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), NO_MISTAKES, options())
-    with pytest.raises(ValueError, match="combine='apart': expected one of together, damped, in-turn"):
-        solve_knowledge(task, "apart", Stopwatch(), False)  # pyright: ignore[reportArgumentType]
+# --- generation ---------------------------------------------------------------------------
+
+
+class Chosen:
+    """A generation of one's own: a draw for each function of the values and subgames."""
+
+    name = "chosen"
+
+    def __init__(self, *choices: Callable[[np.ndarray, np.ndarray], np.ndarray]):
+        self.choices, self.draws = choices, len(choices)
+
+    def consider(self, values: np.ndarray, subgame: np.ndarray) -> np.ndarray:
+        return np.concatenate(
+            [np.broadcast_to(choose(values, subgame), values.shape) for choose in self.choices], axis=1
+        )
+
+
+NONE = Chosen(lambda values, subgame: np.zeros_like(values, np.bool_))
+
+
+def at_random(seed: int, values: np.ndarray, subgame: np.ndarray) -> np.ndarray:
+    """Some of the infostates, and nothing in some subgames."""
+    return np.random.default_rng(seed).random(values.shape) < 0.6
+
+
+GENERATED = [(0, 1, False, 0), (1, 1, False, 1), (1, 3, False, 0), (0, 1, True, 0), (0, math.inf, False, 0)]
+
+
+@pytest.mark.parametrize(("seed", "order", "unfrozen", "player"), GENERATED)
+def test_generated_optima_equal_those_of_explicit_trees(
+    seed: int, order: float, unfrozen: bool, player: int
+) -> None:
+    """Of the roots considered; infosets that only others lead to keep the blueprint."""
+    check_generated(seed, order, unfrozen, player)  # further ones: tests/slow
+
+
+def check_generated(seed: int, order: float, unfrozen: bool, player: int) -> None:
+    where, blueprints = spots(seed)
+    policy = grove.to_policy(where.tree, blueprints)
+    knowledge = Knowledge(order, unfrozen, Chosen(*(functools.partial(at_random, k) for k in (0, 1))))
+    task = make_task(where, player, policy, GADGETS, EXACT, knowledge)
+    cfr = make_task(where, player, policy, GADGETS, options(iterations=50), knowledge)
+    alone, known, count = task.gadget_task(), task.known, len(blueprints)
+    assert alone.considered is not None and not alone.considered.all()
+    exact, averages = (solve_gadgets(t.gadget_task(), Stopwatch(), False) for t in (task, cfr))
+    assert not exact.failures and exact.has_decision.any()
+    rows = exact.policy(alone).probabilities[player]
+    roots, infosets, left = task.forest.roots[1 - player], where.tree.infosets[player], 0
+    above = [above_of(where, player, blueprint) for blueprint in blueprints]
+    for lane in range(len(LANES) * 2 * count):
+        number, draw, b = lane // (2 * count), lane // count % 2, lane % count
+        kind, prior = LANES[number]
+        for row, own in enumerate(frozen.own_infostates(above[b])):
+            subgame = int(known.subgame[row])
+            mine = (roots.subgame == subgame) & alone.considered[:, draw * count + b]
+            states = set(roots.infostate[mine].tolist())
+            gadget = frozen.build(kind, above[b], own, prior, EPSILON, order, unfrozen, states)
+            expected = lp.solve(gadget.root, player, gadget.floors).value
+            allowed = 1e-7 * (1 + abs(expected))
+            for found in (exact, averages):
+                assert found.value[subgame, lane] <= expected + allowed
+                assert expected <= found.value[subgame, lane] + found.gap[subgame, lane] + allowed
+            if exact.has_decision[subgame, lane]:
+                assert abs(exact.value[subgame, lane] - expected) <= allowed
+            seen = {label[1] for label, node in efg.infosets(gadget.root).items() if node.player == player}
+            for label in frozen.free_infosets(above[b], own):
+                if label[1] not in seen:
+                    taken = infosets.infoset == label[1]
+                    before = policy.probabilities[player][taken[1:], b]
+                    np.testing.assert_allclose(rows[taken[1:], lane], before, rtol=0, atol=1e-15)
+                    left += 1
+    assert left > 0
+
+
+@pytest.mark.parametrize("algorithm", ["lp", "cfr+"])
+def test_to_consider_all_or_nothing(algorithm: str) -> None:
+    """All is as without a generation, to the last digit; of nothing the blueprint remains."""
+    where, blueprints = spots(3)
+    policy = grove.to_policy(where.tree, blueprints)
+    how = options(algorithm=algorithm, iterations=5)
+    for knowledge in (Knowledge(), Knowledge(1, True), Knowledge(math.inf)):
+        task = make_task(where, 0, policy, GADGETS, how, knowledge)
+        for combine in COMBINE:
+            usual = solve_as(task, combine)
+            everything = solve_as(task, combine, generate=RandomGeneration(100))
+            for name in ("value", "gap", "has_decision", "epsilon"):
+                np.testing.assert_array_equal(getattr(everything, name), getattr(usual, name))
+            np.testing.assert_array_equal(*(s.policy.probabilities[0] for s in (everything, usual)))
+            assert np.isnan(everything.rise_bound).all()
+            nothing = solve_as(task, combine, generate=NONE)
+            before = np.tile(policy.probabilities[0], len(GADGETS))
+            np.testing.assert_allclose(nothing.policy.probabilities[0], before, rtol=0, atol=1e-15)
+            assert not nothing.has_decision.any() and not nothing.failures
+
+
+@players
+def test_a_generation_sees_what_the_opponent_can_get(player: int) -> None:
+    """Values of whole infostates against the blueprint as it is then, those of each subgame together."""
+    where, blueprints = spots(1)
+    policy, seen = grove.to_policy(where.tree, blueprints), list[tuple[np.ndarray, np.ndarray]]()
+
+    def watch(values: np.ndarray, subgame: np.ndarray) -> np.ndarray:
+        seen.append((values, subgame))
+        return values > 0
+
+    task = make_task(where, player, policy, NO_MISTAKES, EXACT, Knowledge(generate=Chosen(watch)))
+    assert np.array_equal(task.gadget_task().considered, seen[0][0] > 0)
+    ((values, subgame),) = seen
+    np.testing.assert_array_equal(subgame, task.forest.roots[1 - player].subgame)
+    for b, blueprint in enumerate(blueprints):
+        above = above_of(where, player, blueprint)
+        for row, own in enumerate(frozen.own_infostates(above)):
+            whole = frozen.subgame(above, own)
+            best = whole.normalized_cbvs()
+            states = task.forest.roots[1 - player].infostate[subgame == row].tolist()
+            expected = [-best.get(state, 0.0) for state in states]
+            np.testing.assert_allclose(values[subgame == row, b], expected, rtol=0, atol=1e-12)
+    seen.clear()
+    solve_as(task, "in-turn")
+    steps = dataclasses.replace(task, knowledge=Knowledge(combine="in-turn")).steps()
+    assert [np.unique(numbers).tolist() for _, numbers in seen] == [s.infostates.tolist() for s in steps]
+    assert seen[-1][0].shape[1] == len(NO_MISTAKES) * len(blueprints)  # each gadget has its own by then
+
+
+def test_draws_go_their_own_ways_and_are_mixed_as_plans() -> None:
+    """Each lane of a draw is what its choice alone would have come to, also in turn."""
+    where, blueprints = spots(3)
+    policy = grove.to_policy(where.tree, blueprints)
+    first, last = (
+        lambda values, subgame: np.isin(np.arange(len(subgame)), np.unique(subgame, return_index=True)[1])[
+            :, None
+        ],
+        lambda values, subgame: values > np.median(values, axis=0),
+    )
+    task = make_task(where, 0, policy, GADGETS, options(iterations=10), Knowledge())
+    shape = (-1, len(GADGETS), 2, len(blueprints))
+    for combine in COMBINE:
+        both = solve_as(task, combine, generate=Chosen(first, last))
+        plans = both.drawn.reach(0).reshape(shape)
+        for draw, choose in enumerate((first, last)):
+            alone = solve_as(task, combine, generate=Chosen(choose))
+            expected = alone.policy.reach(0).reshape(len(plans), len(GADGETS), -1)
+            np.testing.assert_allclose(plans[:, :, draw], expected, rtol=0, atol=1e-12)
+        mixed = both.policy.reach(0).reshape(len(plans), len(GADGETS), -1)
+        np.testing.assert_allclose(mixed, plans.mean(axis=2), rtol=0, atol=1e-14)
+        assert np.abs(plans[:, :, 0] - plans[:, :, 1]).max() > 0.1
+        assert both.policy.labels == solve_as(task, combine).policy.labels
+
+
+def test_refine_measures_mixtures_and_draws() -> None:
+    where, blueprints = spots(3)
+    policy = grove.to_policy(where.tree, blueprints)
+    knowledge = Knowledge(generate=RandomGeneration(1, draws=5), combine="in-turn")
+    task = make_task(where, 0, policy, GADGETS, options(iterations=20), knowledge)
+    how = {"iterations": 20, "dtype": "float64", "value": (0, 0)}
+    found = refine(where.tree, where, policy, GADGETS, knowledge=knowledge, **how)
+    expected, lanes = solve_knowledge(task, Stopwatch(), False), len(GADGETS) * len(blueprints)
+    np.testing.assert_array_equal(found.policy.probabilities[0], expected.policy.probabilities[0])
+    assert found.drawn_exploitability.shape == (5, lanes)
+    for draw in range(5):
+        of_draw = np.arange(5 * lanes).reshape(len(GADGETS), 5, -1)[:, draw].ravel()
+        measured = exploitability(expected.drawn.take_lanes(of_draw), 0, value=(0, 0))
+        np.testing.assert_allclose(found.drawn_exploitability[draw], measured, rtol=0, atol=1e-12)
+    measured = exploitability(found.policy, 0, value=(0, 0))
+    np.testing.assert_array_equal(found.refined_exploitability, measured)
+    mean = found.mean_exploitability
+    np.testing.assert_allclose(mean, found.drawn_exploitability.mean(axis=0), rtol=0, atol=1e-15)
+    assert (measured <= mean + 1e-12).all() and (measured < mean - 0.01).any()
+    assert np.isnan(found.exploitability_bound).all()
+    table = found.table
+    np.testing.assert_array_equal(table["mean_exploitability"], mean)
+    kept = table[["order", "unfrozen", "generation", "combine"]].drop_duplicates()
+    assert kept.to_numpy().tolist() == [[1.0, False, "random, num 1, draws 5", "in-turn"]]
+    usual = refine(where.tree, where, policy, GADGETS[:1], knowledge=Knowledge(math.inf), **how)
+    assert (usual.table["order"] == math.inf).all() and usual.table["generation"].isna().all()
+    np.testing.assert_array_equal(usual.mean_exploitability, usual.refined_exploitability)
+
+
+def two_risks() -> HistoryTree:
+    """One I and two J at ½ each: safe pays 0; each of two risks 0.1 at one J, and costs 1 at the other."""
+    pay = [{"a": 0.0, "b": 0.1, "c": -1.0}, {"a": 0.0, "b": -1.0, "c": 0.1}]
+    return deals.play([(0.5, (0, hand), Turn(0, dict(pay[hand]))) for hand in (0, 1)], "two risks")
+
+
+def test_what_is_not_considered_adds_up() -> None:
+    """A bound by the largest loss over the opponent's infostates (Ge et al. 2023, Proposition 4.1) fails.
+
+    Each J is left out half the time, and then costs N(J)·1: 0.25 at one of them, 0.5 at both. Together they
+    cost 0.45.
+    """
+    tree = two_risks()
+    safe = {(0, 0): np.array([1.0, 0.0, 0.0])}
+    each = Chosen(*(lambda values, subgame, j=j: (np.arange(len(values)) == j)[:, None] for j in (0, 1)))
+    policy, value = grove.to_policy(tree, [safe]), (0.0, 0.0)
+    how = {"knowledge": Knowledge(generate=each), "algorithm": "lp", "value": value}
+    found = refine(tree, "depth:0", policy, MaxMargin(NoPrior()), **how)
+    assert found.refined_exploitability == pytest.approx([0.45], abs=1e-9)
+    assert found.drawn_exploitability == pytest.approx(np.full((2, 1), 0.45), abs=1e-9)
+    lost = [0.5 * 0.5 * 1.0 for _ in (0, 1)]
+    assert max(lost) < found.refined_exploitability[0] <= sum(lost)
+
+
+def test_generated_searches_are_resumed_and_split(tmp_path: pathlib.Path) -> None:
+    """A part of the forest sees the masks of the whole."""
+    where, blueprints = spots(-1)
+    policy = grove.to_policy(where.tree, blueprints[:1])
+    knowledge = Knowledge(generate=RandomGeneration(1, draws=2, seed=3))
+    how = {"iterations": 3, "dtype": "float64", "value": (0, 0), "knowledge": knowledge}
+    whole = refine(where.tree, where, policy, NO_MISTAKES[:1], **how)
+    (plan,) = whole.plans
+    limit = int(0.8 * (plan.shared + plan.size.total(1)))
+    for _ in range(2):
+        parts = refine(
+            where.tree, where, policy, NO_MISTAKES[:1], memory_limit=limit, checkpoint=tmp_path, **how
+        )
+        assert len(parts.plans) > 1
+        for name in ("gadget_value", "gap", "drawn_exploitability", "refined_exploitability"):
+            np.testing.assert_allclose(getattr(parts, name), getattr(whole, name), rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("generate", [DiverseGeneration(2), RandomGeneration(1, draws=3)])
+def test_users_arrays_are_the_same_in_every_draw_and_turn(generate: Any) -> None:
+    """An array has a column for each blueprint, however many copies of these are solved."""
+    where, blueprints = spots(3)
+    policy = grove.to_policy(where.tree, blueprints)
+    task = make_task(where, 0, policy, NO_MISTAKES, options(iterations=5), Knowledge(generate=generate))
+    values = task.gadget_task().prepare(task.forest).ranges.cbv[:, : len(blueprints)]
+    arrays = tuple(dataclasses.replace(gadget, alternative=ArrayValues(values)) for gadget in NO_MISTAKES)
+    by_hand = dataclasses.replace(task, gadgets=arrays)
+    found, usual = (solve_as(t, "damped") for t in (by_hand, task))
+    np.testing.assert_allclose(found.value, usual.value, rtol=0, atol=1e-12)
+    assert solve_as(by_hand, "in-turn").value.shape == usual.value.shape
 
 
 # --- refine -------------------------------------------------------------------------------
@@ -376,11 +614,11 @@ def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
     how = {"player": player, "iterations": 20, "dtype": "float64", "value": (0, 0)}
-    task = make_task(where, player, policy, GADGETS, options(iterations=20), order=order, unfrozen=unfrozen)
+    task = make_task(where, player, policy, GADGETS, options(iterations=20), Knowledge(order, unfrozen))
     for combine in COMBINE:
-        knowledge = Knowledge(order, unfrozen, combine)
+        knowledge = Knowledge(order, unfrozen, combine=combine)
         found = refine(where.tree, "depth:0", policy, GADGETS, knowledge=knowledge, **how)
-        expected = solve_knowledge(task, combine, Stopwatch(), False)
+        expected = solve_as(task, combine)
         for rows, wanted in zip(found.policy.probabilities, expected.policy.probabilities, strict=True):
             np.testing.assert_array_equal(rows, wanted)
         measured = exploitability(found.policy, player, value=(0, 0))
@@ -393,7 +631,7 @@ def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player
         assert (measured <= found.exploitability_bound + 1e-9)[known].all()
         assert found.knowledge == knowledge
         assert found.gadget_value.shape == found.gap.shape == (found.num_subgames, len(known))
-        np.testing.assert_array_equal(found.gadget_value[task.known.subgame], expected.value)
+        np.testing.assert_array_equal(found.gadget_value, expected.value)
         assert len(found.table) == len(known) and "largest gap" in found.message
 
 
@@ -420,7 +658,8 @@ def test_refine_at_infinite_order_is_refine() -> None:
     how = {"algorithm": "lp", "value": (0, 0)}
     usual = refine(where.tree, "depth:0", policy, GADGETS, **how)
     found = refine(where.tree, "depth:0", policy, GADGETS, knowledge=Knowledge(math.inf), **how)
-    columns = [name for name in usual.table if usual.table[name].dtype == np.float64]
+    numbers = [name for name in usual.table if usual.table[name].dtype == np.float64]
+    columns = [name for name in numbers if name not in ("order", "mean_exploitability")]
     expected = usual.table[columns].to_numpy()
     np.testing.assert_allclose(found.table[columns].to_numpy(), expected, rtol=0, atol=1e-9)
     assert found.table["blueprint"].tolist() == usual.table["blueprint"].tolist()
@@ -444,6 +683,10 @@ def test_what_knowledge_refuses() -> None:
         Knowledge(unfrozen=None)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match="combine='all': expected one of together"):
         Knowledge(combine="all")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=r"generation='random': expected RandomGeneration\(num\)"):
+        Knowledge(generate="random")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="shares='all': expected one of degree, program"):
+        Knowledge(shares="all")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"knowledge=1: expected Knowledge\(\)"):
         ask(knowledge=1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"knowledge and opponent: .* expected one of the two"):

@@ -211,8 +211,11 @@ def place(result: Refinement, lane: int) -> tuple[Gadget, int, float, int]:
     )
 
 
-@players
-def test_games_are_those_of_explicit_trees_with_a_fixed_branch(player: int) -> None:
+def test_games_are_those_of_explicit_trees_with_a_fixed_branch() -> None:
+    check_games(1)  # player 0: tests/slow
+
+
+def check_games(player: int) -> None:
     """Values are the objective at the strategy found, and bracket the optimum; bounds are those defined.
 
     A fifth of all gadgets, priors, models, p and blueprints, and a share of their subgames.
@@ -254,8 +257,11 @@ def test_games_are_those_of_explicit_trees_with_a_fixed_branch(player: int) -> N
     assert result.gap.max(initial=0, where=~np.isnan(result.gap)) < 0.1
 
 
-@players
-def test_linear_programs_find_the_optima_that_regret_matching_comes_near(player: int) -> None:
+def test_linear_programs_find_the_optima_that_regret_matching_comes_near() -> None:
+    check_optima(1)  # player 0: tests/slow
+
+
+def check_optima(player: int) -> None:
     """Every program's optimum lies within the gap of the batch over all p, models, gadgets and blueprints."""
     by_cfr, tree = solved(player, "cfr+"), grove.grove(SEED)[0]
     numbers = [n for n, g in enumerate(by_cfr.gadgets) if isinstance(g.prior, jg.NoPrior | jg.UniformPrior)]
@@ -478,8 +484,11 @@ def test_a_model_that_never_comes_leaves_the_blueprint_and_says_so() -> None:
         np.testing.assert_allclose(rows, blueprint.probabilities[1][subgame == 1, 0], rtol=0, atol=1e-15)
 
 
-@players
-def test_single_precision_near_one_is_finite_and_its_certificate_holds(player: int) -> None:
+def test_single_precision_near_one_is_finite_and_its_certificate_holds() -> None:
+    check_near_one(0)  # player 1: tests/slow
+
+
+def check_near_one(player: int) -> None:
     tree = loaded("leduc_poker")
     blueprint, model = jg.Policy.dirichlet(tree, 0), jg.Policy.dirichlet(tree, 1)
     ps = (1 - 1e-3, 1 - 1e-6, 1 - 1e-9, 1 - 1e-12, 1.0)

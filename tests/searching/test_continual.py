@@ -26,8 +26,11 @@ def nested(name: str, blueprint: Policy, gadgets: Any, **options: Any) -> jg.Nes
     return jg.nested_search(game(name), blueprint, gadgets, **(how | options))
 
 
-@pytest.mark.parametrize("player", [0, 1])
-def test_with_resolved_values_it_is_cfr_d(player: int) -> None:
+def test_with_resolved_values_it_is_cfr_d() -> None:
+    check_cfr_d(0)  # player 1: tests/slow
+
+
+def check_cfr_d(player: int) -> None:
     """Trunk and re-solved subgames, number by number, by the program of Burch et al. 2014."""
     tree = game("kuhn_poker")
     found = nested(
@@ -86,20 +89,26 @@ def test_with_fixed_values_it_is_a_trunk_and_a_refinement(player: int) -> None:
     assert [gadget.name for gadget in found.gadgets] == ["unsafe", "resolving", "max-margin", "resolving"]
 
 
-@pytest.mark.parametrize(
-    ("name", "limit", "most"), [("kuhn_poker", "depth:1", 0.005), (GOOFSPIEL, "depth:1", 0.01)]
-)
-def test_with_equilibria_below_it_is_nearly_one(name: str, limit: str, most: float) -> None:
+@pytest.mark.parametrize("player", [0, 1])
+def test_with_equilibria_below_it_is_nearly_one(player: int) -> None:
+    check_equilibria_below("kuhn_poker", 0.005, player)  # a larger game: tests/slow
+
+
+def check_equilibria_below(name: str, most: float, player: int) -> None:
     """Whatever the blueprint: the game is searched from its root. `most` is a share of the payoff range."""
     tree = game(name)
     blueprints = Policy.stack([Policy.dirichlet(tree, seed) for seed in (0, 1)])
     value = KUHN_VALUE if name == "kuhn_poker" else (0.0, 0.0)
-    how: dict[str, Any] = {"values": ResolvedValues(100), "limit": limit, "iterations": 200, "value": value}
-    for player in (0, 1):
-        found = nested(name, blueprints, jg.Resolving(NoPrior()), player=player, **how)
-        assert (found.nested_exploitability < most * tree.payoff_range).all()
-        assert found.blueprint_exploitability.min() > 5 * found.nested_exploitability.max()
-        np.testing.assert_allclose(*found.nested_exploitability, rtol=0, atol=1e-6)
+    how: dict[str, Any] = {
+        "values": ResolvedValues(100),
+        "limit": "depth:1",
+        "iterations": 200,
+        "value": value,
+    }
+    found = nested(name, blueprints, jg.Resolving(NoPrior()), player=player, **how)
+    assert (found.nested_exploitability < most * tree.payoff_range).all()
+    assert found.blueprint_exploitability.min() > 5 * found.nested_exploitability.max()
+    np.testing.assert_allclose(*found.nested_exploitability, rtol=0, atol=1e-6)
 
 
 def test_what_it_says_of_itself() -> None:

@@ -35,9 +35,12 @@ def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:
     return efg.from_sequences(policy.tree, (first, second))
 
 
-@pytest.mark.parametrize("player", (0, 1))
-@pytest.mark.parametrize("moves", (1, 2))
+@pytest.mark.parametrize(("moves", "player"), [(1, 1), (2, 0)])
 def test_a_trunk_with_fixed_values_is_the_explicit_game_with_two_copies(moves: int, player: int) -> None:
+    check_fixed_values(moves, player)  # the other players: tests/slow
+
+
+def check_fixed_values(moves: int, player: int) -> None:
     """What the average guarantees there is the game's value but for an error of the solve."""
     tree, uniform = kuhn(), Policy.uniform(kuhn())
     model = Policy.dirichlet(tree, 3)
@@ -62,8 +65,11 @@ def test_a_trunk_with_fixed_values_is_the_explicit_game_with_two_copies(moves: i
         assert best - 2e-3 < kept < best + 1e-9
 
 
-@pytest.mark.parametrize("player", (0, 1))
-def test_a_trunk_with_an_equilibriums_values_is_the_first_step_of_optimal_search(player: int) -> None:
+def test_a_trunk_with_an_equilibriums_values_is_the_first_step_of_optimal_search() -> None:
+    check_first_step(0)  # player 1: tests/slow
+
+
+def check_first_step(player: int) -> None:
     """Values that CFR finds below for the joined range; settled above, an optimal rest gains the same."""
     tree = kuhn()
     model = Policy.geometric(tree, 0.3)

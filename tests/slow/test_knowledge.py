@@ -7,9 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
-from jaxgadget.refining.knowledge import COMBINE, make_task, solve_knowledge
+from jaxgadget.refining.knowledge import COMBINE, Knowledge, make_task
 from jaxgadget.tree.cut import cut
-from jaxgadget.util.clock import Stopwatch
 from tests.kernels import grove
 from tests.refining import deals
 from tests.refining.test_knowledge import (
@@ -20,6 +19,7 @@ from tests.refining.test_knowledge import (
     drawn_blueprints,
     options,
     rise,
+    solve_as,
 )
 
 
@@ -46,9 +46,9 @@ def test_bounds_hold_and_together_has_none() -> None:
         blueprint = grove.to_policy(tree, drawn_blueprints(tree, seed))
         for player in (0, 1):
             where = cut(tree, "depth:0")
-            task = make_task(where, player, blueprint, GADGETS, options(iterations=3))
+            task = make_task(where, player, blueprint, GADGETS, options(iterations=3), Knowledge())
             for how in COMBINE:
-                result = solve_knowledge(task, how, Stopwatch(), False)
+                result = solve_as(task, how)
                 found = rise(tree, result.policy, blueprint, player)
                 unsafe = slice(0, blueprint.num_lanes)
                 assert np.isnan(result.rise_bound[unsafe]).all()

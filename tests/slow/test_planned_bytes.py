@@ -6,12 +6,14 @@ import pytest
 
 from jaxgadget import MaxMargin, Resolving, Unsafe
 from jaxgadget.gadgets.gadget import Gadget
-from tests.solving.test_memory import DICE, GOOFSPIEL, check_planned_bytes
+from tests.solving.test_memory import DICE, GOOFSPIEL, LEDUC, check_planned_bytes
 
 
 @pytest.mark.parametrize(
     ("where", "gadgets", "player", "lanes", "dtype"),
     [
+        (LEDUC, [Unsafe()], 1, 16, "float64"),
+        (LEDUC, [Resolving(), MaxMargin()], 0, 64, "float32"),
         (DICE, [MaxMargin()], 0, 16, "float32"),
         (GOOFSPIEL, [Unsafe()], 1, 64, "float32"),
         (DICE, [MaxMargin(), Resolving()], 1, 64, "float32"),

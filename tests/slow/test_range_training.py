@@ -64,8 +64,9 @@ def undisturbed() -> RangeTraining:
         (range_training, "searched_ranges", 1, True),  # inside a round: its ranges are not written
         (TrainingFolder, "save", 3, False),  # after the round, before its first checkpoint
         (TrainingFolder, "save", 3, True),
+        (range_training, "value_rmse", 1, False),  # all steps are done, nothing is measured
     ],
-    ids=["drawing", "collecting", "after a round", "later"],
+    ids=["drawing", "collecting", "after a round", "later", "measuring"],
 )
 def test_cut_off_it_goes_on_to_the_same_weights(
     undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff

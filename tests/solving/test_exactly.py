@@ -28,7 +28,7 @@ from jaxgadget.refining.refine import default_gadgets
 from jaxgadget.util.arrays import FloatArray
 from tests.kernels import grove
 from tests.reference import efg, gadgets, lp
-from tests.refining.test_refine import CUTS, GADGETS, RATIO, REFERENCE, loaded
+from tests.refining.test_refine import CUTS, GADGETS, QUICK, RATIO, REFERENCE, loaded
 
 GROUPS: dict[tuple[str, str, int], list[dict[str, Any]]] = {}
 VALUES: dict[str, float] = {}
@@ -45,8 +45,12 @@ def summaries(values: FloatArray) -> list[float]:
     return [float(summary(values)) for summary in (np.sum, np.min, np.max)]
 
 
-@pytest.mark.parametrize(("game", "where", "player"), GROUPS)
+@pytest.mark.parametrize(("game", "where", "player"), QUICK)
 def test_published_optima(game: str, where: str, player: int) -> None:
+    check_published_optima(game, where, player)  # the others: tests/slow
+
+
+def check_published_optima(game: str, where: str, player: int) -> None:
     """Every unique number of `subgames.json`, to 1e-6."""
     cases, tree, value = GROUPS[game, where, player], loaded(game), VALUES[game]
     blueprints = Policy.stack([Policy.geometric(tree, RATIO[case["blueprint"]]) for case in cases])
@@ -91,8 +95,12 @@ WIDE: tuple[tuple[int, tuple[Gadget, ...]], ...] = (
 """Players and their gadgets, one of a kind at a time: so CFR+ and programs have the same lanes."""
 
 
-@pytest.mark.parametrize(("player", "asked"), WIDE)
+@pytest.mark.parametrize(("player", "asked"), WIDE[1:3])
 def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
+    check_gaps(player, asked)  # the others: tests/slow
+
+
+def check_gaps(player: int, asked: tuple[Gadget, ...]) -> None:
     """`value ≤ LP ≤ value + gap` in every subgame, on reaches that are unequal, clipped and zero."""
     tree = loaded(GOOFSPIEL)
     certain = Policy.geometric(tree, 0.0001)

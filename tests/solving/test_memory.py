@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget import Forest, MaxMargin, OptimalContinuation, Policy, Resolving, Unsafe
+from jaxgadget import Forest, MaxMargin, OptimalContinuation, Policy, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels.batch import Batch
@@ -76,10 +76,8 @@ GOOFSPIEL = ("goofspiel(num_cards=4,imp_info=True,points_order=descending)", "de
     ("where", "gadgets", "player", "lanes", "dtype"),
     [
         (LEDUC, [Resolving()], 0, 64, "float32"),
-        (LEDUC, [Unsafe()], 1, 16, "float64"),
         (DICE, [OptimalContinuation()], 1, 64, "float64"),
         (GOOFSPIEL, [MaxMargin()], 0, 64, "float64"),
-        (LEDUC, [Resolving(), MaxMargin()], 0, 64, "float32"),
     ],
 )
 def test_the_planned_bytes_are_those_of_the_compiled_loop(

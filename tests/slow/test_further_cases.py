@@ -1,0 +1,183 @@
+"""Further players, games and draws of what the quick tests compare with definitions, trees and programs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxgadget as jg
+from jaxgadget.gadgets.gadget import Gadget
+from jaxgadget.gadgets.registry import GADGETS
+from tests.gadgets import test_against_reference, test_entry
+from tests.kernels import test_problem
+from tests.learn import test_range_network
+from tests.opponents import test_respond
+from tests.policy import test_deep_games, test_evaluate
+from tests.reference.depth_limited import Kind
+from tests.reference.random_games import SHAPES, RandomGame, random_shape, random_tree
+from tests.refining import test_opponents, test_promises, test_refine
+from tests.searching import test_continual, test_mixing, test_optimal, test_ranged
+from tests.solving import test_exactly
+from tests.values import test_trunk
+
+players = pytest.mark.parametrize("player", [0, 1])
+
+
+# Kernels and solving
+
+
+@given(
+    shape=st.sampled_from(["betting", "bids"]),
+    seed=st.integers(0, 5),
+    resolver=st.integers(0, 1),
+    chooses=st.booleans(),
+    draw=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=8)  # nearly each is compiled
+def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
+    shape: str, seed: int, resolver: int, chooses: bool, draw: int
+) -> None:
+    test_problem.check_freezing(shape, seed, resolver, chooses, draw)
+
+
+def test_games_side_by_side_are_solved_as_each_by_itself() -> None:
+    test_problem.check_side_by_side(bounded=False)
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    length=st.integers(8, 12),
+    num_actions=st.integers(2, 4),
+    floor=st.sampled_from([None, 0.1]),
+)
+@settings(max_examples=8)
+def test_levels_together_are_as_one_by_one(
+    seed: int, length: int, num_actions: int, floor: float | None
+) -> None:
+    test_deep_games.check_levels(seed, length, num_actions, floor)
+
+
+@pytest.mark.parametrize(
+    ("game", "where", "player"), [group for group in test_exactly.GROUPS if group not in test_refine.QUICK]
+)
+def test_published_optima(game: str, where: str, player: int) -> None:
+    test_exactly.check_published_optima(game, where, player)
+
+
+@pytest.mark.parametrize(("player", "asked"), [test_exactly.WIDE[0], test_exactly.WIDE[3]])
+def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
+    test_exactly.check_gaps(player, asked)
+
+
+@pytest.mark.parametrize("game", test_evaluate.LARGEST)
+def test_game_values_lie_in_their_certified_bracket(game: str) -> None:
+    (entry,) = (entry for entry in test_evaluate.GAMES if entry["game"] == game)
+    test_evaluate.check_bracket(jg.enumerate_game(jg.load(game)), entry)
+
+
+# Gadgets and refinements
+
+
+@pytest.mark.parametrize("kind", list(GADGETS))
+def test_five_iterations_equal_those_on_the_explicit_tree(kind: str) -> None:
+    test_against_reference.check_five_iterations(kind, 1 - test_against_reference.player_of(kind))
+
+
+def test_first_iterations_are_those_of_each_kind_alone() -> None:
+    test_entry.check_first_iterations(test_entry.kuhn_profiles(), 0)
+
+
+def test_a_lane_equals_its_solo_run() -> None:
+    test_refine.check_solo_run(0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("name", "cut", "player"), [(*test_promises.CUTS[0], 1), (*test_promises.CUTS[1], 0)]
+)
+def test_the_error_is_that_of_an_explicit_continuation(name: str, cut: str, player: int) -> None:
+    test_promises.check_error(name, cut, player)
+
+
+# Opponents
+
+
+def test_games_are_those_of_explicit_trees_with_a_fixed_branch() -> None:
+    test_opponents.check_games(0)
+
+
+def test_linear_programs_find_the_optima_that_regret_matching_comes_near() -> None:
+    test_opponents.check_optima(0)
+
+
+def test_single_precision_near_one_is_finite_and_its_certificate_holds() -> None:
+    test_opponents.check_near_one(1)
+
+
+@players
+def test_objective_is_convex_and_gain_and_exploitability_rise_with_p(player: int) -> None:
+    for shape in list(SHAPES)[1 - player :: 2]:
+        test_respond.check_curve(random_tree(shape, 0)[0], player)
+    seed = 2 - player
+    test_respond.check_curve(jg.enumerate_game(RandomGame(random_shape(seed), seed)), player)
+
+
+def test_a_locked_opponent_is_a_constant_or_a_floor() -> None:
+    test_respond.check_locked("uneven", 0, "cfr+")
+
+
+# Values and searches
+
+
+@pytest.mark.parametrize(
+    ("name", "where", "player"),
+    [(*game, player) for game, player in zip(test_trunk.GAMES, (0, 1, 0), strict=True)],
+)
+def test_what_the_opponent_gets_is_the_optimal_continuation(name: str, where: str, player: int) -> None:
+    test_trunk.check_what_the_opponent_gets(name, where, player)
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("padded", "float64"), ("infostates", "float32")])
+@pytest.mark.parametrize(("name", "where"), test_range_network.GAMES)
+def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, dtype: str) -> None:
+    test_range_network.check_zero_sum(name, where, kind, dtype)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "depth", "step", "player"),
+    [(*step, 1 - k % 2) for k, step in enumerate(test_optimal.STEPS)],
+)
+def test_step_objectives_are_those_of_explicit_games(
+    shape: str, kind: Kind, depth: int, step: int, player: int
+) -> None:
+    test_optimal.check_step_objectives(shape, kind, depth, step, player)
+
+
+@pytest.mark.parametrize(
+    ("shape", "kind", "depth", "player", "beyond"),
+    [("betting", "moves", 2, 0, "model"), ("weather", "own", 1, 1, "rational")],
+)
+def test_step_objectives_are_those_of_explicit_games_within_gaps(
+    shape: str, kind: Kind, depth: int, player: int, beyond: Any
+) -> None:
+    test_mixing.check_step_objectives(shape, kind, depth, player, beyond)
+
+
+@pytest.mark.parametrize(("moves", "player"), [(1, 0), (2, 1)])
+def test_a_trunk_with_fixed_values_is_the_explicit_game_with_two_copies(moves: int, player: int) -> None:
+    test_ranged.check_fixed_values(moves, player)
+
+
+def test_a_trunk_with_an_equilibriums_values_is_the_first_step_of_optimal_search() -> None:
+    test_ranged.check_first_step(1)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_with_equilibria_below_nested_search_is_nearly_one(player: int) -> None:
+    test_continual.check_equilibria_below(test_continual.GOOFSPIEL, 0.01, player)
+
+
+def test_with_resolved_values_nested_search_is_cfr_d() -> None:
+    test_continual.check_cfr_d(1)
