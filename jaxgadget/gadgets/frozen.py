@@ -12,12 +12,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from scipy.sparse import csr_array
 
 from jaxgadget.gadgets.ranges import Ranges, sum_rows
 from jaxgadget.gadgets.structure import as_matrix
-from jaxgadget.kernels.rows import pad_rows
-from jaxgadget.tree.forest import Forest, followed_payoff
+from jaxgadget.tree.forest import Forest, find_copies
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -35,62 +33,70 @@ class Frozen:
     reached: BoolArray
 
 
-def split_ranges(ranges: Ranges, base: Forest, forest: Forest, player: int) -> Ranges:
+def split_ranges(
+    ranges: Ranges,
+    base: Forest,
+    forest: Forest,
+    player: int,
+    within: IntArray | None = None,
+    opponent: FloatArray | None = None,
+) -> Ranges:
     """The ranges of a cut, for the subgames of own infostates: a root for each pair of I and J.
 
     Args:
       ranges: what blueprints bring to the cut; its trunk is left out.
-      base: the subgames of the cut.
+      base: the subgames of the cut, or others, in which each of the opponent's infostates is whole.
       forest: the subgames of own infostates.
       player: who re-solves.
+      within: `[S]` the subgame of `base` that says what is played around each of them; by default the one
+        that it is in, of a cut.
+      opponent: `[R, L]` the opponent's reach of its roots in `forest`; by default that of `ranges`.
     """
-    own, theirs = (_numbers(base, forest, p) for p in (player, 1 - player))
+    own, theirs = (
+        find_copies(base, forest, p, _around(forest, p, within))[: len(forest.roots[p])]
+        for p in (player, 1 - player)
+    )
     return Ranges(
         num_subgames=forest.num_subgames,
         subgame=forest.roots[1 - player].subgame,
         root=np.arange(len(theirs)),
         resolver=ranges.resolver[own],
-        opponent=ranges.opponent[theirs],
+        opponent=ranges.opponent[theirs] if opponent is None else opponent,
         mass=ranges.mass[theirs],
         cbv=ranges.cbv[theirs],
         played=None if ranges.played is None else ranges.played[theirs],
     )
 
 
-def _numbers(base: Forest, forest: Forest, player: int) -> IntArray:
-    """`[R]` which of a cut's root infostates each root of a forest is; the cut has each of them once."""
-    return np.searchsorted(base.roots[player].infostate, forest.roots[player].infostate)
-
-
-def find_frozen(base: Forest, forest: Forest, player: int, reach: FloatArray) -> Frozen:
+def find_frozen(
+    base: Forest, forest: Forest, player: int, plan: FloatArray, within: IntArray | None = None
+) -> Frozen:
     """What own infostates bring to each other's subgames.
 
     Args:
-      base: the subgames of the cut.
+      base: see `split_ranges`, down to the same limit as `forest`; this and what follows.
       forest: the subgames of own infostates.
       player: who re-solves.
-      reach: `[sequences of the tree, L]` the resolving player's blueprints.
+      plan: `[sequences, L]` the resolving player's blueprints, realisation plans in `base`.
+      within: the subgame of `base` for each of them.
     """
-    other, own = 1 - player, forest.roots[player]
-    resolver = pad_rows(reach[own.sequence], forest.form.treeplex[player].num_roots, 0)
-    mass = np.asarray(as_matrix(forest.chance, other) @ resolver)[: len(forest.roots[other])]
-    own_mass = sum_rows(forest.roots[other].subgame, mass, forest.num_subgames)
-    sequence = _base_sequences(base, forest, other)
-    whole = np.where(sequence[:, None] >= 0, _earned(base, other, reach)[sequence], 0)
-    return Frozen(earned=whole - _earned(forest, other, reach), reached=own_mass > 0)
-
-
-def _earned(forest: Forest, player: int, reach: FloatArray) -> FloatArray:
-    """`[S, L]` what each sequence of a player earns there against the other one's reach."""
-    entries = followed_payoff(forest, player)
-    payoff = csr_array((entries.value, (entries.row, entries.column)), shape=entries.shape)
-    return np.asarray(payoff @ reach)
-
-
-def _base_sequences(base: Forest, forest: Forest, player: int) -> IntArray:
-    """`[S]` which of a player's sequences below a cut each one of the forest is a copy of, -1 for padding."""
-    action = forest.form.action_sequences(player)
-    below = np.where(action >= 0, base.form.from_tree(player)[action], -1)
-    return np.concatenate(
-        [pad_rows(_numbers(base, forest, player), forest.form.treeplex[player].num_roots, -1), below]
+    other = 1 - player
+    own, theirs = (find_copies(base, forest, p, _around(forest, p, within)) for p in (player, other))
+    own_plan = np.where(own[:, None] >= 0, plan[own], 0)
+    mass = as_matrix(forest.chance, other) @ own_plan[: forest.form.treeplex[player].num_roots]
+    own_mass = sum_rows(
+        forest.roots[other].subgame, np.asarray(mass)[: len(forest.roots[other])], forest.num_subgames
     )
+    whole = np.where(theirs[:, None] >= 0, _earned(base, other, plan)[theirs], 0)
+    return Frozen(earned=whole - _earned(forest, other, own_plan), reached=own_mass > 0)
+
+
+def _around(forest: Forest, player: int, within: IntArray | None) -> IntArray | None:
+    """`[R]` the subgame of a base that each of a player's roots lies in; None for a cut."""
+    return None if within is None else within[forest.roots[player].subgame]
+
+
+def _earned(forest: Forest, player: int, plan: FloatArray) -> FloatArray:
+    """`[S, L]` what each sequence of a player earns there against the other one's plan."""
+    sign = 1 if player == 0 else -1
+    return sign * np.asarray(as_matrix(forest.form.payoff, player) @ plan)

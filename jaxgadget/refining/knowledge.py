@@ -52,6 +52,10 @@ Combine = Literal["together", "damped", "in-turn"]
 COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn")
 """How strategies of own infostates go together."""
 
+Follow = Literal["believed", "assembled"]
+FOLLOW: tuple[Follow, ...] = ("believed", "assembled")
+"""What a later search of nested search takes for granted of the player's own play."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Knowledge:
@@ -69,9 +73,12 @@ class Knowledge:
         no history that leads to one of its infosets, the blueprint stays.
       combine: how the strategies of all own infostates go together: `together`, all at once; `damped`, each
         as far as shares allow, in realisation plans; `in-turn`, by classes of infostates that do not meet a
-        common one of the opponent's, each class against what those before it left.
+        common one of the opponent's, each class against what those before it left. For `refine`.
       shares: how `damped` finds how far each infostate may go: by `degree`, or the largest sum, by a linear
         `program`; see `jaxgadget.tree.knowledge.shares`.
+      follow: what later searches take for granted of the player's own play: `believed`, what the player's own
+        search before found, and the blueprint elsewhere; `assembled`, what the searches from all own
+        infostates found. For `nested_search`.
 
     Raises:
       ValueError: if one of them is something else.
@@ -82,6 +89,7 @@ class Knowledge:
     generate: Generation | None = None
     combine: Combine = "damped"
     shares: Literal["degree", "program"] = "degree"
+    follow: Follow = "believed"
 
     def __post_init__(self) -> None:
         check_order(self.order)
@@ -93,6 +101,8 @@ class Knowledge:
             raise ValueError(f"combine={self.combine!r}: expected one of {', '.join(COMBINE)}")
         if self.shares not in SHARES:
             raise ValueError(f"shares={self.shares!r}: expected one of {', '.join(SHARES)}")
+        if self.follow not in FOLLOW:
+            raise ValueError(f"follow={self.follow!r}: expected one of {', '.join(FOLLOW)}")
 
     @property
     def draws(self) -> int:
@@ -132,6 +142,17 @@ class _Step(NamedTuple):
     infostates: IntArray
     share: FloatArray
     folder: str
+
+
+def check_gadgets(gadgets: Sequence[Gadget]) -> None:
+    """ValueError if a gadget cannot be solved without common knowledge."""
+    for gadget in gadgets:
+        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
+            raise ValueError(
+                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
+                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
+                "best responses, of the blueprint or of one's own"
+            )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -351,13 +372,7 @@ def make_task(
     Raises:
       ValueError: if a gadget cannot be solved without common knowledge, or as `knowledge_cover` does.
     """
-    for gadget in gadgets:
-        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
-            raise ValueError(
-                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
-                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
-                "best responses, of the blueprint or of one's own"
-            )
+    check_gadgets(gadgets)
     known = knowledge_cover(where, player, knowledge.order, unfrozen=knowledge.unfrozen)
     base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, known.cover))
     return KnowledgeTask(knowledge, known, blueprint, tuple(gadgets), options, base, forest)

@@ -178,7 +178,9 @@ def prepare_known(
     player, blueprint = base.player, base.blueprint
     structure = build_structure(forest, player, base.platform)
     ranges = split_ranges(base.ranges, base.forest, forest, player)
-    frozen = find_frozen(base.forest, forest, player, blueprint.reach(player))
+    rows = body_rows(base.forest.form, blueprint, player)
+    plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, rows)
+    frozen = find_frozen(base.forest, forest, player, plan)
     ranges = ranges if root is None else dataclasses.replace(ranges, root=root)
     if considered is not None:
         ranges = ranges.considering(considered)

@@ -139,7 +139,7 @@ def _in_values(nested: Nested, seconds: float) -> str:
 def _how_nested(nested: Nested) -> str:
     game = f"{nested.policy.tree.game.name}: player {nested.player} searches"
     iterations = int(nested.iterations.max(initial=0))
-    if nested.depth is None:
+    if nested.schedule is None:
         return (
             f"{game} from the root to the limit and again in every public state there, {iterations} "
             f"iterations each, with values of ranges at the limit ({nested.leaf})."
@@ -154,6 +154,8 @@ def _how_nested(nested: Nested) -> str:
             f"deep, with {ends}."
         )
     every = f"one in {schedule.step} decisions" if schedule and schedule.step > 1 else "every decision"
+    if nested.depth is None:
+        return f"{game} at {every} that its own play reaches, {how}, to the end of the game."
     deep = f"at least {nested.depth} move(s) deep"
     return f"{game} at {every} that its own play reaches, {how}, {deep}, with {ends}."
 

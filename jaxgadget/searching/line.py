@@ -21,17 +21,21 @@ from jaxgadget.gadgets.structure import Structure, trunk_ranges
 from jaxgadget.gadgets.two_level import Unsafe
 from jaxgadget.opponents.opponent import Opponents
 from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.knowledge import Knowledge
+from jaxgadget.searching.beliefs import Beliefs, OwnSearches, OwnSpot, is_private
 from jaxgadget.searching.limited import spread
 from jaxgadget.searching.lookahead import check_room, most_payoffs
 from jaxgadget.searching.mixing import earned_outside, opponent_mixtures
 from jaxgadget.searching.schedule import Schedule, SearchLevel
 from jaxgadget.searching.solving import (
     Profile,
+    actions_below,
     find_ranges,
     name_lane,
     prepare_lookahead,
     root_reach,
     solve_lookahead,
+    usual_roots,
 )
 from jaxgadget.solving.driver import Report
 from jaxgadget.solving.options import SolveOptions
@@ -73,14 +77,16 @@ class AtLimit:
     """What searches of one level found down to their limits; L lanes.
 
     Attributes:
-      plan: both players' averages.
+      plan: both players' averages; of searches from own infostates the searching player's alone.
       leaves: `[H]` where lookaheads end.
       values: `[H, K, K]` there.
+      own: what searches from own infostates found; None if they are from public states.
     """
 
     plan: Profile
     leaves: IntArray
     values: FloatArray
+    own: OwnSearches | None = None
 
     def joined(self, leaves: IntArray, values: FloatArray) -> tuple[IntArray, FloatArray]:
         """These leaves and others, ascending, with their values."""
@@ -122,6 +128,7 @@ class Line:
         *,
         visits: bool,
         opponents: Opponents | None = None,
+        knowledge: Knowledge | None = None,
     ):
         """Takes what every search needs.
 
@@ -133,6 +140,8 @@ class Line:
           options: how to solve.
           visits: whether to count where searches end.
           opponents: M of them; by default one, who adapts.
+          knowledge: search from own infostates, by what the player knows there, in place of public states;
+            against an opponent who adapts.
         """
         self.tree, self.player, self.schedule = schedule.tree, schedule.player, schedule
         self.options, self.values = options, values
@@ -146,6 +155,10 @@ class Line:
         ]
         self.blueprint = spread(blueprint, self.gadgets)
         self.assembled = self.blueprint
+        self._beliefs = None
+        if knowledge is not None and is_private(knowledge):
+            platform = options.placement.platform
+            self._beliefs = Beliefs(knowledge, self.player, self.blueprint, values.num_entries, platform)
         self.gap_max = np.zeros(len(self.gadgets))
         self.searches = np.zeros(len(self.gadgets), np.int64)
         self.iterations = np.zeros(len(self.gadgets), np.int64)
@@ -273,18 +286,22 @@ class Line:
         """
         leaves, other = self.schedule.leaves(where), 1 - self.player
         check_room(leaves, self.values.num_entries, self.tree.game.name, self.options.placement)
-        look = build_forest(
-            self.tree,
-            where,
-            limit=leaves,
-            num_choices=self.values.num_entries,
-            second=None if self.opponents is None or len(leaves) == 0 else (other, leaves),
-        )
-        values = self._values(leaves)
+        values, spot = self._values(leaves), None
+        if self._beliefs is None:
+            look = build_forest(
+                self.tree,
+                where,
+                limit=leaves,
+                num_choices=self.values.num_entries,
+                second=None if self.opponents is None or len(leaves) == 0 else (other, leaves),
+            )
+        else:
+            spot = self._find_spot(self._beliefs, where, above, leaves, values)
+            look = spot.look
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
         structure = prepare_lookahead(look, values, self.player, self.options.placement.platform)
-        ranges, trunk = self.find_ranges(structure, above, plan), None
+        ranges, trunk = self.find_ranges(structure, above, plan) if spot is None else spot.ranges, None
         if self._looks_around:
             trunk = build_trunk(look)
             own = self.assembled.reach(self.player)[trunk.sequences(self.player)]
@@ -306,24 +323,36 @@ class Line:
             report,
             trunk=trunk,
             mixtures=mixtures,
+            frozen=None if spot is None else spot.frozen,
             opponent=None if mixtures is None else self._opponent,
             names=self._names,
         )
-        plan = plan.with_bodies(look, searched.strategy)
+        adopted = usual_roots(look) if spot is None else spot.adopted
+        plan = plan.with_bodies(look, searched.strategy, adopted)
         self.failures = {**searched.failures, **self.failures}
         if self.visits is not None:
-            self.visits.append(self._count_visits(look, plan))
+            self.visits.append(self._count_visits(look, ranges, searched.strategy, adopted[self.player]))
         gap = np.where(searched.has_decision, searched.gap, 0)
         self.gap_max = np.maximum(self.gap_max, gap.max(axis=0, initial=0))
         self.searches += searched.has_decision.sum(axis=0)
         self.iterations = np.maximum(self.iterations, searched.iterations)
         with np.errstate(over="ignore", invalid="ignore"):  # where a search overflows all is undefined
             self._worth[number] = self._worth.get(number, 0.0) + searched.value.sum(axis=0)
-        self._assemble(number, look, plan.policy, searched.has_decision)
+        self._assemble(number, look, plan.policy, searched.has_decision, adopted[self.player])
         if beside is not None:
             leaves, values = beside.joined(leaves, values)
         self._drop_programs()
-        return AtLimit(plan, leaves, values)
+        return AtLimit(plan, leaves, values, None if spot is None else OwnSearches(spot, searched.strategy))
+
+    def _find_spot(
+        self, beliefs: Beliefs, where: Cut, above: AtLimit | None, leaves: IntArray, values: FloatArray
+    ) -> OwnSpot:
+        """Own infostates at a level's roots, and what is brought there."""
+        if above is None or above.own is None:
+            return beliefs.first_spot(where, leaves, values)
+        reached = where.root[above.leaves] >= 0
+        ends, known = (above.leaves[reached], leaves), (above.values[reached], values)
+        return beliefs.next_spot(above.own, where, ends, known)
 
     def _objective(self, number: int, worth: FloatArray) -> FloatArray:
         """`[L]` what a level is worth, its searches and all around them; see `Line.objectives`.
@@ -359,30 +388,46 @@ class Line:
         inner_structure = prepare_lookahead(inner, above.values[reached], self.player)
         return find_ranges(inner_structure, above.plan, reach)
 
-    def _count_visits(self, look: Forest, plan: Profile) -> Visits:
-        """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes."""
-        rows = [
-            np.where(inside(look, p)[:, None], plan.policy.probabilities[p], self.assembled.probabilities[p])
-            for p in (0, 1)
-        ]
-        policy = Policy(self.tree, (rows[0], rows[1]), self.assembled.labels)
-        leaves, chosen = look.leaves.histories, list[FloatArray]()
-        for player in (0, 1):
-            reach = policy.reach(player)[self.tree.sequence[player, leaves]]
-            state = np.searchsorted(plan.states[player], self.tree.infostate[player, leaves])
-            chosen.append(reach[:, None] * plan.choice[player][state])
-        lanes = np.einsum("hkx,hlx->hkl", *chosen, optimize=True) / len(self.gadgets)
-        return Visits(leaves, self.tree.chance[leaves, None, None] * lanes)
+    def _count_visits(
+        self, look: Forest, ranges: Ranges, strategy: tuple[FloatArray, FloatArray], adopted: BoolArray
+    ) -> Visits:
+        """How likely play under the averages gets to each leaf and pair of entries, the mean over lanes.
 
-    def _assemble(self, number: int, look: Forest, plan: Policy, has_decision: BoolArray) -> None:
+        Args:
+          look: the lookahead.
+          ranges: what was brought to its roots.
+          strategy: both players' averages there.
+          adopted: `[R]` below which of the searching player's roots they count.
+        """
+        leaves, chosen = look.leaves, list[FloatArray]()
+        known = tuple(adopted if p == self.player else usual_roots(look)[p] for p in (0, 1))
+        counts = np.ones(len(leaves.leaf), np.bool_)
+        for player in (0, 1):
+            treeplex = look.form.treeplex[player]
+            top = ranges.resolver if player == self.player else ranges.opponent
+            below = np.append(
+                np.zeros(treeplex.num_roots, np.bool_), actions_below(look, player, known[player])
+            )
+            counts &= below[leaves.sequence[player]].all(axis=1)
+            chosen.append(treeplex.realise(top, strategy[player])[leaves.sequence[player]])
+        own, theirs = (plan[counts] for plan in chosen)
+        lanes = np.einsum("ckx,clx->ckl", own, theirs, optimize=True) / len(self.gadgets)
+        weights = np.zeros((len(leaves), leaves.num_choices, leaves.num_choices))
+        weights[leaves.leaf[counts]] = lanes  # each leaf once
+        return Visits(leaves.histories, self.tree.chance[leaves.histories, None, None] * weights)
+
+    def _assemble(
+        self, number: int, look: Forest, plan: Policy, has_decision: BoolArray, adopted: BoolArray
+    ) -> None:
         """Takes over what is played before the next search, and what the opponent was found to do."""
         player, other = self.player, 1 - self.player
         rows = [rows.copy() for rows in self.assembled.probabilities]
         infosets = self.tree.infosets[player]
-        roots = look.roots[player]
+        roots, root = look.roots[player], np.nonzero(adopted)[0]
         above = look.cut.root[infosets.history]
         infoset = np.nonzero(self.schedule.kept(number) & (above >= 0))[0]
-        first = np.searchsorted(roots.infostate, self.tree.infostate[player, above[infoset]])
+        state = self.tree.infostate[player, above[infoset]]
+        first = root[np.searchsorted(roots.infostate[root], state)]
         own = self.assembled.reach(player)[roots.sequence[first]] > 0
         taken = own & has_decision[roots.subgame[first]]
         mask = np.zeros((len(infosets), taken.shape[1]), np.bool_)

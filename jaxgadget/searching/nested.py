@@ -1,9 +1,14 @@
-"""Nested depth-limited search: at each own decision a player searches again in the current subgame.
+"""Nested search: at each own decision a player searches again in the current subgame.
 
 Kubíček, Lisý and Sandholm (2026), §8.1. A search is a function of the public history alone: it runs a
 fixed number of iterations from nothing. So it can be run wherever the player's own play leads, for all
 that the opponent may do, decision by decision, each of them a batch; and what comes out is a policy of the
 whole game whose exploitability is known.
+
+Or a search is a function of the player's own infostate, by what it knows there (`knowledge`; Zhang and
+Sandholm 2021). What is played at an own infostate is then what the search from there found, so that too is a
+policy of the whole game. Nothing about it is safe: the searches of a level mend the opponent's infostates,
+each as if no other did.
 """
 
 from __future__ import annotations
@@ -27,6 +32,7 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.refining.knowledge import Knowledge, check_gadgets, check_knowledge, knowledge_columns
 from jaxgadget.refining.refine import Refinement, list_gadgets
 from jaxgadget.searching.continual import resolve_continually
 from jaxgadget.searching.limited import values_for
@@ -89,6 +95,7 @@ class Nested:
       value_seconds: of them, spent in the value function, all lanes together; NaN for values of ranges.
       visits: for each blueprint, where its searches ended; nothing if that was not asked for.
       failures: lanes in which a search overflowed, and where; their exploitability and gap are NaN.
+      knowledge: what the player was to know at its infostates, if not what is common knowledge.
     """
 
     player: int
@@ -114,19 +121,23 @@ class Nested:
     value_seconds: float
     visits: tuple[Visits, ...]
     failures: Mapping[int, str]
+    knowledge: Knowledge | None = None
 
     def __repr__(self) -> str:
         return f"<Nested of {self.policy.tree.game.name}: {self.policy.num_lanes} lane(s)>"
 
     @property
     def depth(self) -> int | None:
-        """Moves of the players down to the limit; None if it is a cut."""
+        """Moves of the players down to the limit; None if it is a cut, or the end of the game."""
         return None if self.schedule is None else self.schedule.depth
 
     @property
     def table(self) -> pd.DataFrame:
         """A row for every gadget, opponent and blueprint."""
-        rows, schedule = list[dict[str, Any]](), self.schedule
+        rows, schedule, knowledge = list[dict[str, Any]](), self.schedule, self.knowledge
+        known = knowledge_columns(knowledge)
+        if knowledge is not None:
+            known["combine"] = knowledge.follow
         for lane in range(self.policy.num_lanes):
             rest, blueprint = divmod(lane, self.blueprint.num_lanes)
             number, opponent = divmod(rest, len(self.opponents))
@@ -141,6 +152,7 @@ class Nested:
                     "gadget": gadget.name,
                     "prior": prior_name(gadget),
                     "epsilon": gadget.epsilon,
+                    **known,
                     "limit": None if schedule is None else schedule.kind,
                     "depth": self.depth,
                     "step": None if schedule is None else schedule.step,
@@ -169,8 +181,9 @@ def nested_search(
     blueprint: PolicyLike | Sequence[PolicyLike],
     gadgets: Gadget | Sequence[Gadget] | None = None,
     *,
-    values: ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues,
+    values: ValueFunction | Sequence[ValueFunction] | RangeValues | OptimalValues | None = None,
     opponent: Opponent | Opponents | Sequence[Opponent] | None = None,
+    knowledge: Knowledge | None = None,
     player: int = 0,
     depth: int | None = None,
     limit: CutSpec | None = None,
@@ -198,6 +211,12 @@ def nested_search(
     searches all subgames of a level jointly, which is safe, and is what is done by default; other gadgets
     search each by itself, which assembled is not.
 
+    With `knowledge` a player searches from each own infostate by itself, by what it knows there up to an
+    order. Of its play at other infostates it believes what its own search before found, wherever that one was
+    free, and else the blueprint of that search (`follow="believed"`), or what the searches from there found
+    (`assembled`). In lookaheads what is frozen goes on as the blueprint, which is entry 0 at the limit. None
+    of it is safe, and no bound is known. At order `math.inf` it is the search from public states.
+
     With values of ranges search is DeepStack's: from the game's root down to `limit`, then again in the
     public states there, to the end, with the opponent's values of the search above.
 
@@ -207,9 +226,12 @@ def nested_search(
       gadgets: by default those of `refine` (with ε of 1e-3; the paper's nested solving has 2e-2); with an
         opponent, or with optimal values, `OptimalContinuation(NoPrior())`.
       values: at the limit; one value function, or one for each blueprint; `OptimalValues()`; or range values.
+        By default there is no limit: every search goes on to the end of the game.
       opponent: one or several, each with models and p; by default one who adapts.
+      knowledge: search from own infostates in place of public states, with values of histories or to the end;
+        for gadgets that look neither at the trunk nor at the optimal continuation, and without `opponent`.
       player: who searches, 0 or 1.
-      depth: D, moves of the players down to the limit, by default 1; not for range values.
+      depth: D, moves of the players down to the limit, by default 1; not for range values, or without values.
       limit: `own` (by default) or `moves`; for range values, the cut where lookaheads end, by default
         the one that a network is for.
       step: how much of a search's plan is played before the next search: own decisions (by default 1), or
@@ -249,6 +271,8 @@ def nested_search(
         gadgets = OptimalContinuation(NoPrior())
     asked = _no_auto(list_gadgets(gadgets, optimal, (player,)))
     opponents = list_opponents(Opponent() if opponent is None else opponent, tree, name="opponent")
+    if knowledge is not None:
+        _check_known(knowledge, asked, values, opponent)
     if visits and (optimal or _as_ranged(values) is not None):
         raise ValueError(
             f"visits=True for values={values!r}: visits are counted for values of histories alone; leave "
@@ -276,15 +300,53 @@ def nested_search(
         check_lanes(ranged, profiles.num_lanes)
         return _search_continually(profiles, asked, ranged, at_limit, player, solving)
     kind: Any = "own" if limit is None else limit
-    schedule = make_schedule(tree, player, 1 if depth is None else depth, kind, step)
+    if values is None and (depth is not None or kind != "own"):
+        name, given = ("depth", depth) if depth is not None else ("limit", limit)
+        raise ValueError(
+            f"{name}={given!r} without values: searches then go on to the end of the game; expected values "
+            f"at the limit, or no {name}"
+        )
+    schedule = make_schedule(tree, player, 1 if depth is None and values is not None else depth, kind, step)
     if value is None:
         value = find_value(tree, options.rule is None, progress, time_limit=time_limit)
     if isinstance(values, OptimalValues):
         return _optimal(profiles, asked, opponents, schedule, options, value, progress)
-    of_histories = values_for(cast("ValueFunction | Sequence[ValueFunction]", values), profiles)
-    return _entries(
-        profiles, asked, opponents, of_histories, schedule, options, value, visits is not False, progress
+    at_limit = _NoLimit() if values is None else values
+    of_histories = values_for(cast("ValueFunction | Sequence[ValueFunction]", at_limit), profiles)
+    searched = _entries(
+        profiles, asked, opponents, of_histories, schedule, options, visits is not False, progress, knowledge
     )
+    return _measured(profiles, asked, opponents, schedule, value, searched, knowledge)
+
+
+class _NoLimit:
+    """What stands for values where there is no limit to ask for any."""
+
+    name, num_entries = "none", 1
+
+    def __call__(self, tree: HistoryTree, histories: IntArray) -> FloatArray:
+        """See `ValueFunction`."""
+        raise AssertionError(f"values were asked for at {len(histories)} histories of a search to the end")
+
+
+def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, opponent: Any) -> None:
+    """ValueError unless search can be from own infostates."""
+    check_knowledge(knowledge)
+    if opponent is not None:
+        raise ValueError(
+            "knowledge and opponent: what models earn against what is frozen is not looked at; expected one "
+            "of the two"
+        )
+    if knowledge.generate is not None:
+        raise ValueError(
+            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out, or use refine"
+        )
+    if isinstance(values, OptimalValues) or _as_ranged(values) is not None:
+        raise ValueError(
+            f"knowledge with values={values!r}: these are of public states, of which searches from own "
+            "infostates have parts; expected values of histories, or none for searches to the end of the game"
+        )
+    check_gadgets(gadgets)
 
 
 def nested_exactly(
@@ -486,6 +548,7 @@ def _measured(
     schedule: Schedule | None,
     value: tuple[float, float],
     searched: _AllSearches,
+    knowledge: Knowledge | None = None,
 ) -> Nested:
     """What was found, in the full game.
 
@@ -496,6 +559,7 @@ def _measured(
       schedule: of the searches; None if these ended at a cut.
       value: bracket of player 0's value of the game.
       searched: what searches brought.
+      knowledge: what the player was to know.
     """
     player, rows = searched.player, searched.rows
     other, count = 1 - player, len(gadgets) * len(opponents)
@@ -541,6 +605,7 @@ def _measured(
         value_seconds=searched.value_seconds,
         visits=searched.visits,
         failures=searched.failures,
+        knowledge=knowledge,
     )
 
 
@@ -551,10 +616,10 @@ def _entries(
     values: Sequence[ValueFunction],
     schedule: Schedule,
     options: SolveOptions,
-    value: tuple[float, float],
     visits: bool,
     progress: bool | None,
-) -> Nested:
+    knowledge: Knowledge | None,
+) -> _AllSearches:
     """Searches with values of histories at the limit, blueprint by blueprint."""
     lines, levels = list[Line](), schedule.levels
     work = sum(level.num_subgames for level in levels) * options.iterations
@@ -568,6 +633,7 @@ def _entries(
                 options,
                 visits=visits,
                 opponents=opponents,
+                knowledge=knowledge,
             )
             line.run(lambda done, before=number * work: report(before + done))
             lines.append(line)
@@ -585,13 +651,12 @@ def _entries(
         for lane, why in line.failures.items()
     }
     leaf = getattr(first.values, "name", type(first.values).__name__)
-    searched = dataclasses.replace(
+    return dataclasses.replace(
         _searched_by(lines, by_lane, failures, leaf),
         num_entries=first.values.num_entries,
         value_seconds=sum(line.value_seconds for line in lines),
         visits=tuple(_join_visits(line) for line in lines),
     )
-    return _measured(profiles, gadgets, opponents, schedule, value, searched)
 
 
 def _search_continually(

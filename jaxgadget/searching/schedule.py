@@ -60,7 +60,7 @@ class Schedule:
       kind: `own`: levels are the player's decisions, every `step` of them, and a search ends at the first of
         them at least `depth` moves below its roots. `moves`: the first level is the game's root, the next
         ones follow after `step` moves each, whoever decides then; a search ends after exactly `depth` moves.
-      depth: D, moves of the players from a root down to the limit.
+      depth: D, moves of the players from a root down to the limit; None if searches go on to the end.
       step: how much of a search's plan is played before the next one.
       levels: the levels.
     """
@@ -68,12 +68,14 @@ class Schedule:
     tree: HistoryTree
     player: int
     kind: LimitKind
-    depth: int
+    depth: int | None
     step: int
     levels: tuple[SearchLevel, ...]
 
     def leaves(self, where: Cut) -> IntArray:
         """`[H]` where searches at the roots of a cut end; none if they go on to the end."""
+        if self.depth is None:
+            return np.zeros(0, np.int64)
         if self.kind == "own":
             return limit_at_decisions(self.tree, where, self.depth, self.player)
         return limit_by_depth(self.tree, where, self.depth)
@@ -88,14 +90,14 @@ class Schedule:
 
 
 def make_schedule(
-    tree: HistoryTree, player: int, depth: int, limit: str = "own", step: int | None = None
+    tree: HistoryTree, player: int, depth: int | None, limit: str = "own", step: int | None = None
 ) -> Schedule:
     """A player's searches in a game.
 
     Args:
       tree: the game's histories.
       player: who searches.
-      depth: D.
+      depth: D; None for searches to the end of the game, at own decisions.
       limit: `own` or `moves`.
       step: own decisions, or moves, between two searches; by default every own decision, or D moves: a plan
         is kept to its end.
@@ -104,7 +106,7 @@ def make_schedule(
       ValueError: if a number is out of range, an infoset lies on both sides of a level or of a limit, or a
         search ends before a decision that it is to settle.
     """
-    depth = check_depth(depth)
+    depth = None if depth is None else check_depth(depth)
     if limit not in LIMIT_KINDS:
         raise ValueError(
             f"limit={limit!r}: expected 'own' (at own decisions) or 'moves' (after depth moves); a cut is "
@@ -112,9 +114,14 @@ def make_schedule(
         )
     kind: LimitKind = limit
     if step is None:
-        step = 1 if kind == "own" else depth
+        step = 1 if kind == "own" or depth is None else depth
     step = check_whole_number("step", step, 1)
     if kind == "moves":
+        if depth is None:
+            raise ValueError(
+                "depth=None for limit='moves': a search to the end of the game leaves none below it; "
+                "expected a number of moves, or limit='own'"
+            )
         if step > depth:
             raise ValueError(
                 f"step={step}: a search looks ahead depth={depth} moves; expected a step of 1 to {depth}"

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 import numpy.typing as npt
 
+from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.gadgets.models import Mixtures
@@ -21,7 +22,7 @@ from jaxgadget.gadgets.structure import Structure, build_structure
 from jaxgadget.gadgets.structure import find_ranges as ranges_of
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.problem import Parts, Problem
-from jaxgadget.kernels.rows import on_host
+from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.solving.driver import Finished, Report, solve
 from jaxgadget.solving.lp import solve_lanes
@@ -91,25 +92,36 @@ class Profile:
             choices.append(np.concatenate([self.choice[player], choice])[order])
         return Profile(self.policy, (states[0], states[1]), (choices[0], choices[1]))
 
-    def with_bodies(self, look: Forest, bodies: tuple[FloatArray, FloatArray]) -> Profile:
+    def with_bodies(
+        self,
+        look: Forest,
+        bodies: tuple[FloatArray, FloatArray],
+        adopted: tuple[BoolArray, BoolArray] | None = None,
+    ) -> Profile:
         """This profile with the strategies found in a lookahead, which may be one part of the limit.
 
-        Where a player's decisions are there twice, those below its usual roots count.
+        Args:
+          look: the lookahead.
+          bodies: both players' strategies `[Q_p, L]` there.
+          adopted: for both players `[R_p]` below which roots the strategies count, where subgames overlap. By
+            default below all of them; where a player's decisions are there twice, below its usual roots.
 
         Raises:
-          ValueError: if the lookahead's subgames overlap.
+          ValueError: if the lookahead's subgames overlap and nobody says which strategies count.
         """
-        look.check_disjoint()
+        if adopted is None:
+            look.check_disjoint()
+            adopted = usual_roots(look)
         rows: list[FloatArray] = []
         choices: list[FloatArray] = []
         for player in (0, 1):
             above = self.policy.probabilities[player]
-            states, sequence = look.leaves.states[player], first_copies(look, player)
-            limit = np.empty((len(states) * look.leaves.num_choices, self.num_lanes))
-            all_rows = np.concatenate([above, limit])
-            all_rows[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
+            states, sequence = look.leaves.states[player], look.form.action_sequences(player)
+            sequence = np.where(actions_below(look, player, adopted[player]), sequence, -1)
             choice = self.choice[player].copy()
             number = np.searchsorted(self.states[player], states)
+            all_rows = np.concatenate([above, choice[number].reshape(-1, self.num_lanes)])
+            all_rows[sequence[sequence > 0] - 1] = bodies[player][sequence > 0]
             choice[number] = all_rows[len(above) :].reshape(-1, look.leaves.num_choices, self.num_lanes)
             rows.append(all_rows[: len(above)])
             choices.append(choice)
@@ -117,11 +129,23 @@ class Profile:
         return Profile(policy, self.states, (choices[0], choices[1]))
 
 
-def first_copies(look: Forest, player: int) -> IntArray:
-    """`[Q]` as `Treeplexes.action_sequences`, and -1 for decisions below extra roots."""
-    sequence, treeplex = look.form.action_sequences(player), look.form.treeplex[player]
-    usual = treeplex.root_of()[treeplex.num_roots :] < len(look.roots[player])
-    return np.where(usual, sequence, -1)
+def usual_roots(look: Forest) -> tuple[BoolArray, BoolArray]:
+    """For both players `[R_p]` all roots but the extra ones."""
+    first, second = (np.ones(len(roots), np.bool_) for roots in look.roots)
+    return first, second
+
+
+def actions_below(look: Forest, player: int, roots: BoolArray) -> BoolArray:
+    """`[Q]` which actions of a player in a lookahead lie below some of its roots, extra ones left out.
+
+    Args:
+      look: the lookahead.
+      player: whose.
+      roots: `[R]` which roots.
+    """
+    treeplex = look.form.treeplex[player]
+    wanted = pad_rows(roots, treeplex.num_roots, 0)
+    return wanted[treeplex.root_of()[treeplex.num_roots :]]
 
 
 def prepare_lookahead(
@@ -207,6 +231,7 @@ def solve_lookahead(
     *,
     trunk: Trunk | None = None,
     mixtures: Mixtures | None = None,
+    frozen: Frozen | None = None,
     opponent: IntArray | None = None,
     names: Sequence[str],
 ) -> Searched:
@@ -221,6 +246,7 @@ def solve_lookahead(
       report: is told the number of iterations done in each group of gadgets.
       trunk: what lies above the roots, for gadgets that need it; `ranges` then say what is played there.
       mixtures: opponents who follow models; by default all only adapt.
+      frozen: what is not solved for, in subgames of own infostates, L lanes; by default there is nothing.
       opponent: `[L]` which of them each lane has.
       names: L of them, the lanes' for messages.
 
@@ -250,6 +276,7 @@ def solve_lookahead(
             distinct,
             trunk,
             mixtures=mixtures,
+            frozen=frozen,
             lanes=(
                 np.array([number[id(gadgets[lane])] for lane in group]),
                 np.zeros_like(lanes) if opponent is None else opponent[lanes],

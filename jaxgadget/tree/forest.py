@@ -138,6 +138,14 @@ class Forest:
         root = treeplex.root_of()[treeplex.first_sequence]
         return np.where(treeplex.infoset == -1, 0, root)
 
+    def find_root(self, player: int, infostate: IntArray, subgame: IntArray) -> IntArray:
+        """`[m]` the number of a player's root at each infostate in each subgame, -1 where there is none."""
+        roots = self.roots[player]
+        known = roots.infostate.astype(np.int64) * self.num_subgames + roots.subgame  # ascending
+        wanted = np.where(subgame >= 0, infostate.astype(np.int64) * self.num_subgames + subgame, -1)
+        number = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+        return np.where(known[number] == wanted, number, -1)
+
     def root_names(self, player: int) -> tuple[str, ...]:
         """`[R]` a name for each of a player's root infostates, in the order of `roots[player]`; all differ.
 
@@ -417,6 +425,46 @@ def _choices(
         at = np.repeat(frontier.cut.roots[leaf[again]], count)
         copied = below_extra(form, layout, player, at, choice[again].ravel()).reshape(copied.shape)
     return np.concatenate([sequence, copied])
+
+
+def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray | None = None) -> IntArray:
+    """Which of a player's sequences of one forest those of another are copies of.
+
+    Roots are copies of those of the same infostate, actions and choices at a limit of the same ones.
+
+    Args:
+      forest: without extra roots; this and the other.
+      copies: of the same tree, with as many choices at a limit.
+      player: whose sequences.
+      subgame: `[R]` the subgame of `forest` in which to look for each root of `copies` and what is below it,
+        -1: none; by default wherever it is, for a forest that has everything once, as a cut has.
+
+    Returns:
+      `[S]` for each sequence of `copies`, -1 where there is none.
+    """
+    own = forest.roots[player].subgame
+    where = np.zeros(len(copies.roots[player]), np.int64) if subgame is None else subgame
+    known = _sequence_keys(forest, player, np.zeros_like(own) if subgame is None else own)
+    wanted, order = _sequence_keys(copies, player, where), np.argsort(known, kind="stable")
+    position = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
+    return np.where((wanted >= 0) & (known[order[position]] == wanted), order[position], -1)
+
+
+def _sequence_keys(forest: Forest, player: int, subgame: IntArray) -> IntArray:
+    """`[S]` a number for each sequence, by its root's subgame and what it is in the tree; -1 for padding."""
+    tree, treeplex, roots = forest.tree, forest.form.treeplex[player], forest.roots[player]
+    action, count = forest.form.action_sequences(player), tree.infosets[player].num_sequences
+    size = max(forest.leaves.num_choices, 1)
+    states = np.append(forest.leaves.states[player], 0).astype(np.int64)
+    leaf, number = np.divmod(np.maximum(action - count, 0), size)
+    action = np.where(action < count, action, count + states[leaf] * size + number)
+    name = np.full(treeplex.num_sequences, -1, np.int64)
+    name[: len(roots)] = roots.infostate
+    name[treeplex.num_roots :] = np.where(action >= 0, tree.num_histories + action, -1)
+    above = np.full(treeplex.num_roots, -1, np.int64)
+    above[: len(roots)] = subgame
+    above, total = above[treeplex.root_of()], tree.num_histories * (1 + size) + count
+    return np.where((name >= 0) & (above >= 0), above * total + name, -1)
 
 
 def followed_payoff(forest: Forest, player: int) -> Entries:

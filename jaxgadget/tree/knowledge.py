@@ -118,7 +118,9 @@ def infostate_graph(cut: Cut, player: int) -> InfostateGraph:
     )
 
 
-def knowledge_cover(cut: Cut, player: int, order: float, *, unfrozen: bool = False) -> KnowledgeCover:
+def knowledge_cover(
+    cut: Cut, player: int, order: float, *, unfrozen: bool = False, apart: IntArray | None = None
+) -> KnowledgeCover:
     """The subgames of a player's root infostates, by what it knows up to an order.
 
     Args:
@@ -126,6 +128,7 @@ def knowledge_cover(cut: Cut, player: int, order: float, *, unfrozen: bool = Fal
       player: whose infostates.
       order: k: 1, 3, 5, … or `math.inf`. Orders beyond the widest component say the same as `math.inf`.
       unfrozen: solve for everything that is kept, not only for what is freed.
+      apart: `[I]` infostates with different numbers share no subgame, however equal, of a finite order.
 
     Raises:
       ValueError: if there is no such player, the order is another, or `unfrozen` is no truth value.
@@ -138,7 +141,7 @@ def knowledge_cover(cut: Cut, player: int, order: float, *, unfrozen: bool = Fal
         first_root = np.unique(graph.own_of_root, return_index=True)[1]
         cover, subgame = cover_of(cut), cut.subgame[first_root]
     else:
-        cover, subgame = _limited_cover(cut, player, graph, int(order), bool(unfrozen))
+        cover, subgame = _limited_cover(cut, player, graph, int(order), bool(unfrozen), apart)
     roots, _ = find_roots(cover, player)
     place = roots.infostate.astype(np.int64) * cover.num_subgames + roots.subgame  # ascending
     return KnowledgeCover(
@@ -163,12 +166,12 @@ def check_order(order: Any) -> None:
 
 
 def _limited_cover(
-    cut: Cut, player: int, graph: InfostateGraph, order: int, unfrozen: bool
+    cut: Cut, player: int, graph: InfostateGraph, order: int, unfrozen: bool, apart: IntArray | None
 ) -> tuple[Cover, IntArray]:
     """The cover of a finite order, and `[I]` the subgame of each own infostate."""
     freed = _freed(graph, order)
     kept = csr_array(freed @ graph.meets)  # `[I, J]`
-    subgame, first = _equal_rows(kept if unfrozen else freed)
+    subgame, first = _equal_rows(kept if unfrozen else freed, apart)
     every_root = np.arange(len(cut.roots))
     in_own = _relation(graph.own_of_root, every_root, (len(graph.own), len(every_root)))
     in_opponent = _relation(graph.opponent_of_root, every_root, (len(graph.opponent), len(every_root)))
@@ -195,13 +198,15 @@ def _relation(row: IntArray, column: IntArray, shape: tuple[int, int]) -> csr_ar
     return csr_array((np.ones(len(row), np.bool_), (row, column)), shape=shape)
 
 
-def _equal_rows(relation: csr_array) -> tuple[IntArray, IntArray]:
-    """`[n]` a number for each row, the same where rows are equal, and the first row of each number."""
+def _equal_rows(relation: csr_array, apart: IntArray | None) -> tuple[IntArray, IntArray]:
+    """`[n]` a number for each row, the same where rows are equal and not apart, and the first row of each."""
     relation.sort_indices()
     size = np.diff(relation.indptr)
     row = np.repeat(np.arange(len(size)), size)
     columns = np.full((len(size), int(size.max())), -1, relation.indices.dtype)
     columns[row, np.arange(len(row)) - relation.indptr[row]] = relation.indices
+    if apart is not None:
+        columns = np.concatenate([columns, apart[:, None]], axis=1)
     _, first, same = np.unique(columns, axis=0, return_index=True, return_inverse=True)
     return dense_ids(first[same])[0], np.sort(first)
 

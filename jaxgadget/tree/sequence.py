@@ -134,6 +134,20 @@ class HostTreeplex:
             root[actions] = root[self.parent[infoset]]
         return root
 
+    def realise(self, top: FloatArray, rows: FloatArray) -> FloatArray:
+        """`[num_sequences, L]` a realisation plan: how likely the player's own choices lead to each sequence.
+
+        Args:
+          top: `[R, L]` reach of the roots; those that follow, such as padding, have 0.
+          rows: `[num_sequences - num_roots, L]` probabilities of the actions.
+        """
+        plan = np.zeros((self.num_sequences, rows.shape[1]))
+        plan[: len(top)] = top
+        for _, actions in self.level_slices():
+            own = slice(actions.start - self.num_roots, actions.stop - self.num_roots)
+            plan[actions] = plan[self.parent[self.sequence_infoset[own]]] * rows[own]
+        return plan
+
 
 def slots_in_groups(group: IntArray, num_groups: int) -> tuple[IntArray, IntArray]:
     """`[n]` which member of its group each one is, in order, and `[num_groups]` how many there are."""

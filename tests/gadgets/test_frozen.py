@@ -73,7 +73,9 @@ def test_ranges_are_those_of_whole_infostates(player: int) -> None:
 def test_constants_are_what_the_frozen_part_earns(player: int) -> None:
     """Best responses to the blueprint are worth as much in each subgame as in the whole game."""
     here = known(player)
-    numbers = find_frozen(grove.forest(SEED, padded=False), here.forest, player, here.blueprint.reach(player))
+    base = prepare(grove.forest(SEED, padded=False), player, here.blueprint)
+    plan = base.forest.form.treeplex[player].realise(base.ranges.resolver, base.rows(player))
+    numbers = find_frozen(base.forest, here.forest, player, plan)
     assert np.abs(numbers.earned).max() > 0.01
     padding = here.forest.form.action_sequences(1 - player) < 0
     assert padding.any() and not numbers.earned[len(numbers.earned) - len(padding) :][padding].any()

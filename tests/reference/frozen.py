@@ -45,9 +45,14 @@ def _near(above: gadgets.Above, own: Label, order: float) -> list[int]:
     return sorted(neighbourhood(above.game.infostate, roots, above.resolver, own, order))
 
 
+def freed_roots(above: gadgets.Above, own: Label, order: float = 1, unfrozen: bool = False) -> list[int]:
+    """The root histories of Iᵏ; unfrozen, of Iᵏ⁺¹."""
+    return _near(above, own, order + unfrozen)
+
+
 def free_infosets(above: gadgets.Above, own: Label, order: float = 1, unfrozen: bool = False) -> set[Label]:
     """The resolving player's infosets below Iᵏ; unfrozen, below Iᵏ⁺¹."""
-    near = _near(above, own, order + unfrozen)
+    near = freed_roots(above, own, order, unfrozen)
     nodes = [node for h in near for node in efg.walk(above.game.nodes[h])]
     return {node.infoset for node in nodes if isinstance(node, Decision) and node.player == above.resolver}
 
