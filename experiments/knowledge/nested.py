@@ -39,7 +39,7 @@ from jaxgadget import (
 
 NAME = "nested"
 GAMES, SMALL = (goofspiel(4), LEDUC, liars_dice(4)), ("kuhn_poker",)
-PLAYERS = (0, 1)
+PLAYERS, SMOKE_PLAYERS = (0, 1), (0,)
 BLUEPRINTS, SMOKE_BLUEPRINTS = ("dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM), ("cfr:3",)
 EPSILON = 2e-2
 """As in the experiments on nested search."""
@@ -59,6 +59,8 @@ KNOWN = {
     "order 1, unfrozen, believed": Knowledge(order=1, unfrozen=True, follow="believed"),
     "order 1, unfrozen, assembled": Knowledge(order=1, unfrozen=True, follow="assembled"),
 }
+SMOKE_WAYS = (PUBLIC, "order 1, believed", "order 1, assembled")
+
 TO_THE_END, LOOKAHEAD = "to the end", "next decision"
 ENTRIES, SMOKE_ENTRIES = 4, 2
 """Strategies at the limit of lookaheads."""
@@ -76,8 +78,8 @@ def compute(settings: Settings) -> pd.DataFrame:
         {"game": game, "player": player, "until": until, "way": name}
         for game in settings.pick(GAMES, SMALL)
         for until in (TO_THE_END, LOOKAHEAD)
-        for player in PLAYERS
-        for name in KNOWN
+        for player in settings.pick(PLAYERS, SMOKE_PLAYERS)
+        for name in settings.pick(tuple(KNOWN), SMOKE_WAYS)
     ]
     return settings.gather(NAME, keys, search)
 

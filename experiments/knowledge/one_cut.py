@@ -37,6 +37,8 @@ SPOTS = (
     (liars_dice(4), "depth:1"),
     (dark_hex(2, 2, "classical"), "own:2"),
     (dark_hex(2, 2, "abrupt"), "own:2"),
+)
+LARGER_SPOTS = (
     (goofspiel(5), "depth:2"),
     (goofspiel(5), "depth:3"),
     (liars_dice(5), "depth:1"),
@@ -45,6 +47,9 @@ SPOTS = (
     (dark_hex(2, 3, "abrupt"), "own:3"),
 )
 SMOKE_SPOTS = ((goofspiel(3), "depth:1"), (dark_hex(2, 2, "abrupt"), "own:2"))
+
+FEWER_WAYS = [(known, how) for known, how in WAYS if known == "order 1" or how == "together"]
+"""In larger spots strategies of higher orders, which are not safe in any way, are only put together."""
 
 LARGE = {liars_dice(6), dark_hex(2, 3, "classical"), dark_hex(2, 3, "abrupt")}
 """Games of more than 100,000 histories: the best blueprint is an average of CFR+."""
@@ -70,11 +75,13 @@ def compute(settings: Settings) -> pd.DataFrame:
         )
         return found.assign(**key)
 
+    spots = [(*spot, WAYS) for spot in settings.pick(SPOTS, SMOKE_SPOTS)]
+    spots += [(*spot, FEWER_WAYS) for spot in settings.pick(LARGER_SPOTS, ())]
     keys = [
         {"game": game, "cut": where, "player": player, "known": known, "combine": combine}
-        for game, where in settings.pick(SPOTS, SMOKE_SPOTS)
+        for game, where, ways in spots
         for player in (0, 1)
-        for known, combine in WAYS
+        for known, combine in ways
     ]
     return settings.gather(NAME, keys, solve)
 
