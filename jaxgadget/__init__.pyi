@@ -20,6 +20,7 @@ from .gadgets.two_level import Unsafe as Unsafe
 from .games.abstraction import Abstraction as Abstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
+from .games.team import team as team
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
 from .learn.range_network import FolderRanges as FolderRanges
@@ -215,6 +216,7 @@ __all__ = [
     "solve_trunk",
     "spread_checkpoints",
     "sweep",
+    "team",
     "train_ranges",
     "train_value",
     "tremble",

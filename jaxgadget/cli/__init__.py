@@ -152,8 +152,8 @@ def games() -> None:
         [
             "Parameters stand in parentheses, as OpenSpiel writes them: leduc_poker(num_ranks=4).",
             "Besides: openspiel:NAME(…) for any two-player zero- or constant-sum game of OpenSpiel's (if "
-            "installed), paths of Gambit files that end in .efg, and classes of your own as path.py:Class or "
-            "module:Class.",
+            "installed), team(game=openspiel:NAME(…),seats=0) for those with more players, paths of Gambit "
+            "files that end in .efg, and classes of your own as path.py:Class or module:Class.",
         ],
     )
 

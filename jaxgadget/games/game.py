@@ -241,6 +241,14 @@ class Refiner:
         return ids
 
 
+def level_slices(parent: IntArray) -> Iterator[tuple[int, int]]:
+    """Where the histories of each level begin and end, the root's left out, given all parents `[n]`."""
+    end = 1
+    while end < len(parent):
+        begin, end = end, 1 + int(np.searchsorted(parent[1:], end))
+        yield begin, end
+
+
 def dense_ids(key: IntArray) -> tuple[IntArray, int]:
     """Numbers the distinct values of `key[n]` 0, 1, … in ascending order: `(ids[n], count)`."""
     if len(key) == 0:

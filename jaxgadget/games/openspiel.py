@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, TypeGuard
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, CutRule, Move
+from jaxgadget.games.multiplayer import CHANCE_SEAT, MultiplayerRules, MultiplayerStep
 from jaxgadget.games.per_state import Branch, Node, PerStateGame
 
 PREFIX = "openspiel:"
@@ -57,15 +58,8 @@ class OpenSpielGame(PerStateGame):
     """
 
     def __init__(self, spec: str | PyspielGame):
-        pyspiel: Any = _import_pyspiel()
-        if isinstance(spec, str):
-            spec = spec.strip()
-            self._game: Any = _load(pyspiel, spec)
-        else:
-            self._game, spec = spec, str(spec)
-        self._error: type[Exception] = pyspiel.SpielError
-        _check_type(self._game, spec)
-        self.name = PREFIX + _canonical(pyspiel, self._game, spec)
+        self._game: Any
+        self._game, self.name, self._error = _open(spec, two_players=True)
         self._ids: tuple[dict[object, int], dict[object, int]] = ({}, {})
         self._acting: tuple[dict[str, int], dict[str, int]] = ({}, {})
         self._action_names: dict[tuple[int, int], str] = {}
@@ -179,6 +173,81 @@ class OpenSpielGame(PerStateGame):
         return legal
 
 
+class OpenSpielRules(MultiplayerRules[Any]):
+    """A constant-sum game of OpenSpiel's for any number of players; a state is pyspiel's.
+
+    A seat observes its `information_state_string` wherever that changes: `+` and what was added to it, or `=`
+    and all of it. Payoffs come at the end.
+
+    Raises:
+      ImportError: if OpenSpiel is not installed.
+      ValueError: as `OpenSpielGame`, whatever the number of players.
+    """
+
+    def __init__(self, spec: str | PyspielGame):
+        self._game: Any
+        self._game, self.name, self._error = _open(spec, two_players=False)
+        self.num_players = int(self._game.num_players())
+        numbers = range(self._game.num_distinct_actions())
+        names = [str(self._game.action_to_string(0, action)) for action in numbers]
+        is_named = len(set(names)) == len(names) and not names[0].startswith("Action(id=")
+        self.actions = names if is_named else list(map(str, numbers))
+
+    def initial_state(self) -> Any:
+        """OpenSpiel's."""
+        return self._game.new_initial_state()
+
+    def actors(self, state: Any) -> Sequence[int]:
+        """All seats where they move at once."""
+        if state.is_terminal():
+            return ()
+        if state.is_chance_node():
+            return (CHANCE_SEAT,)
+        return range(self.num_players) if state.is_simultaneous_node() else (int(state.current_player()),)
+
+    def legal_actions(self, state: Any, seat: int) -> Sequence[int]:
+        """OpenSpiel's."""
+        return state.legal_actions(seat)
+
+    def chance_outcomes(self, state: Any) -> Sequence[tuple[int, float]]:
+        """OpenSpiel's."""
+        return state.chance_outcomes()
+
+    def step(self, state: Any, move: int | tuple[int, ...]) -> MultiplayerStep[Any]:
+        """Applies a move to a copy of the state."""
+        after = state.clone()
+        if isinstance(move, tuple):
+            after.apply_actions(list(move))
+        else:
+            after.apply_action(move)
+        private = [self._news(state, after, seat) for seat in range(self.num_players)]
+        return MultiplayerStep(after, after.returns() if after.is_terminal() else (), private=private)
+
+    def _news(self, before: Any, after: Any, seat: int) -> str | None:
+        old, new = self._text(before, seat), self._text(after, seat)
+        if new == old:
+            return None
+        return "+" + new.removeprefix(old) if new.startswith(old) else "=" + new
+
+    def _text(self, state: Any, seat: int) -> str:
+        try:
+            return str(state.information_state_string(seat))
+        except self._error:  # some games have no string where the seat does not act
+            return ""
+
+
+def _open(spec: str | PyspielGame, *, two_players: bool) -> tuple[Any, str, type[Exception]]:
+    """A game of pyspiel's, its canonical name here, and the error that pyspiel raises."""
+    pyspiel: Any = _import_pyspiel()
+    if isinstance(spec, str):
+        spec = spec.strip()
+        game: Any = _load(pyspiel, spec)
+    else:
+        game, spec = spec, str(spec)
+    _check_type(game, spec, two_players)
+    return game, PREFIX + _canonical(pyspiel, game, spec), pyspiel.SpielError
+
+
 def _import_pyspiel() -> Any:
     try:
         return importlib.import_module("pyspiel")
@@ -206,15 +275,16 @@ def _load(pyspiel: Any, spec: str) -> Any:
         ) from error
 
 
-def _check_type(game: Any, spec: str) -> None:
+def _check_type(game: Any, spec: str, two_players: bool) -> None:
     kind = game.get_type()
     dynamics, utility, chance = (
         str(k).rpartition(".")[2] for k in (kind.dynamics, kind.utility, kind.chance_mode)
     )
     if dynamics not in ("SEQUENTIAL", "SIMULTANEOUS"):
         problem = f"its dynamics are {dynamics}; expected SEQUENTIAL or SIMULTANEOUS"
-    elif game.num_players() != 2:
-        problem = f"it has {game.num_players()} players; expected 2"
+    elif two_players and game.num_players() != 2:
+        remedy = f"; team(game={PREFIX}{spec},seats=0) is one of two" * (game.num_players() > 2)
+        problem = f"it has {game.num_players()} players; expected 2{remedy}"
     elif utility not in ("ZERO_SUM", "CONSTANT_SUM"):
         problem = f"its utility is {utility}; expected ZERO_SUM or CONSTANT_SUM"
     elif chance == "SAMPLED_STOCHASTIC":

@@ -123,7 +123,7 @@ def load_own(spec: str, own: OwnSpec, texts: Mapping[str, str]) -> OwnGame:
     if not is_game(game):
         raise ValueError(
             f"game {spec!r}: {own.member} made {made!r}, which is no game; expected a Rules, or an object "
-            f"with {', '.join(_GAME_MEMBERS)} (jaxgadget.games.game.Game)"
+            f"with {', '.join(_GAME_MEMBERS)} (jaxgadget.games.game.Game), such as jaxgadget.team(…) returns"
         )
     defaults = {key: parameter.default for key, parameter in parameters.items()}
     return OwnGame(game, name_with(f"{where}:{own.member}", values, defaults))

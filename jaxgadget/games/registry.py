@@ -12,10 +12,12 @@ from typing import Any, NamedTuple
 
 from jaxgadget.games.gambit import GambitGame
 from jaxgadget.games.game import Game
+from jaxgadget.games.multiplayer import MultiplayerRules
 from jaxgadget.games.openspiel import PREFIX, OpenSpielGame, PyspielGame, is_pyspiel_game
 from jaxgadget.games.own import is_game, load_own, parse_own
 from jaxgadget.games.parameters import read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
+from jaxgadget.games.team import load_team
 
 # Name → (module, what makes the game). Modules are imported when a game of theirs is asked for.
 _MAKERS = {
@@ -36,6 +38,7 @@ _MAKERS = {
     "n_matching_pennies": ("examples", "n_matching_pennies"),
     "coin_toss_siblings": ("examples", "coin_toss_siblings"),
     "gadget_breaker": ("examples", "gadget_breaker"),
+    "climb": ("climb", "climb"),
 }
 
 
@@ -54,7 +57,8 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
     Args:
       spec: a name with parameters as OpenSpiel writes them, such as `leduc_poker` or
         `goofspiel(imp_info=True,num_cards=4,points_order=descending)`; `openspiel:NAME(…)` for
-        any game of OpenSpiel's; the path of a Gambit file, ending in `.efg`; a class of your own as
+        any game of OpenSpiel's, `team(game=openspiel:NAME(…),seats=0,teammates=2)` for one with more
+        players; the path of a Gambit file, ending in `.efg`; a class of your own as
         `module:Class` or `path.py:Class`, with parameters in parentheses; your own `Rules`; a game
         object of pyspiel's; or a game, which is returned.
 
@@ -73,6 +77,11 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
             return GambitGame(text)
         own = parse_own(text)
         return _make(text) if own is None else load_own(text, own, _parameters(text, own.parameters))
+    if isinstance(spec, MultiplayerRules):
+        raise ValueError(
+            f"spec={spec!r}: these are rules of {spec.num_players} players, expected a game of two; "
+            "jaxgadget.team(rules, seats=(0,)) makes one"
+        )
     if is_pyspiel_game(spec):
         return OpenSpielGame(spec)
     if not is_game(spec):
@@ -141,6 +150,8 @@ def _split(text: str, form: str) -> list[str]:
 
 def _make(spec: str) -> Game:
     name, texts = parse_spec(spec)
+    if name == "team":
+        return load_team(spec, texts)
     if name not in _MAKERS:
         near = difflib.get_close_matches(name, _MAKERS, n=3)
         hint = f"did you mean {' or '.join(near)}?" if near else f"expected one of {', '.join(_MAKERS)}."

@@ -135,11 +135,10 @@ class StepwiseGame(PerStateGame):
         steps: list[str] = []
         while infostate:
             infostate, action, public, private = self._links[player][infostate]
-            parts = [">" + _text(self._actions[action])] if action >= 0 else []
-            parts += [self._texts[public]] if public >= 0 else []
-            parts += [f"[{self._texts[private]}]"] if private >= 0 else []
-            steps.append(" ".join(parts))
-        return f"{player}: {', '.join(reversed(steps))}".rstrip()
+            own = text_of(self._actions[action]) if action >= 0 else None
+            seen = (self._texts[code] if code >= 0 else None for code in (public, private))
+            steps.append(noticed_text(own, *seen))
+        return infostate_text(player, steps[::-1])
 
     def cuts(self) -> Mapping[str, CutRule]:
         """The cuts that the rules name."""
@@ -252,7 +251,7 @@ class StepwiseGame(PerStateGame):
                 moves, f"the observation {observation!r} of {who} is not hashable", "use a tuple or a string"
             ) from None
         if code is None:
-            text = _text(observation)
+            text = text_of(observation)
             if text in self._taken or " at 0x" in text:
                 raise self._error(
                     moves,
@@ -295,13 +294,26 @@ def _distinct_integers(values: Any) -> list[int] | None:
     return integers if len(set(integers)) == len(integers) and min(integers, default=0) >= 0 else None
 
 
-def _text(value: object) -> str:
+def infostate_text(player: int, steps: Sequence[str]) -> str:
+    """The string of a player's infostate that lists what it noticed, step by step."""
+    return f"{player}: {', '.join(steps)}".rstrip()
+
+
+def noticed_text(action: str | None, public: str | None, private: str | None) -> str:
+    """What a player noticed of one step: the texts of its own action and of what it saw, None for nothing."""
+    parts = [f">{action}"] if action is not None else []
+    parts += [public] if public is not None else []
+    parts += [f"[{private}]"] if private is not None else []
+    return " ".join(parts)
+
+
+def text_of(value: object) -> str:
     """A text that stands for itself in a list: plain words and numbers bare, all else in quotes."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple):
-        return f"({', '.join(map(_text, cast('tuple[object, ...]', value)))})"
+        return f"({', '.join(map(text_of, cast('tuple[object, ...]', value)))})"
     if isinstance(value, frozenset):  # its own repr differs from run to run
-        return f"{{{', '.join(sorted(map(_text, cast('frozenset[object]', value))))}}}"
+        return f"{{{', '.join(sorted(map(text_of, cast('frozenset[object]', value))))}}}"
     text = value.name if isinstance(value, enum.Enum) else value if isinstance(value, str) else repr(value)
     return text if re.fullmatch(r"[\w.+\-*/|#]+", text) else repr(text)

@@ -339,7 +339,7 @@ def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, o
         )
     if knowledge.generate is not None:
         raise ValueError(
-            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out, or use refine"
+            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
         )
     if isinstance(values, OptimalValues) or _as_ranged(values) is not None:
         raise ValueError(

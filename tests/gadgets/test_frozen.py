@@ -18,7 +18,7 @@ from jaxgadget.kernels import cfr
 from jaxgadget.kernels.problem import Parts
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.kernels.response import evaluate
-from jaxgadget.refining.prepare import Prepared, prepare_base, prepare_known
+from jaxgadget.refining.prepare import Prepared, prepare, prepare_base, prepare_known
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.precision import precision

@@ -25,6 +25,7 @@ GUESS = next(
 MORE = """
 import dataclasses
 import helpers
+import jaxgadget
 from jaxgadget.games.kuhn import KuhnPoker
 
 
@@ -45,6 +46,12 @@ def typed(count: int, share: "float", rest=None):
 
 class Nothing:
     pass
+
+
+def three_players(seat=0):
+    from tests.games.test_team import Signals
+
+    return jaxgadget.team(Signals(), (seat,))
 
 
 class Raises:
@@ -79,6 +86,12 @@ def test_the_guide_s_game(folder):
         share = 1 / sum(1 / (k + 2) for k in range(size))
         assert value(load(spec)) == pytest.approx(share - 1, abs=1e-9)
     assert GUESS.count("\n") < 25
+
+
+def test_a_function_may_make_a_game_of_teams(folder):
+    game = load("more.py:three_players(seat=1)")
+    assert game.name == f"{folder}/more.py:three_players(seat=1)"
+    assert enumerate_game(game).num_histories == 1 + 2 * (1 + 3 * (1 + 3 * (1 + 2 + 4)))
 
 
 def test_the_name_loads_it_again_from_any_folder(folder, tmp_path_factory, monkeypatch):

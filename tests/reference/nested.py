@@ -1,10 +1,10 @@
 """Nested search from own infostates, from the definition: one search at a time, each an explicit game.
 
 An agent at an own infostate I of level n has searched at the own infostates above I, and nowhere else. It
-holds a strategy of both players: the blueprint at first, and after each search what that found, wherever it was
-free, and the opponent's from its game. With that as its blueprint it builds the gadget game of I as
-`tests/reference/frozen.py` does. *Assembled* instead, its own half is what the searches from all own infostates
-above found, each below its own one.
+holds a strategy of both players: the blueprint at first, and after each search what that found, wherever it
+was free, and the opponent's from its game. With that as its blueprint it builds the gadget game of I as
+`tests/reference/frozen.py` does. *Assembled* instead, its own half is what the searches from all own
+infostates above found, each below its own one.
 
 A game that ends at a limit is a game of its own: at a leaf both players choose an entry, at once.
 """
@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.reference import cuts, efg, frozen, gadgets
 from tests.reference import cfr as reference
+from tests.reference import cuts, efg, frozen, gadgets
 from tests.reference.depth_limited import level_histories, limit_histories
 from tests.reference.efg import Array, Chance, Decision, Label, Node, Strategy, Terminal
 

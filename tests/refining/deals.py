@@ -41,3 +41,32 @@ def drawn(seed: int) -> HistoryTree:
     pairs = sorted({(int(x), int(y)) for x, y in rng.integers(4, size=(int(rng.integers(4, 9)), 2))})
     weight = rng.dirichlet(np.ones(len(pairs)))
     return play([(float(p), pair, then()) for p, pair in zip(weight, pairs, strict=True)], f"deal {seed}")
+
+
+@functools.cache
+def rounds(seed: int, turns: int = 5, begins: int = 0, known: bool = False) -> HistoryTree:
+    """A chain of hands, each of which meets two of the other player's, and moves in turn, some hidden.
+
+    Args:
+      seed: of payoffs, deals and of who sees what.
+      turns: how many moves of two actions.
+      begins: who moves first.
+      known: this player first moves once before the deal, in public.
+    """
+    rng = np.random.default_rng(seed)
+    pairs = [(k // 2, (k + 1) // 2) for k in range(5)]
+    weight, public = rng.dirichlet(np.ones(len(pairs))), rng.integers(2, size=turns)
+
+    def then(turn: int) -> Tree:
+        if turn == turns:
+            return float(rng.normal())
+        children = {name: then(turn + 1) for name in NAMES[:2]}
+        return Turn((begins + turn) % 2, children, bool(public[turn]))
+
+    def deal() -> Chance:
+        return Chance(
+            [Outcome(float(p), then(0), private=pair) for p, pair in zip(weight, pairs, strict=True)]
+        )
+
+    root: Tree = Turn(begins, {name: deal() for name in NAMES[:2]}, True) if known else deal()
+    return enumerate_game(StepwiseGame(TreeRules(f"rounds {seed}", NAMES, root)))
