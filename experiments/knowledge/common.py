@@ -211,4 +211,4 @@ def in_words(game: str, where: str = "") -> str:
         name = f"Pennies, N = {game.partition('=')[2].rstrip(')')}"
     elif "num_turns=3" in game:
         name += " in 3 rounds"
-    return " ".join(part for part in (name, where.replace(":", " ")) if part)
+    return " ".join(part for part in (name, where.replace("own:", "decision ").replace(":", " ")) if part)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -57,13 +57,29 @@ SPOTS = (
 SMOKE_SPOTS = ((goofspiel_of_three(5, "ascending"), "depth:1"),)
 
 PLAYER = 0
-BLUEPRINTS, SMOKE_BLUEPRINTS = ("uniform", "cfr:10", "cfr:100"), ("cfr:3",)
 NUMBERS, SMOKE_NUMBERS = (1, 2, 3, 5, 10), (1, 2)
 """How many of the opponent's infostates are considered."""
 
-DRAWS, SMOKE_DRAWS = 8, 3
-ITERATIONS, SMOKE_ITERATIONS = 500, 20
-"""Of CFR+."""
+
+class Effort(NamedTuple):
+    """What is solved in a game.
+
+    Attributes:
+      blueprints: SPECs.
+      draws: of random generation.
+      iterations: of CFR+.
+    """
+
+    blueprints: tuple[str, ...]
+    draws: int
+    iterations: int
+
+
+FULL = Effort(("uniform", "cfr:10", "cfr:100"), 8, 500)
+LARGE = Effort(("cfr:10", "cfr:100"), 4, 200)
+"""In all games but Leduc poker."""
+
+SMOKE = Effort(("cfr:3",), 3, 20)
 
 ALL, RANDOM, DIVERSE = "all (1-KLSS)", "random", "diverse"
 GADGETS = (Unsafe(), Resolving(NoPrior()), Resolving(BlueprintPrior()), MaxMargin(NoPrior()))
@@ -72,25 +88,24 @@ GADGETS = (Unsafe(), Resolving(NoPrior()), Resolving(BlueprintPrior()), MaxMargi
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, generation, blueprint and gadget with prior; all own infostates at once."""
-    specs = settings.pick(BLUEPRINTS, SMOKE_BLUEPRINTS)
     numbers = settings.pick(NUMBERS, SMOKE_NUMBERS)
-    iterations, draws = settings.pick((ITERATIONS, DRAWS), (SMOKE_ITERATIONS, SMOKE_DRAWS))
 
     def solve(key: dict[str, Any]) -> pd.DataFrame:
         where = cut_of(key["game"], key["cut"], PLAYER)
+        effort = settings.pick(FULL if key["game"] == LEDUC else LARGE, SMOKE)
         generate = {
             ALL: lambda number: None,
-            RANDOM: lambda number: RandomGeneration(number, draws=draws),
+            RANDOM: lambda number: RandomGeneration(number, draws=effort.draws),
             DIVERSE: DiverseGeneration,
         }[key["way"]](key["considered"])
         found = refine(
             tree_of(key["game"]),
             where,
-            blueprints_of(key["game"], tuple(specs)),
+            blueprints_of(key["game"], effort.blueprints),
             GADGETS,
             knowledge=Knowledge(order=1, generate=generate, combine="together"),
             player=PLAYER,
-            iterations=iterations,
+            iterations=effort.iterations,
             value=_value(key["game"]),
             progress=False,
         )

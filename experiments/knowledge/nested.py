@@ -14,6 +14,7 @@ from experiments.knowledge.common import (
     EQUILIBRIUM,
     LEDUC,
     PAIR,
+    WORSE,
     blueprints_of,
     goofspiel,
     in_words,
@@ -146,9 +147,9 @@ def draw(frame: pd.DataFrame) -> Figure:
     for ax, ((until, game), rows) in zip(axes, groups, strict=True):
         for name, part in rows.groupby("way", sort=False):
             marker, color = STYLE[str(name)]
-            x, y = (part[column].clip(lower=1e-4) for column in PAIR)
+            x, y = (part[column].clip(lower=WORSE) for column in PAIR)
             ax.scatter(x, y, marker=marker, color=color, s=18, linewidths=1, alpha=0.85, label=name)
-        ends = [1e-4, float(rows[PAIR].to_numpy().max()) * 1.5]
+        ends = [WORSE, float(rows[PAIR].to_numpy().max()) * 1.5]
         ax.plot(ends, ends, color="#000000", linewidth=0.8, linestyle="--", label="blueprint")
         ax.set_xscale("log")
         ax.set_yscale("log")

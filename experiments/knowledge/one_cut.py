@@ -152,16 +152,16 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     """Refined over blueprint exploitability, a panel a game; how often and by how much it rose, by way."""
     frame = with_way(frame)
     groups = list(frame.groupby(["game", "cut"], sort=False))
-    figure, axes = make_axes(len(groups), 4, (3.6, 2.9))
+    figure, axes = make_axes(len(groups), 3, (3.8, 3.0))
     for ax, ((game, where), rows) in zip(axes, groups, strict=True):
         rows = rows[rows["solved"] == SHOWN]
         for name in DRAWN:
             part = rows[rows["way"] == name]
             how = name.rpartition(", ")[2]
             style: dict[str, Any] = {"color": COLORS[name], "marker": MARKERS.get(how, "x"), "s": 14}
-            x, y = (part[column].clip(lower=1e-4) for column in PAIR)
+            x, y = (part[column].clip(lower=WORSE) for column in PAIR)
             ax.scatter(x, y, label=name, linewidths=1, alpha=0.85, **style)
-        ends = [1e-4, float(rows[PAIR].to_numpy().max()) * 1.5]
+        ends = [WORSE, float(rows[PAIR].to_numpy().max()) * 1.5]
         ax.plot(ends, ends, color=COLORS["blueprint"], linewidth=0.8, linestyle="--", label="blueprint")
         ax.set_xscale("log")
         ax.set_yscale("log")
@@ -190,7 +190,7 @@ def _draw_worse(frame: pd.DataFrame) -> Figure:
         right.scatter(ratio(part), number, color=color, marker="|", s=220)
     left.set_xlabel("Results worse than their blueprint [%]", fontsize=8)
     right.set_xlabel("Exploitability / blueprint's, geometric mean", fontsize=8)
-    right.set_xscale("log")
+    right.set_xlim(left=0)
     right.axvline(1, color=COLORS["blueprint"], linewidth=0.8, linestyle="--")
     for ax in (left, right):
         ax.set_yticks(range(len(names)), names)

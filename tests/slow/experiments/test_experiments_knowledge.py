@@ -92,6 +92,6 @@ def test_own_decisions_are_counted_from_one() -> None:
 
 
 def test_games_in_words() -> None:
-    assert in_words(dark_hex(2, 3, "abrupt"), "own:3") == "Dark Hex 2×3, abrupt own 3"
+    assert in_words(dark_hex(2, 3, "abrupt"), "own:3") == "Dark Hex 2×3, abrupt decision 3"
     assert in_words(goofspiel(5), "depth:2") == "Goofspiel 5 depth 2"
     assert COMPONENTS in {known for known, _ in SAFE}
