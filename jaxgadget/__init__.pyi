@@ -18,6 +18,7 @@ from .gadgets.two_level import ReachResolving as ReachResolving
 from .gadgets.two_level import Resolving as Resolving
 from .gadgets.two_level import Unsafe as Unsafe
 from .games.abstraction import Abstraction as Abstraction
+from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
@@ -68,6 +69,8 @@ from .policy.policy import as_policy as as_policy
 from .policy.solve import Solution as Solution
 from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
+from .policy.translation import TranslatingPlayer as TranslatingPlayer
+from .policy.translation import translate as translate
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
 from .refining.knowledge import Knowledge as Knowledge
@@ -138,6 +141,7 @@ __all__ = [
     "LimitedTrunk",
     "Matches",
     "MaxMargin",
+    "MenuAbstraction",
     "Nested",
     "NetworkValues",
     "NoPrior",
@@ -165,6 +169,7 @@ __all__ = [
     "Solution",
     "SolvedRanges",
     "Training",
+    "TranslatingPlayer",
     "UniformPrior",
     "Unsafe",
     "ValueFunction",
@@ -219,6 +224,7 @@ __all__ = [
     "team",
     "train_ranges",
     "train_value",
+    "translate",
     "tremble",
     "visited_rmse",
     "worst_matchup",

@@ -6,7 +6,7 @@ is there.
 
 from __future__ import annotations
 
-from experiments.knowledge import generation, nested, one_cut, pennies, proposition, sizes
+from experiments.knowledge import cost, generation, nested, one_cut, pennies, proposition, sizes
 from experiments.knowledge.common import HERE
 from experiments.study import Study
 
@@ -14,7 +14,7 @@ STUDY = Study(
     name="knowledge",
     description=__doc__,
     folder=HERE,
-    experiments=(pennies, sizes, one_cut, proposition, generation, nested),
+    experiments=(pennies, sizes, one_cut, proposition, generation, nested, cost),
 )
 main = STUDY.main
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from jaxgadget.gadgets.frozen import split_ranges
-from jaxgadget.gadgets.gadget import Gadget, name_in_tables
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.generation import Generation, check_generation, considered_roots
 from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
@@ -125,7 +125,7 @@ def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
     return {
         "order": float(knowledge.order),
         "unfrozen": knowledge.unfrozen,
-        "generation": None if knowledge.generate is None else name_in_tables(knowledge.generate),
+        "generation": None if knowledge.generate is None else knowledge.generate.name,
         "combine": knowledge.combine,
     }
 

@@ -77,6 +77,14 @@ def test_the_printed_bound_is_broken_and_the_mended_one_is_not(settings: Setting
     assert (frame["mixture_exploitability"] <= frame["mended_bound"] + 1e-9).all()
 
 
+def test_costs_of_both_kinds_of_subgames_are_measured(settings: Settings) -> None:
+    """That, not how much they are."""
+    frame = settings.data_of("cost", "this test")
+    kinds = [(gadget, kind) for gadget in ("resolving", "max-margin") for kind in ("cut", "known")]
+    assert list(zip(frame["gadget"], frame["subgames"], strict=True)) == kinds
+    assert ((frame["least"] > 0) & (frame["least"] <= frame["median"])).all()
+
+
 def test_ratios_leave_out_what_cannot_fall() -> None:
     rows = [(0.0, 0.5), (0.4, 0.1), (0.1, 0.4), (0.2, 0.0)]
     frame = pd.DataFrame(rows, columns=["blueprint_exploitability", "refined_exploitability"])
