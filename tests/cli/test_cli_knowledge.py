@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pathlib
 from typing import Any
 
 import pytest
@@ -96,6 +97,16 @@ def test_nested_search_by_what_is_known(follow: str) -> None:
     ).table.to_dict("records")
     assert tuple(found[name] for name in COLUMNS) == (1, False, None, follow)
     assert found["nested_exploitability"] == expected["nested_exploitability"]
+
+
+def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
+    sweep = ("sweep", tmp_path / "s", "--game", PENNIES, "--blueprint", "uniform", "--player", 0)
+    how = ("--gadget", "resolving", "--prior", "none", "--algorithm", "lp", "--combine", "in-turn")
+    result = run(*sweep, *how, "--order", 1, "--order", "inf", "--json", "-")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)["rows"]
+    assert [(row["order"], row["combine"]) for row in found] == [(1, "in-turn"), ("inf", "in-turn")]
+    assert "resolving, order ∞" in run(*sweep, *how, "--order", 1, "--order", "inf").stdout
 
 
 @pytest.mark.parametrize(

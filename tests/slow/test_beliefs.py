@@ -22,10 +22,13 @@ from tests.searching.test_beliefs import (
     rows,
     searched,
 )
+from tests.tree.test_cover import pennies
 
 FOLLOW = ("believed", "assembled")
 GAMES = {
     "kuhn_poker": (0, 1),
+    "leduc_poker(num_ranks=2,max_raises=1)": (0,),
+    "pennies 10": (0, 1),
     "goofspiel(num_cards=3,imp_info=True,points_order=descending)": (1,),
     "goofspiel(num_cards=4,imp_info=True,points_order=descending)": (0,),
 }
@@ -34,7 +37,7 @@ ORDERS = [(1, False), (1, True), (3, False), (3, True)]
 
 @functools.cache
 def game(name: str) -> HistoryTree:
-    return enumerate_game(load(name))
+    return pennies(int(name.split()[1])) if name.startswith("pennies") else enumerate_game(load(name))
 
 
 @pytest.mark.parametrize("follow", FOLLOW)
