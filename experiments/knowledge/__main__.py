@@ -6,7 +6,17 @@ is there.
 
 from __future__ import annotations
 
-from experiments.knowledge import cost, generation, nested, one_cut, pennies, proposition, sizes
+from experiments.knowledge import (
+    cost,
+    generation,
+    larger_cut,
+    larger_generation,
+    nested,
+    one_cut,
+    pennies,
+    proposition,
+    sizes,
+)
 from experiments.knowledge.common import HERE
 from experiments.study import Study
 
@@ -14,7 +24,18 @@ STUDY = Study(
     name="knowledge",
     description=__doc__,
     folder=HERE,
-    experiments=(pennies, sizes, one_cut, proposition, generation, nested, cost),
+    experiments=(
+        pennies,
+        sizes,
+        one_cut,
+        proposition,
+        generation,
+        nested,
+        cost,
+        larger_cut,
+        larger_generation,
+    ),
+    only_by_name=frozenset({larger_cut.NAME, larger_generation.NAME}),
 )
 main = STUDY.main
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +33,7 @@ from jaxgadget import (
     Unsafe,
     refine,
 )
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.tree.cut import Cut
 from jaxgadget.util.arrays import FloatArray
 
@@ -46,13 +47,16 @@ def goofspiel_of_three(num_cards: int, points: str) -> str:
 
 SPOTS = (
     (LEDUC, "flop"),
-    (goofspiel_of_three(5, "random"), "depth:2"),
-    (liars_dice(6), "depth:1"),
-    (goofspiel_of_three(10, "ascending"), "depth:2"),
-    (liars_dice(7), "depth:1"),
-    (goofspiel_of_three(12, "ascending"), "depth:2"),
+    (goofspiel_of_three(5, "random"), "depth:1"),
+    (goofspiel_of_three(10, "ascending"), "depth:1"),
 )
-"""By size. The paper does not say at which infostates it searches."""
+"""The paper does not say at which infostates it searches."""
+
+LARGER_SPOTS = (
+    (liars_dice(6), "depth:1"),
+    (goofspiel_of_three(12, "ascending"), "depth:1"),
+    (liars_dice(7), "depth:1"),
+)
 
 SMOKE_SPOTS = ((goofspiel_of_three(5, "ascending"), "depth:1"),)
 
@@ -66,28 +70,36 @@ class Effort(NamedTuple):
 
     Attributes:
       blueprints: SPECs.
+      gadgets: all of them.
       draws: of random generation.
       iterations: of CFR+.
     """
 
     blueprints: tuple[str, ...]
+    gadgets: tuple[Gadget, ...]
     draws: int
     iterations: int
 
 
-FULL = Effort(("uniform", "cfr:10", "cfr:100"), 8, 500)
-LARGE = Effort(("cfr:10", "cfr:100"), 4, 200)
-"""In all games but Leduc poker."""
-
-SMOKE = Effort(("cfr:3",), 3, 20)
-
-ALL, RANDOM, DIVERSE = "all (1-KLSS)", "random", "diverse"
 GADGETS = (Unsafe(), Resolving(NoPrior()), Resolving(BlueprintPrior()), MaxMargin(NoPrior()))
 """The paper has max-margin."""
+
+FULL = Effort(("uniform", "cfr:10", "cfr:100"), GADGETS, 8, 500)
+LARGE = Effort(("cfr:10",), GADGETS[2:], 4, 200)
+"""In all games but Leduc poker."""
+
+SMOKE = Effort(("cfr:3",), GADGETS, 3, 20)
+
+ALL, RANDOM, DIVERSE = "all (1-KLSS)", "random", "diverse"
 
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, generation, blueprint and gadget with prior; all own infostates at once."""
+    return refine_spots(settings, NAME, settings.pick(SPOTS, SMOKE_SPOTS))
+
+
+def refine_spots(settings: Settings, name: str, spots: Sequence[tuple[str, str]]) -> pd.DataFrame:
+    """A row for every spot, generation, blueprint and gadget with prior."""
     numbers = settings.pick(NUMBERS, SMOKE_NUMBERS)
 
     def solve(key: dict[str, Any]) -> pd.DataFrame:
@@ -102,7 +114,7 @@ def compute(settings: Settings) -> pd.DataFrame:
             tree_of(key["game"]),
             where,
             blueprints_of(key["game"], effort.blueprints),
-            GADGETS,
+            effort.gadgets,
             knowledge=Knowledge(order=1, generate=generate, combine="together"),
             player=PLAYER,
             iterations=effort.iterations,
@@ -114,11 +126,10 @@ def compute(settings: Settings) -> pd.DataFrame:
         cells = searched_cells(where, key["considered"])
         return table.assign(cells=cells, seconds=sum(found.seconds.values()), **key)
 
-    spots = settings.pick(SPOTS, SMOKE_SPOTS)
-    return settings.gather(NAME, list(_keys(spots, numbers)), solve)
+    return settings.gather(name, list(_keys(spots, numbers)), solve)
 
 
-def _keys(spots: tuple[tuple[str, str], ...], numbers: tuple[int, ...]) -> Iterator[dict[str, Any]]:
+def _keys(spots: Sequence[tuple[str, str]], numbers: Sequence[int]) -> Iterator[dict[str, Any]]:
     for game, where in spots:
         spot = {"game": game, "cut": where}
         yield spot | {"way": ALL, "considered": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -38,24 +39,9 @@ SPOTS = (
     (dark_hex(2, 2, "classical"), "own:2"),
     (dark_hex(2, 2, "abrupt"), "own:2"),
 )
-LARGER_SPOTS = (
-    (goofspiel(5), "depth:2"),
-    (goofspiel(5), "depth:3"),
-    (liars_dice(5), "depth:1"),
-    (liars_dice(6), "depth:1"),
-    (dark_hex(2, 3, "classical"), "own:3"),
-    (dark_hex(2, 3, "abrupt"), "own:3"),
-)
 SMOKE_SPOTS = ((goofspiel(3), "depth:1"), (dark_hex(2, 2, "abrupt"), "own:2"))
 
-FEWER_WAYS = [(known, how) for known, how in WAYS if known == "order 1" or how == "together"]
-"""In larger spots strategies of higher orders, which are not safe in any way, are only put together."""
-
-LARGE = {liars_dice(6), dark_hex(2, 3, "classical"), dark_hex(2, 3, "abrupt")}
-"""Games of more than 100,000 histories: the best blueprint is an average of CFR+."""
-
 BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM)
-LARGE_BLUEPRINTS = ("uniform", "cfr:3", "cfr:30", "cfr+:1000")
 SMOKE_BLUEPRINTS = ("uniform", EQUILIBRIUM)
 
 ITERATIONS, SMOKE_ITERATIONS = 1000, 20
@@ -64,26 +50,41 @@ ITERATIONS, SMOKE_ITERATIONS = 1000, 20
 
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut, player, way, blueprint and gadget with prior."""
+    specs = settings.pick(BLUEPRINTS, SMOKE_BLUEPRINTS)
+    return refine_spots(settings, NAME, settings.pick(SPOTS, SMOKE_SPOTS), WAYS, lambda game: specs)
+
+
+def refine_spots(
+    settings: Settings,
+    name: str,
+    spots: Sequence[tuple[str, str]],
+    ways: Sequence[tuple[str, str]],
+    specs_of: Callable[[str], Sequence[str]],
+) -> pd.DataFrame:
+    """A row for every spot, player, way, blueprint and gadget with prior.
+
+    Args:
+      settings: of the study.
+      name: the experiment's.
+      spots: games and cuts.
+      ways: what is known, and how strategies go together.
+      specs_of: blueprints for a game; where none is an equilibrium, its value is found by CFR+.
+    """
     iterations = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
 
     def solve(key: dict[str, Any]) -> pd.DataFrame:
-        is_large = key["game"] in LARGE
-        specs = settings.pick(LARGE_BLUEPRINTS if is_large else BLUEPRINTS, SMOKE_BLUEPRINTS)
+        game, specs = key["game"], specs_of(key["game"])
         how = {name: key[name] for name in ("player", "known", "combine")}
-        found = measure(
-            key["game"], key["cut"], specs, algorithm="cfr+", iterations=iterations, exact=not is_large, **how
-        )
-        return found.assign(**key)
+        how |= {"algorithm": "cfr+", "iterations": iterations, "exact": EQUILIBRIUM in specs}
+        return measure(game, key["cut"], specs, **how).assign(**key)
 
-    spots = [(*spot, WAYS) for spot in settings.pick(SPOTS, SMOKE_SPOTS)]
-    spots += [(*spot, FEWER_WAYS) for spot in settings.pick(LARGER_SPOTS, ())]
     keys = [
         {"game": game, "cut": where, "player": player, "known": known, "combine": combine}
-        for game, where, ways in spots
+        for game, where in spots
         for player in (0, 1)
         for known, combine in ways
     ]
-    return settings.gather(NAME, keys, solve)
+    return settings.gather(name, keys, solve)
 
 
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
@@ -101,7 +102,8 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     safe = safe.assign(where=[in_words(*spot) for spot in zip(safe["game"], safe["cut"], strict=True)])
     tables["By way and game, gadgets that are safe: ratio; share that got worse"] = _crossed(safe, "where")
     start = frame[(frame["blueprint"] == EQUILIBRIUM) & (frame["gadget"] != "unsafe")]
-    tables["From an equilibrium, gadgets that are safe"] = _worth(start, "way").drop(columns="ratio")
+    if len(start):
+        tables["From an equilibrium, gadgets that are safe"] = _worth(start, "way").drop(columns="ratio")
     return tables
 
 
