@@ -1,10 +1,7 @@
 """What an iteration costs where each own infostate is re-solved by itself, beside the subgames of the cut.
 
-    python -m experiments.knowledge.cost
-
-Goofspiel 5 after three bids, order 1, frozen, in float32: microseconds of an iteration and lane, the least
-and the median of several runs by turns, and how many sequences both players have. The opponent's are there
-for each of the own infostates that its own meet, 3.9 on average: nearly three times as many in all.
+Goofspiel 5 after three bids, order 1, frozen, in float32. The opponent's sequences are there for each of the
+own infostates that its own meet, 3.9 on average: nearly three times as many in all.
 """
 
 from __future__ import annotations
@@ -14,7 +11,9 @@ from typing import Any
 
 import jax
 import numpy as np
+import pandas as pd
 
+from experiments.study import Settings
 from jaxgadget import MaxMargin, NoPrior, Policy, Resolving, enumerate_game, load
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.kernels import cfr
@@ -28,8 +27,11 @@ from jaxgadget.tree.cut import cut
 from jaxgadget.tree.forest import build_forest
 from jaxgadget.util.precision import precision
 
+NAME = "cost"
 GAME, CUT = "goofspiel(imp_info=True,num_cards=5,points_order=descending)", "depth:3"
-LANES, ITERATIONS, TURNS = 16, 40, 9
+SMOKE_GAME, SMOKE_CUT = "goofspiel(imp_info=True,num_cards=3,points_order=descending)", "depth:1"
+LANES, ITERATIONS = 16, 40
+TURNS, SMOKE_TURNS = 9, 2
 
 
 def problem_of(task: GadgetTask) -> Problem:
@@ -40,12 +42,14 @@ def problem_of(task: GadgetTask) -> Problem:
         return with_regret_tolerance(jax.device_put(cast_arrays(games.batch.problem(), np.float32)))
 
 
-def measure(game: str = GAME, where: str = CUT, turns: int = TURNS) -> dict[str, dict[str, float]]:
-    """By kind of subgame: sequences of both players, entries included, and microseconds."""
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every gadget and kind of subgames, measured by turns."""
+    game, where = settings.pick((GAME, CUT), (SMOKE_GAME, SMOKE_CUT))
+    turns = settings.pick(TURNS, SMOKE_TURNS)
     tree = enumerate_game(load(game))
     below, rule = cut(tree, where), find_rule("cfr+")
     blueprint = Policy.stack([Policy.dirichlet(tree, seed) for seed in range(LANES)])
-    rows: dict[str, dict[str, float]] = {}
+    rows: list[dict[str, Any]] = []
     for gadget in (Resolving(NoPrior()), MaxMargin(NoPrior())):
         options = make_options(algorithm=rule, iterations=1, dtype="float32")
         tasks = {
@@ -66,19 +70,15 @@ def measure(game: str = GAME, where: str = CUT, turns: int = TURNS) -> dict[str,
         for name, problem in problems.items():
             sequences = sum(side.entry.num_sequences + side.body.num_sequences for side in problem.sides)
             taken = 1e6 * np.array(seconds[name][1:])  # the first one was compiled
-            rows[f"{gadget.name}, {name}"] = {
-                "sequences": sequences,
-                "least": float(taken.min()),
-                "median": float(np.median(taken)),
-            }
-    return rows
+            found = {"least": float(taken.min()), "median": float(np.median(taken))}
+            rows.append({"gadget": gadget.name, "subgames": name, "sequences": sequences} | found)
+    return pd.DataFrame(rows)
 
 
-def main() -> None:
-    """Prints the numbers."""
-    for name, row in measure().items():
-        print(f"{name:20} {row['sequences']:8.0f} sequences, {row['least']:7.1f} us ({row['median']:.1f})")
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Microseconds of an iteration and lane, the least and the median of several runs by turns.
 
-
-if __name__ == "__main__":
-    main()
+    `sequences` are both players', entries included; `times`: the least over that of the cut's subgames.
+    """
+    of_cut = frame[frame["subgames"] == "cut"].set_index("gadget")["least"]
+    return frame.assign(times=frame["least"] / frame["gadget"].map(of_cut))
