@@ -26,6 +26,9 @@ from .hands.evaluate import hands_value as hands_value
 from .hands.form import HandsForm as HandsForm
 from .hands.form import by_hands as by_hands
 from .hands.policy import HandsPolicy as HandsPolicy
+from .hands.refine import HandsRefinement as HandsRefinement
+from .hands.refine import public_cut as public_cut
+from .hands.refine import refine_hands as refine_hands
 from .hands.solve import HandsSolution as HandsSolution
 from .hands.solve import solve_hands as solve_hands
 from .learn.network import NetworkValues as NetworkValues
@@ -142,6 +145,7 @@ __all__ = [
     "HandsForm",
     "HandsGame",
     "HandsPolicy",
+    "HandsRefinement",
     "HandsSolution",
     "HistoryTree",
     "Knowledge",
@@ -218,10 +222,12 @@ __all__ = [
     "nested_search",
     "play_matches",
     "play_players",
+    "public_cut",
     "range_rmse",
     "read_sweep",
     "refine",
     "refine_both",
+    "refine_hands",
     "replay",
     "replay_players",
     "respond",

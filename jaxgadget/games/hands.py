@@ -135,7 +135,9 @@ class HandsGame:
       hands: names of both players' hands.
       tree: what is public.
       ends: what is paid, every end once; an end that pays nothing may be left out.
-      deal: `[H_0, H_1]` probability of each pair of hands; None if nobody wrote it down.
+      deals: `[K, H_0, H_1]` probability of each pair of hands together with what public chance showed, by K
+        boards, the empty one among them; None if nobody wrote them down.
+      board: `[n]` which of these lies at every public node; None likewise.
       possible: for both players `[n, H_p]` which hands it may hold at every public node, None for all:
         a public card is in nobody's hand.
       payoff_bounds: the least and the most that player 0 gets.
@@ -148,7 +150,8 @@ class HandsGame:
     tree: PublicTree
     ends: tuple[PublicEnds, ...]
     payoff_bounds: tuple[float, float]
-    deal: FloatArray | None = None
+    deals: FloatArray | None = None
+    board: IntArray | None = None
     possible: tuple[BoolArray | None, BoolArray | None] = (None, None)
     constant: float = 0.0
     action_names: tuple[str, ...] = ()
