@@ -19,6 +19,7 @@ from .games.abstraction import Abstraction as Abstraction
 from .games.hands import HandsGame as HandsGame
 from .games.registry import list_games as list_games
 from .games.registry import load as load
+from .hands.evaluate import HandsResponse as HandsResponse
 from .hands.evaluate import best_hands_response as best_hands_response
 from .hands.evaluate import evaluate_hands as evaluate_hands
 from .hands.evaluate import hands_exploitability as hands_exploitability
@@ -146,6 +147,7 @@ __all__ = [
     "HandsGame",
     "HandsPolicy",
     "HandsRefinement",
+    "HandsResponse",
     "HandsSolution",
     "HistoryTree",
     "Knowledge",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -67,6 +68,10 @@ class PublicTree:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    def levels_below(self) -> list[slice]:
+        """The nodes of every level but the root's, top-down."""
+        return [slice(*ends) for ends in itertools.pairwise(self.level_offset[1:].tolist())]
 
     def __repr__(self) -> str:
         return f"<PublicTree: {len(self)} nodes, {len(self.ends)} of them ends>"

@@ -78,16 +78,16 @@ class HandsForm:
         tree = self.game.tree
         root = np.full(len(tree), -1, np.int64)
         root[self.roots] = np.arange(len(self.roots))
-        for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
-            above = root[tree.parent[begin:end]]
-            twice = np.flatnonzero((above >= 0) & (root[begin:end] >= 0))
+        for level in tree.levels_below():
+            above = root[tree.parent[level]]
+            twice = np.flatnonzero((above >= 0) & (root[level] >= 0))
             if len(twice):
-                node = begin + int(twice[0])
+                node = level.start + int(twice[0])
                 raise ValueError(
                     f"roots of {self.game.name}: public node {node} lies below node "
                     f"{int(self.roots[above[twice[0]]])}; expected nodes none of which is below another"
                 )
-            root[begin:end] = np.maximum(root[begin:end], above)
+            root[level] = np.maximum(root[level], above)
         return root
 
     @functools.cached_property
@@ -187,11 +187,11 @@ def _lay_out(form: HandsForm, player: int) -> tuple[HostTreeplex, IntArray]:
     number = np.full(len(tree), -1, np.int64)
     number[nodes] = np.arange(len(nodes))
     acts = number >= 0
-    for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
-        above = tree.parent[begin:end]
-        infoset[begin:end] = np.where(acts[above], number[above], infoset[above])
-        slot[begin:end] = np.where(acts[above], tree.slot[begin:end], slot[above])
-        depth[begin:end] = depth[above] + acts[above]
+    for level in tree.levels_below():
+        above = tree.parent[level]
+        infoset[level] = np.where(acts[above], number[above], infoset[above])
+        slot[level] = np.where(acts[above], tree.slot[level], slot[above])
+        depth[level] = depth[above] + acts[above]
     treeplex, position = build_treeplex(
         num_roots=len(form.roots),
         depth=depth[nodes],

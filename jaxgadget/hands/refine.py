@@ -132,7 +132,7 @@ def public_cut(game: HandsGame, where: str | Sequence[int] | IntArray) -> IntArr
         shown something in public; or nodes.
 
     Raises:
-      ValueError: if it is none of these, there are no such nodes, or one is below another.
+      ValueError: if it is none of these, or there are no such nodes.
     """
     tree = game.tree
     if isinstance(where, str):
@@ -143,10 +143,8 @@ def public_cut(game: HandsGame, where: str | Sequence[int] | IntArray) -> IntArr
             found = ~moved & (np.arange(len(tree)) > 0)
         elif name == "depth" and number.isdecimal():
             moves = moved.astype(np.int64)
-            for begin, end in zip(
-                tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True
-            ):
-                moves[begin:end] += moves[tree.parent[begin:end]]
+            for level in tree.levels_below():
+                moves[level] += moves[tree.parent[level]]
             found = (moves == int(number)) & np.isin(tree.actor, ACTOR_BIT)
         else:
             raise ValueError(f"where={where!r}: expected 'depth:D', 'chance', or numbers of public nodes")
@@ -232,8 +230,8 @@ def refine_hands(
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
 
     Raises:
-      ValueError: if an argument is out of range, a gadget looks at the way to the subgames, or the game does
-        not say how likely its deals are.
+      ValueError: if an argument is out of range, a node of the cut is below another, a gadget looks at the
+        way to the subgames, or the game does not say how likely its deals are.
     """
     check_player(player)
     asked = _check_gadgets((Resolving(), MaxMargin()) if gadgets is None else gadgets)
