@@ -100,12 +100,21 @@ def check_evaluation(spec: str) -> None:
 
 
 def check_iterations(spec: str, algorithm: str) -> None:
-    """The averages after each of the first five iterations, and what they are worth."""
+    """The averages after each of the first five iterations, and what they are worth.
+
+    As realisation plans; in small games row by row too. Where a player hardly comes, a row is a quotient of
+    small numbers, and rounding counts for more: 2e-12 in a row of Liar's Dice 1×6 with reach 2e-4.
+    """
     expected = cfr_checkpoints(histories(spec), range(1, 6), algorithm=algorithm)
     values = evaluate_policy(expected)
     for lane in range(5):
         solution = solve_hands(form(spec), algorithm=algorithm, iterations=lane + 1)
-        assert_same_policies(solution.policy, expected.lane(lane), spec)
+        ours = solution.policy.to_policy(found(spec))
+        for player in (0, 1):
+            plans = ours.reach(player), expected.lane(lane).reach(player)
+            np.testing.assert_allclose(*plans, rtol=0, atol=TOLERANCE)
+        if spec in QUICK:
+            assert_same_policies(solution.policy, expected.lane(lane), spec)
         assert abs(solution.value - values.value[lane]) < TOLERANCE
         assert abs(solution.nash_conv - values.nash_conv[lane]) < TOLERANCE
         np.testing.assert_allclose(
