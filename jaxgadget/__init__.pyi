@@ -23,6 +23,7 @@ from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
+from .hands.evaluate import HandsResponse as HandsResponse
 from .hands.evaluate import best_hands_response as best_hands_response
 from .hands.evaluate import evaluate_hands as evaluate_hands
 from .hands.evaluate import hands_exploitability as hands_exploitability
@@ -30,6 +31,9 @@ from .hands.evaluate import hands_value as hands_value
 from .hands.form import HandsForm as HandsForm
 from .hands.form import by_hands as by_hands
 from .hands.policy import HandsPolicy as HandsPolicy
+from .hands.refine import HandsRefinement as HandsRefinement
+from .hands.refine import public_cut as public_cut
+from .hands.refine import refine_hands as refine_hands
 from .hands.solve import HandsSolution as HandsSolution
 from .hands.solve import solve_hands as solve_hands
 from .learn.network import NetworkValues as NetworkValues
@@ -149,6 +153,8 @@ __all__ = [
     "HandsForm",
     "HandsGame",
     "HandsPolicy",
+    "HandsRefinement",
+    "HandsResponse",
     "HandsSolution",
     "HistoryTree",
     "Knowledge",
@@ -228,10 +234,12 @@ __all__ = [
     "nested_search",
     "play_matches",
     "play_players",
+    "public_cut",
     "range_rmse",
     "read_sweep",
     "refine",
     "refine_both",
+    "refine_hands",
     "replay",
     "replay_players",
     "respond",
