@@ -320,7 +320,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
 
 
 def identity(thing: Any) -> Any:
-    """A gadget, prior or knowledge as JSON has it, equal for equal ones; arrays and folders by their content's digest.
+    """A gadget or `Knowledge` as JSON has it, equal for equal ones; arrays and folders by their digest.
 
     Raises:
       ValueError: for what is neither a dataclass nor a plain value.
