@@ -114,8 +114,8 @@ OffTreePrior = Annotated[
         "--prior",
         metavar="NAME",
         show_default="none, uniform and blueprint",
-        help="Where the opponent's mistakes at the gadget lead: `none`, `uniform`, or its `blueprint`'s reach "
-        "before the action.",
+        help="Where the opponent's mistakes at the gadget lead: `none`, `uniform`, or its reach before the "
+        "action, `blueprint`.",
     ),
 ]
 

@@ -26,6 +26,7 @@ SAFE = (jg.Resolving(jg.NoPrior()), jg.MaxMargin(jg.NoPrior()))
 ALL = (*SAFE, jg.ReachMaxMargin(jg.NoPrior()), jg.Resolving(jg.UniformPrior(), 0.01))
 SHAPES = {
     "two ways off": {"bets": "1/2-1-a", "stack": 9, "max_raises": 2, "num_ranks": 2},
+    "deep": {"bets": "1/2-1-a", "stack": 13, "max_raises": 2, "num_ranks": 2},
     "two bets off": {"bets": "1/2-1-2-a", "stack": 7, "max_raises": 1, "num_ranks": 3},
 }
 
@@ -63,11 +64,8 @@ def solved(shape: str, player: int, method: str) -> jg.OffTree:
     )
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize(("shape", "player"), [("two ways off", 1)])
-def test_the_certificate_is_what_the_strategy_guarantees_in_the_whole_game(
-    shape: str, player: int, method: str
-) -> None:
+def assert_certified(shape: str, player: int, method: str) -> None:
+    """The certificate is what best responses in the whole game find, and the menu's value bounds it."""
     found, value = solved(shape, player, method), exact(shape, "whole").value
     assert len(found.levels) >= 2 and all(level.forests for level in found.levels)
     expected = guaranteed(found.policy, whole(shape), player)
@@ -83,17 +81,8 @@ def test_the_certificate_is_what_the_strategy_guarantees_in_the_whole_game(
     assert set(table.subgames) == {found.num_subgames} and set(table.method) == {method}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_on_the_menu_the_blueprint_is_played(method: str) -> None:
-    found, tree = solved("two ways off", 1, method), small("two ways off")
-    rows = jg.lift(found.policy, tree).probabilities
-    for player in (0, 1):
-        expected = blueprints("two ways off").probabilities[player]
-        np.testing.assert_allclose(rows[player], np.tile(expected, len(found.gadgets)), atol=1e-12)
-
-
-@pytest.mark.parametrize(("shape", "player"), [("two ways off", 1)])
-def test_safe_answers_never_guarantee_less_than_translation(shape: str, player: int) -> None:
+def assert_safe(shape: str, player: int) -> None:
+    """Level by level the safe method guarantees at least what translation does."""
     found = solved(shape, player, "safe")
     translated = jg.translate_off_tree(small(shape), blueprints(shape), player=player, algorithm="lp")
     levels = [level.certificate for level in found.levels]
@@ -107,6 +96,27 @@ def test_safe_answers_never_guarantee_less_than_translation(shape: str, player: 
     np.testing.assert_allclose(translated.certificate, expected, rtol=0, atol=1e-9)
     assert set(translated.table.method) == {"translation:pseudo-harmonic"}
     assert translated.table.gadget.isna().all() and (translated.table.subgames == 0).all()
+
+
+@pytest.mark.parametrize("method", ["inexpensive", "safe"])
+@pytest.mark.parametrize(("shape", "player"), [("two ways off", 1)])
+def test_the_certificate_is_what_the_strategy_guarantees_in_the_whole_game(
+    shape: str, player: int, method: str
+) -> None:
+    assert_certified(shape, player, method)
+
+
+@pytest.mark.parametrize("method", ["inexpensive", "safe"])
+def test_on_the_menu_the_blueprint_is_played(method: str) -> None:
+    found, tree = solved("two ways off", 1, method), small("two ways off")
+    rows = jg.lift(found.policy, tree).probabilities
+    for player in (0, 1):
+        expected = blueprints("two ways off").probabilities[player]
+        np.testing.assert_allclose(rows[player], np.tile(expected, len(found.gadgets)), atol=1e-12)
+
+
+def test_safe_answers_never_guarantee_less_than_translation() -> None:
+    assert_safe("two ways off", 1)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -140,7 +150,7 @@ def test_coin_toss(prices: tuple[float, float], heads: float, make: Any, method:
 
 
 def one_way_off() -> tuple[jg.HistoryTree, jg.HistoryTree, list[str]]:
-    """Player 0 may leave the menu once at most, and player 1 has everything."""
+    """The whole game, and that in which player 0 has a menu and player 1 everything."""
     game = jg.load("no_limit_leduc(bets=1/2-1-2-a,max_raises=1,num_ranks=2,stack=5,suit_isomorphism=True)")
     menu = ["Fold", "Call", "Bet 1", "AllIn"]
     return jg.enumerate_game(game), jg.enumerate_game(MenuAbstraction(game, {0: menu})), menu
@@ -152,23 +162,9 @@ def test_with_values_of_an_exact_solution_exploitability_is_at_most_the_gap() ->
     solution = solve_exactly(tree)
     values = jg.AbstractValues(solution.policy)
     gadgets = [make(jg.NoPrior(), alternative=values) for make in (jg.Resolving, jg.MaxMargin)]
-    for options in ({"algorithm": "lp"}, {"iterations": 200, "dtype": "float64"}):
-        found = jg.nested_off_tree(
-            menu_tree,
-            jg.lift(solution.policy, menu_tree),
-            gadgets,
-            player=1,
-            levels=1,
-            value=(solution.value, solution.value + solution.gap),
-            **options,
-        )
-        (level,) = found.levels
-        gap = np.where(np.arange(2) == 0, level.gap.sum(axis=0), level.gap.max(axis=0))
-        assert (found.levels[0].certificate >= -solution.value - gap - 1e-9).all()
-    once = jg.nested_off_tree(
-        menu_tree, jg.lift(solution.policy, menu_tree), gadgets[:1], levels=1, algorithm="lp"
-    )
-    assert once.certificate[0] == pytest.approx(-solution.value, abs=1e-9)
+    blueprint = jg.lift(solution.policy, menu_tree)
+    found = jg.nested_off_tree(menu_tree, blueprint, gadgets, player=1, levels=1, algorithm="lp")
+    np.testing.assert_allclose(found.certificate, -solution.value, rtol=0, atol=1e-9)
 
 
 def level_one() -> tuple[jg.HistoryTree, jg.HistoryTree, jg.Policy, Any]:
@@ -203,7 +199,7 @@ def test_values_of_the_optimal_answers_are_as_good_as_they_are() -> None:
     assert set(again.table.alternative) == {"abstract"}
 
 
-@pytest.mark.parametrize("shift", [0.0, 0.4])
+@pytest.mark.parametrize("shift", [0.4, 1.0])
 def test_max_margin_loses_at_most_twice_the_error_of_the_values(shift: float) -> None:
     """Theorem 2, with the error against the values that are promised."""
     tree, larger, _, optimal = level_one()
@@ -262,20 +258,21 @@ def test_a_level_knows_nothing_of_the_next() -> None:
     assert once.exploitability.max() > 0.1 and np.isnan(once.above_optimum).all()
 
 
-def test_cfr_comes_to_what_linear_programs_do_and_a_forest_compiles_once() -> None:
-    tree, policy = small("two ways off"), blueprints("two ways off")
-    asked = [jg.MaxMargin(jg.NoPrior()), jg.MaxMargin(jg.UniformPrior()), jg.MaxMargin()]
-    found = jg.nested_off_tree(tree, policy, asked, player=1, iterations=1000, dtype="float64")
-    assert [len(level.forests) for level in found.levels] == [1, 1]
-    assert found.table.gap_max.max() < 0.02
-    expected = guaranteed(found.policy, whole("two ways off"), 1)
-    np.testing.assert_allclose(found.certificate, expected, rtol=0, atol=1e-9)
-    assert set(found.table.prior) == {"none", "uniform", "blueprint"}
+def test_by_cfr_the_certificate_holds_and_another_blueprint_compiles_nothing() -> None:
+    tree, asked = small("two ways off"), [jg.MaxMargin(jg.NoPrior()), jg.MaxMargin()]
+    options: dict[str, Any] = {"player": 1, "levels": 1, "iterations": 200, "value": (0.0, 0.0)}
+    found = jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 3), asked, **options)
+    assert [len(level.forests) for level in found.levels] == [1] and 0 < found.table.gap_max.max() < 0.05
+    larger = found.policy.tree
+    np.testing.assert_allclose(found.certificate, guaranteed(found.policy, larger, 1), rtol=0, atol=1e-9)
+    assert list(found.table.prior) == ["none", "blueprint"]
+    again = jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), asked, **options)
+    assert again.seconds["compile"] == 0
 
 
 def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:
     """At level 2 that before the first one, as nobody knows what the opponent does afterwards."""
-    tree = small("two ways off")
+    tree = small("deep")
     policy = jg.Policy.dirichlet(tree, 4)
     seen: list[tuple[Any, Any]] = []
 
@@ -305,23 +302,6 @@ def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:
         share = reach / np.bincount(subgame, reach)[subgame]
         np.testing.assert_allclose(weight[:, 0], share, rtol=0, atol=1e-12)
         assert np.ptp(share) > 0.1
-
-
-def test_unsafe_is_everywhere_alike_where_the_blueprint_never_comes() -> None:
-    tree = small("two ways off")
-    uniform = jg.Policy.uniform(tree)
-    names = [tree.game.action_string(0, action) for action in tree.infosets[0].action[1:]]
-    infoset = tree.infosets[0].infoset[1:]
-    passive = np.array([[float(name == "Call")] for name in names])
-    total = np.bincount(infoset, passive[:, 0])[infoset]
-    passive = np.where(total[:, None] > 0, passive, uniform.probabilities[0])
-    never_bets = jg.Policy(tree, (passive, uniform.probabilities[1]), ("never bets",))
-    found = jg.nested_off_tree(tree, never_bets, jg.Unsafe(), player=1, method="expensive", algorithm="lp")
-    assert all(level.has_decision.all() for level in found.levels)
-    assert (
-        found.certificate
-        > guaranteed(jg.translate(never_bets, whole("two ways off")), whole("two ways off"), 1)
-    ).all()
 
 
 def test_what_does_not_fit_is_unknown() -> None:
