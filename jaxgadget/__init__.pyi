@@ -1,3 +1,4 @@
+from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
 from .gadgets.alternative import BlueprintValues as BlueprintValues
@@ -88,6 +89,10 @@ from .policy.translation import translate as translate
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
 from .refining.knowledge import Knowledge as Knowledge
+from .refining.off_tree import OffTree as OffTree
+from .refining.off_tree import OffTreeLevel as OffTreeLevel
+from .refining.off_tree import nested_off_tree as nested_off_tree
+from .refining.off_tree import translate_off_tree as translate_off_tree
 from .refining.promises import PromiseError as PromiseError
 from .refining.promises import measure_promise as measure_promise
 from .refining.refine import BothRefined as BothRefined
@@ -132,6 +137,7 @@ from .values.trunk import solve_trunk as solve_trunk
 __version__: str
 
 __all__ = [
+    "AbstractValues",
     "Abstraction",
     "ArrayPrior",
     "ArrayValues",
@@ -166,6 +172,8 @@ __all__ = [
     "Nested",
     "NetworkValues",
     "NoPrior",
+    "OffTree",
+    "OffTreeLevel",
     "OptimalContinuation",
     "OptimalValues",
     "OwnValues",
@@ -231,6 +239,7 @@ __all__ = [
     "mix",
     "nash_conv",
     "nested_exactly",
+    "nested_off_tree",
     "nested_search",
     "play_matches",
     "play_players",
@@ -255,6 +264,7 @@ __all__ = [
     "train_ranges",
     "train_value",
     "translate",
+    "translate_off_tree",
     "tremble",
     "visited_rmse",
     "worst_matchup",

@@ -231,6 +231,53 @@ class ContinuationValues:
         )
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class AbstractValues:
+    """What the opponent gets at best in an abstraction: an estimate (Brown and Sandholm 2017, §6, §7).
+
+    A root infostate that the abstraction has is worth its counterfactual best response there. One that
+    follows an action of the opponent which the abstraction lacks is worth what the opponent gets before that
+    action, with the abstraction's actions alone. Both are taken per unit of `N(s)`.
+
+    Attributes:
+      policy: of an abstraction of the game, of one lane or a lane for each blueprint; None in
+        `nested_off_tree`, for the strategy of the level before.
+      error: Δ, how far off a value is at most, divided by `N(s)`, in payoff units, from what the root is
+        worth against the best strategy that differs from the blueprint in the subgames alone; None if that
+        is unknown. Max-margin without mistakes is then at most 2Δ more exploitable than that strategy
+        (Theorem 2).
+
+    Raises:
+      ValueError: if the policy is none, or the error no finite number >= 0.
+    """
+
+    policy: Any = None
+    error: float | None = None
+    name: str = dataclasses.field(default="abstract", init=False, repr=False)
+    exact: bool = dataclasses.field(default=False, init=False, repr=False)
+    needs: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.policy, type) or (
+            self.policy is not None and not hasattr(self.policy, "probabilities")
+        ):
+            raise ValueError(
+                f"AbstractValues(policy={self.policy!r}): expected a Policy of an abstraction of the game"
+            )
+        if self.error is not None and not (is_finite_number(self.error) and self.error >= 0):
+            raise ValueError(
+                f"AbstractValues(error={self.error!r}): expected a finite number >= 0 in payoff units, or "
+                "None if it is not known"
+            )
+
+    def values(self, ranges: Ranges) -> FloatArray:
+        """See `Alternative`."""
+        raise ValueError(
+            f"{self!r} has no numbers: refine looks them up first, given the policy of an abstraction, and "
+            "nested_off_tree, for gadgets whose alternative is this and nothing around it"
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class WithGifts:
     """`V̄ − N·Σg`: the opponent may keep what it gave away on its way (Brown and Sandholm 2017, §5).

@@ -26,6 +26,7 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.refining.abstract import above_optimum, look_up_gadget
 from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
 from jaxgadget.refining.knowledge import (
     Knowledge,
@@ -36,7 +37,7 @@ from jaxgadget.refining.knowledge import (
     solve_knowledge,
 )
 from jaxgadget.refining.range_prior import follow_models
-from jaxgadget.refining.subgames import GadgetTask, Solutions, solve_gadgets
+from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP, make_options
@@ -415,7 +416,8 @@ def refine_forest(
                 lanes = number_of == number
                 guard_share[lanes] = share[blueprint_of[lanes]]
     followed = (follow_models(gadget, task.forest, 1 - task.player) for gadget in task.gadgets)
-    promising = tuple(promise(gadget, continuations) for gadget in followed)
+    looked_up = (look_up_gadget(gadget, task.forest, task.player, task.blueprint) for gadget in followed)
+    promising = tuple(promise(gadget, continuations) for gadget in looked_up)
     solutions = solve_gadgets(
         dataclasses.replace(task, gadgets=promising, promised=tuple(base)), watch, progress
     )
@@ -437,11 +439,21 @@ def refine_forest(
             policy=policy,
             blueprint_exploitability=np.tile(measured[id(task.blueprint)], len(task.gadgets) * len(against)),
             refined_exploitability=exploitability(policy, player, value=bracket),
-            exploitability_bound=promised_exploitability + solutions.loss_bound,
+            exploitability_bound=promised_exploitability + _loss_bound(task, solutions),
             gain=gain_against(policy, against, task.lanes()[1], player, bracket),
             guard_share=guard_share,
             game_value=bracket,
         )
+
+
+def _loss_bound(task: GadgetTask, solutions: GadgetSolutions) -> FloatArray:
+    """`[lanes]` by how much exploitability may rise; with estimates too whose error is known (Theorem 2)."""
+    bound = solutions.loss_bound
+    if not task.against.adapt:
+        return bound
+    gaps = np.split(solutions.gap, len(task.gadgets), axis=1)
+    estimated = [above_optimum(gadget, gap) for gadget, gap in zip(task.gadgets, gaps, strict=True)]
+    return np.where(np.isnan(bound), np.concatenate(estimated), bound)
 
 
 def list_gadgets(
