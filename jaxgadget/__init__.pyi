@@ -18,9 +18,19 @@ from .gadgets.two_level import ReachResolving as ReachResolving
 from .gadgets.two_level import Resolving as Resolving
 from .gadgets.two_level import Unsafe as Unsafe
 from .games.abstraction import Abstraction as Abstraction
+from .games.hands import HandsGame as HandsGame
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
+from .hands.evaluate import best_hands_response as best_hands_response
+from .hands.evaluate import evaluate_hands as evaluate_hands
+from .hands.evaluate import hands_exploitability as hands_exploitability
+from .hands.evaluate import hands_value as hands_value
+from .hands.form import HandsForm as HandsForm
+from .hands.form import by_hands as by_hands
+from .hands.policy import HandsPolicy as HandsPolicy
+from .hands.solve import HandsSolution as HandsSolution
+from .hands.solve import solve_hands as solve_hands
 from .learn.network import NetworkValues as NetworkValues
 from .learn.network import load_values as load_values
 from .learn.range_network import FolderRanges as FolderRanges
@@ -94,6 +104,7 @@ from .tree.cut import cut as cut
 from .tree.forest import Forest as Forest
 from .tree.forest import build_forest as build_forest
 from .tree.gambit import write_efg as write_efg
+from .tree.hands import find_hands as find_hands
 from .tree.history import HistoryTree as HistoryTree
 from .tree.history import enumerate_game as enumerate_game
 from .util.compilation import enable_compilation_cache as enable_compilation_cache
@@ -132,6 +143,10 @@ __all__ = [
     "FolderRanges",
     "Forest",
     "Full",
+    "HandsForm",
+    "HandsGame",
+    "HandsPolicy",
+    "HandsSolution",
     "HistoryTree",
     "Knowledge",
     "Limit",
@@ -170,10 +185,12 @@ __all__ = [
     "ValueFunction",
     "as_policy",
     "best_equilibrium",
+    "best_hands_response",
     "best_nash",
     "best_response",
     "blueprint_digest",
     "build_forest",
+    "by_hands",
     "call_down",
     "cfr_checkpoints",
     "cfr_d",
@@ -183,10 +200,14 @@ __all__ = [
     "enable_compilation_cache",
     "enumerate_game",
     "estimate_policy",
+    "evaluate_hands",
     "evaluate_policy",
     "expected_matches",
     "exploitability",
+    "find_hands",
     "game_value",
+    "hands_exploitability",
+    "hands_value",
     "lift",
     "list_games",
     "load",
@@ -212,6 +233,7 @@ __all__ = [
     "restricted_nash_response",
     "search",
     "solve",
+    "solve_hands",
     "solve_ranges",
     "solve_trunk",
     "spread_checkpoints",

@@ -24,6 +24,7 @@ ROOMS = (
     "solving",
     "gadgets",
     "policy",
+    "hands",
     "opponents",
     "values",
     "refining",

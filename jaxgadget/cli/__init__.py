@@ -38,6 +38,7 @@ from jaxgadget.cli.prepare import (
     exit_if_undefined,
     first_cut,
     keep_programs,
+    lay_out_by_hands,
     save_defined,
 )
 from jaxgadget.cli.respond import RESPOND_EXAMPLES, respond
@@ -53,8 +54,10 @@ from jaxgadget.report.output import (
 )
 
 if TYPE_CHECKING:
+    from jaxgadget.hands.solve import HandsSolution
     from jaxgadget.opponents.opponent import Opponent
     from jaxgadget.policy.blueprints import BlueprintSpec
+    from jaxgadget.policy.solve import Solution
     from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.cut import Cut
     from jaxgadget.tree.history import HistoryTree
@@ -90,6 +93,8 @@ Examples:
 `jaxgadget solve "goofspiel(num_cards=4,imp_info=True)" --algorithm pcfr+ --iterations 500`
 
 `jaxgadget solve kuhn_poker --target-gap 1e-6 --save equilibrium.npz --json result.json`
+
+`jaxgadget solve "liars_dice(numdice=2,dice_sides=4)" --form hands --algorithm dcfr --dtype float32`
 """
 
 REFINE_EXAMPLES = """\
@@ -162,12 +167,14 @@ def games() -> None:
 def solve(
     context: typer.Context,
     game: options.Game,
+    form: options.Form = options.FormName.HISTORIES,
     algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 1000,
     dtype: options.Dtype = options.DtypeName.FLOAT64,
     target_gap: options.TargetGap = None,
     floor: options.Floor = 0.0,
     time_limit: options.TimeLimit = None,
+    memory_limit: options.MemoryLimit = None,
     checkpoint: options.CheckpointFile = None,
     save: options.Save = None,
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
@@ -176,33 +183,57 @@ def solve(
     """Solve a whole game: an equilibrium, its value and its NashConv."""
     check_algorithm(context, algorithm)
     check_outputs({"--json": json, "--save": save, "--checkpoint": checkpoint})
-    tree, build = enumerate_named(game, max_histories)
-    from jaxgadget.policy.solve import solve as solve_game
+    solving: dict[str, Any] = {
+        "algorithm": str(algorithm),
+        "iterations": iterations,
+        "target_gap": target_gap,
+        "dtype": dtype.value,
+        "time_limit": time_limit,
+        "checkpoint": checkpoint,
+        "progress": True,
+    }
+    solution, build = (
+        _solve_by_hands(context, game, max_histories, {**solving, "memory_limit": memory_limit})
+        if form is options.FormName.HANDS
+        else _solve_by_histories(context, game, max_histories, {**solving, "floors": floor or None})
+    )
     from jaxgadget.report import tables
 
-    with keeping_checkpoints(checkpoint):
-        solution = solve_game(
-            tree,
-            algorithm=str(algorithm),
-            iterations=iterations,
-            target_gap=target_gap,
-            dtype=dtype.value,
-            floors=floor or None,
-            time_limit=time_limit,
-            checkpoint=checkpoint,
-            progress=True,
-        )
     seconds = solution.seconds | {"build": build + solution.seconds["build"]}
     if save is not None:
         solution.policy.save(save)
     if json is not None:
         write_json(json, tables.solution_record(solution, seconds))
-    constant = tables.constant_note(tree)
+    constant = tables.constant_words(solution.name, solution.constant)
     if json == STANDARD_OUTPUT:
         warn(constant)
     else:
         notes = [constant, f"{solution.message}.", *written(results=json, strategies=save)]
         show(tables.solution_table(solution, seconds), notes)
+
+
+def _solve_by_histories(
+    context: typer.Context, game: str, max_histories: int, solving: dict[str, Any]
+) -> tuple[Solution, float]:
+    """A solved game, and the seconds that enumerating it took."""
+    refuse_unused(context, "without --form hands", "memory_limit")
+    tree, build = enumerate_named(game, max_histories)
+    from jaxgadget.policy.solve import solve as solve_game
+
+    with keeping_checkpoints(solving["checkpoint"]):
+        return solve_game(tree, **solving), build
+
+
+def _solve_by_hands(
+    context: typer.Context, game: str, max_histories: int, solving: dict[str, Any]
+) -> tuple[HandsSolution, float]:
+    """The same without its histories."""
+    refuse_unused(context, "with --form hands", "floor")
+    form, build = lay_out_by_hands(game, max_histories)
+    from jaxgadget.hands.solve import solve_hands
+
+    with keeping_checkpoints(solving["checkpoint"]):
+        return solve_hands(form, **solving), build
 
 
 @_command("refine", REFINE_EXAMPLES)

@@ -34,6 +34,13 @@ class DtypeName(enum.StrEnum):
     FLOAT64 = "float64"
 
 
+class FormName(enum.StrEnum):
+    """What a game is laid out by."""
+
+    HISTORIES = "histories"
+    HANDS = "hands"
+
+
 class GiftsName(enum.StrEnum):
     """Which gifts a reach gadget counts."""
 
@@ -117,6 +124,16 @@ Dtype = Annotated[
         "--dtype",
         metavar="NAME",
         help=f"Precision of the solve: {_either(DtypeName)}. What is reported is always computed in float64.",
+    ),
+]
+Form = Annotated[
+    FormName,
+    typer.Option(
+        "--form",
+        metavar="NAME",
+        help=f"What the game is laid out by: {_either(FormName)}. Where private hands are dealt first and all "
+        "that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In other games "
+        "hands are looked for in the histories.",
     ),
 ]
 TargetGap = Annotated[

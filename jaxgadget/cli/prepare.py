@@ -13,6 +13,7 @@ from jaxgadget.report.output import warn, working
 
 if TYPE_CHECKING:
     from jaxgadget.games.game import Game
+    from jaxgadget.hands.form import HandsForm
     from jaxgadget.policy.policy import Policy
     from jaxgadget.tree.history import HistoryTree
 
@@ -47,6 +48,22 @@ def enumerate_named(game: str, max_histories: int, *, computes: bool = True) -> 
     with working(f"enumerating {game}"):
         tree = enumerate_game(load(game), max_histories=max_histories)
     return tree, time.perf_counter() - began
+
+
+def lay_out_by_hands(game: str, max_histories: int) -> tuple[HandsForm, float]:
+    """The form by hands of the game that was named, and the seconds that this took; see `enumerate_named`."""
+    keep_programs()
+    from jaxgadget.games.hands import DealsHands
+    from jaxgadget.games.registry import load
+    from jaxgadget.hands.form import HandsForm, by_hands
+    from jaxgadget.tree.history import enumerate_game
+
+    began = time.perf_counter()
+    with working(f"laying out {game}"):
+        rules = load(game)
+        told = isinstance(rules, DealsHands)
+        form = HandsForm(by_hands(rules if told else enumerate_game(rules, max_histories=max_histories)))
+    return form, time.perf_counter() - began
 
 
 def exit_if_undefined(failures: Collection[str], total: int) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
+import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, name_cards
 from jaxgadget.games.parameters import canonical_name, check_two_players
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -68,6 +70,45 @@ class KuhnPoker:
         """No named cuts."""
         return {}
 
+    def by_hands(self) -> HandsGame:
+        """See `DealsHands`: a hand is a card."""
+        tree = PublicTree.of(
+            PublicLevel(_parents(length), _actors(length), np.array([line[-1:] == "b" for line in lines]))
+            for length, lines in enumerate(_LINES)
+        )
+        text = np.concatenate(_LINES)[tree.ends].tolist()
+        dealt = (1.0 - np.eye(_NUM_CARDS)) / (_NUM_CARDS * (_NUM_CARDS - 1))
+        cards = np.arange(_NUM_CARDS)
+        ahead = np.sign(cards[:, None] - cards) * 1.0
+        shows = np.array([line in _SHOWDOWN for line in text])
+        stakes = np.array([(_SHOWDOWN | _FOLDED)[line] for line in text])
+        tables = np.stack([dealt, dealt * ahead])
+        return HandsGame(
+            name=self.name,
+            hands=(name_cards(_NUM_CARDS), name_cards(_NUM_CARDS)),
+            tree=tree,
+            ends=group_ends(tree.ends, stakes, shows.astype(np.int64), tables),
+            payoff_bounds=(-2.0, 2.0),
+            deal=dealt,
+            action_names=(self.action_string(0, 0), self.action_string(0, 1)),
+        )
+
+
+def _is_over(line: str) -> bool:
+    return line in _SHOWDOWN or line in _FOLDED
+
+
+def _actors(length: int) -> npt.NDArray[np.uint8]:
+    """Who acts after each line of a length."""
+    actors = [TERMINAL if _is_over(line) else ACTOR_BIT[length % 2] for line in _LINES[length]]
+    return np.array(actors, np.uint8)
+
+
+def _parents(length: int) -> IntArray:
+    """Where in the lines that are one shorter each one begins."""
+    above = _LINES[max(length - 1, 0)]
+    return np.array([above.index(line[:-1]) for line in _LINES[length]])
+
 
 def _dealing(parent: IntArray, card: IntArray, infostate: IntArray) -> HistoryLevel:
     n = len(parent)
@@ -89,22 +130,20 @@ def _betting(length: int, deals: IntArray, ahead: FloatArray, first_id: int) -> 
     lines, num_deals = _LINES[length], deals.shape[1]
     line = np.tile(np.arange(len(lines)), num_deals)
     deal = np.repeat(np.arange(num_deals), len(lines))
-    is_over = [text in _SHOWDOWN or text in _FOLDED for text in lines]
-    actor = [TERMINAL if over else ACTOR_BIT[length % 2] for over in is_over]
     action = np.full((3, len(line)), -1, np.int16)
     if length == 0:
         parent, chance = deals[0], 1.0 / (_NUM_CARDS - 1)
         action[2] = deals[1]
     else:
         above = _LINES[length - 1]
-        parent = deal * len(above) + np.array([above.index(text[:-1]) for text in lines])[line]
+        parent = deal * len(above) + _parents(length)[line]
         chance = 1.0
         action[(length - 1) % 2] = np.array([text[-1] == "b" for text in lines])[line]
     won = np.array([_SHOWDOWN.get(text, 0.0) for text in lines])[line] * ahead[deal]
     won += np.array([_FOLDED.get(text, 0.0) for text in lines])[line]
     return HistoryLevel(
         parent=parent,
-        actor=np.array(actor, np.uint8)[line],
+        actor=_actors(length)[line],
         action=action,
         chance=np.full(len(line), chance),
         returns=np.stack([won, 0.0 - won]),

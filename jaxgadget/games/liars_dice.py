@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, CutRule, HistoryLevel, Move, dense_ids
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, pair_names
 from jaxgadget.games.parameters import (
     MOST_ACTIONS,
     canonical_name,
@@ -25,9 +26,10 @@ from jaxgadget.games.parameters import (
     check_integer,
     check_two_players,
 )
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 _BIDDING_RULES = ("reset-face", "reset-quantity")
+_MOST_LISTED_BIDS = 24  # 2^24 lines: two dice of six faces; another face is sixteen times as many
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -160,6 +162,41 @@ class LiarsDice:
         """No named cuts."""
         return {}
 
+    def by_hands(self) -> HandsGame:
+        """See `DealsHands`: a hand is a player's sorted dice, as likely as the rolls that it stands for.
+
+        The 2^bids lines of bidding are listed, so there is a limit to the number of bids.
+        """
+        if self.num_bids > _MOST_LISTED_BIDS:
+            raise ValueError(
+                f"{self.short_name}: numdice={self.numdice} and dice_sides={self.dice_sides} make "
+                f"{self.num_bids} bids and 2^{self.num_bids} lines of bidding: expected at most "
+                f"{_MOST_LISTED_BIDS} bids for the form by hands; lower one of the two"
+            )
+        levels: list[PublicLevel] = []
+        scales: list[FloatArray] = []
+        doubts: list[IntArray] = []
+        bidding = _Bidding.start(self.num_bids)
+        while len(bidding.action):
+            called = bidding.action == self.num_bids
+            levels.append(PublicLevel(bidding.parent, bidding.actors(), bidding.action))
+            doubts.append(bidding.doubted[called])
+            scales.append(np.full(np.count_nonzero(called), float(bidding.sign())))
+            bidding = bidding.next(bidding.num_children())
+        tree, deal, holds = PublicTree.of(levels), *_Rolls(game=self).tables()
+        dice = np.sort(self.dice(), axis=0).T + 1
+        number, num_hands = self.hands()
+        first_roll = np.array([np.argmax(number == hand) for hand in range(num_hands)])
+        return HandsGame(
+            name=self.name,
+            hands=pair_names(["".join(map(str, faces)) for faces in dice[first_roll].tolist()]),
+            tree=tree,
+            ends=group_ends(tree.ends, np.concatenate(scales), np.concatenate(doubts), holds),
+            payoff_bounds=(-1.0, 1.0),
+            deal=deal,
+            action_names=self._action_strings,
+        )
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Bidding:
@@ -201,6 +238,15 @@ class _Bidding:
         """`[t]` higher bids and, after the first bid, "Liar", which is the highest action."""
         return self.num_bids - self.action - (1 if self.depth == 0 else 0)
 
+    def actors(self) -> npt.NDArray[np.uint8]:
+        """`[t]` who acts: players by turns, and nobody after "Liar"."""
+        called = self.action == self.num_bids
+        return np.where(called, TERMINAL, ACTOR_BIT[self.depth % 2]).astype(np.uint8)
+
+    def sign(self) -> int:
+        """What player 0 gets after "Liar" if the bid holds: whoever doubts it acted last."""
+        return 1 if self.depth % 2 == 0 else -1
+
     def next(self, count: IntArray) -> _Bidding:
         """The level below, given `num_children()`."""
         parent = np.repeat(np.arange(len(count), dtype=np.int32), count)
@@ -241,6 +287,21 @@ class _Rolls:
         holds = [np.where(total_matches[face - 1] >= quantity, 1, -1) for quantity, face in self.game.bids]
         return np.stack([*holds, np.zeros_like(holds[0])], axis=1).astype(np.int8)
 
+    def tables(self) -> tuple[FloatArray, FloatArray]:
+        """By pairs of hands: how likely they are, and for every bid that × 1 if it is true, -1 if not.
+
+        Returns:
+          `[H, H]` and `[num_bids, H, H]`.
+        """
+        hand, num_hands = self._hand
+        pair = hand[0].astype(np.int64) * num_hands + hand[1]
+        count = np.bincount(pair, minlength=num_hands**2)
+        holds = np.empty((num_hands**2, self.game.num_bids))
+        holds[pair] = self._bid_holds[:, :-1]
+        deal = count / hand.shape[1]
+        tables = (deal[:, None] * holds).T.reshape(-1, num_hands, num_hands)
+        return deal.reshape(num_hands, num_hands), tables
+
     def cross(self, bidding: _Bidding) -> HistoryLevel:
         """A level of the game: every roll with every bidding; rows are rolls × biddings."""
         game = self.game
@@ -249,23 +310,17 @@ class _Rolls:
         n = num_rolls * width
         row_above = np.arange(num_rolls, dtype=np.int32) * bidding.num_above
         action = np.full((3, n), -1, np.int16)
-        called = bidding.action == game.num_bids
         won = np.zeros((2, n))
         if bidding.depth:
             action[(bidding.depth - 1) % 2] = np.tile(bidding.action, num_rolls)
-            # The player who made the bid gets 1 if it holds; the one who doubts it acted last.
-            bidder = bidding.depth % 2
-            holds = self._bid_holds[:, bidding.doubted].reshape(-1)
-            won[bidder] = holds
-            won[1 - bidder] = -holds
+            won[0] = bidding.sign() * self._bid_holds[:, bidding.doubted].reshape(-1)
+            won[1] = 0.0 - won[0]
         first_id = 2 * game.numdice
         state = np.arange(bidding.first_id, bidding.first_id + width, dtype=np.int32)
         infostate = hand[:, :, None] + (first_id + game.numdice * num_hands + state * num_hands)
         return HistoryLevel(
             parent=(row_above[:, None] + bidding.parent).reshape(-1),
-            actor=np.tile(
-                np.where(called, TERMINAL, ACTOR_BIT[bidding.depth % 2]).astype(np.uint8), num_rolls
-            ),
+            actor=np.tile(bidding.actors(), num_rolls),
             action=action,
             chance=np.ones(n),
             returns=won,

@@ -19,7 +19,7 @@ from jax.typing import DTypeLike
 from jaxgadget.kernels.payoff import Payoff, PayoffForm, build_payoff
 from jaxgadget.kernels.regret import ZERO_REGRET, Bounds
 from jaxgadget.kernels.rows import RowSums, build_row_sums, on_host, pad_rows, take_rows
-from jaxgadget.kernels.treeplex import Level, Reduce, Treeplex, reach, sweep_up, to_device
+from jaxgadget.kernels.treeplex import Level, Reduce, Treeplex, reach, sweep_up, take_blocks, to_device
 from jaxgadget.tree import sequence
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
@@ -43,7 +43,8 @@ class Side:
       body: decisions below the roots.
       link: `[R]` the entry's sequence that leads to each root of the body.
       linked: sums over roots into the entry's sequences.
-      root_of: `[S]` the root above each sequence of the body.
+      root_of: `[S]` the root above each sequence of the body; of hands side by side there is one row, and it
+        counts blocks of them, see `below_roots`.
       subgame_of: `[E]` the entry's root (the subgame) above each of its sequences.
     """
 
@@ -58,6 +59,10 @@ class Side:
     def fixed(self) -> bool:
         """Whether the player has no choice above its roots."""
         return self.entry.num_infosets == 0
+
+    def below_roots(self, x: jax.Array) -> jax.Array:
+        """What each sequence of the body has from the root above it: `[R, lanes]` → `[S, lanes]`."""
+        return take_blocks(x, self.root_of, self.body.hands)
 
 
 @jax.tree_util.register_dataclass
@@ -127,18 +132,24 @@ def build_side(
     dtype: DTypeLike,
     rounding: Rounding = exact_size,
     platform: str | None = None,
+    *,
+    hands: int = 1,
 ) -> Side:
     """Puts one player's structure on the device.
 
     Args:
-      body: decisions below the roots.
+      body: decisions below the roots; those of a single hand, if there are several.
       entry: decisions above the roots.
-      link: `[R]` entry sequence above every root, -1 for padding.
+      link: `[R]` entry sequence above every root, hand by hand, -1 for padding.
       dtype: of weights.
       rounding: how sizes are rounded up.
       platform: of the devices that will compute; see `kernels.rows.build_sums`.
+      hands: how many times each root and infoset of the body is there.
     """
-    below = to_device(body, dtype, rounding, platform), jax.device_put(body.root_of().astype(np.int32))
+    below = (
+        to_device(body, dtype, rounding, platform, hands=hands),
+        jax.device_put(body.root_of().astype(np.int32)),
+    )
     return attach(*below, entry, link, dtype, rounding, platform)
 
 
@@ -215,10 +226,22 @@ def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTy
       num_lanes: copies side by side.
       dtype: of the numbers.
     """
-    sides = [
+    first, second = (
         build_side(treeplex, fixed_entry(1), np.zeros(treeplex.num_roots, np.int64), dtype)
         for treeplex in form.treeplex
-    ]
+    )
+    return free_game((first, second), payoff, num_lanes, dtype)
+
+
+def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: DTypeLike) -> Problem:
+    """A game with nothing above its roots, which all have reach 1; no positive regret counts as none.
+
+    Args:
+      sides: both players' structure.
+      payoff: between the bodies.
+      num_lanes: copies side by side.
+      dtype: of the numbers.
+    """
     terms = [
         Terms(
             scale=on_host(np.ones((side.body.num_roots, num_lanes), dtype)),
@@ -228,7 +251,7 @@ def evaluation_game(form: Treeplexes, payoff: Payoff, num_lanes: int, dtype: DTy
     ]
     return Problem(
         order=(0, 1),
-        sides=(sides[0], sides[1]),
+        sides=sides,
         terms=(terms[0], terms[1]),
         payoff=payoff,
         regret_tolerance=no_regret_tolerance(sides, num_lanes, dtype),
@@ -256,7 +279,7 @@ def with_regret_tolerance(problem: Problem) -> Problem:
     """
     check_precision(problem)
     first, second = (
-        take_rows(_least_scale(side, terms), side.root_of)
+        side.below_roots(_least_scale(side, terms))
         for side, terms in zip(problem.sides, problem.terms, strict=True)
     )
     absolute = problem.payoff.absolute()
@@ -314,7 +337,7 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     """`[S, lanes]` the reach that the payoff sees: a fixed entry counts here."""
     if not side.fixed:
         return plan.body
-    scale = take_rows(terms.scale, side.root_of)
+    scale = side.below_roots(terms.scale)
     # Without the barrier XLA repeats the product in every gather that reads it.
     return jax.lax.optimization_barrier(plan.body * scale)
 
@@ -326,7 +349,7 @@ def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     )
     if terms.body_constant is None:
         return earned
-    subgame = take_rows(take_rows(side.subgame_of, side.link), side.root_of)
+    subgame = side.below_roots(take_rows(side.subgame_of, side.link)[:, None])[:, 0]
     below = terms.body_constant * payoff_reach(side, terms, plan)
     return earned + jax.ops.segment_sum(below, subgame, num_segments=side.entry.num_roots)
 

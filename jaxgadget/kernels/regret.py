@@ -65,7 +65,7 @@ class Bounds:
         """
         total = level.sums(positive)
         if self.legal is None:
-            width = jnp.asarray(level.widths, total.dtype)[:, None]
+            width = level.num_choices(total.dtype)
         else:
             width = jnp.maximum(level.sums(level.actions_of(self.legal).astype(total.dtype)), 1)
         return jnp.where(total > tolerance, total, -width)

@@ -52,7 +52,7 @@ as rows, which solvers have, 44 s, 2.7 GiB and 0.9 s."""
 VALUE_WORK = 3e8
 """Terminals and sequences × iterations that the bracket may cost by default: seconds."""
 
-_evaluate = compile_quickly(response.evaluate)
+evaluate_parts = compile_quickly(response.evaluate)
 _averages = compile_quickly(averages)
 
 
@@ -131,7 +131,7 @@ def evaluate_policy(policy: PolicyLike, *, tree: HistoryTree | None = None) -> P
     values: list[FloatArray] = []
     with precision(np.float64):
         for lanes in _chunks(policy, problem.num_lanes):
-            evaluation = _evaluate(problem, to_parts(form, lanes, np.float64))
+            evaluation = evaluate_parts(problem, to_parts(form, lanes, np.float64))
             values.append(np.concatenate([np.asarray(x) for x in (evaluation.value, *evaluation.guaranteed)]))
     value, first, second = np.concatenate(values, axis=1)[:, : policy.num_lanes]
     return ProfileValues(value, -np.stack([first, second]))
@@ -192,7 +192,8 @@ class BestResponse:
 
 
 @functools.partial(compile_quickly, static_argnames=("player",))
-def _best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
+def best_values(problem: Problem, strategy: tuple[Parts, Parts], player: int) -> tuple[Any, Any, Any]:
+    """Of a best response of `player`: its value, and counterfactual values of actions and infosets."""
     plans = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     first, second = (payoff_reach(problem.sides[p], problem.terms[p], plans[p]) for p in (0, 1))
     gradient, _ = problem.payoff.gradient(player, (first, second), None)
@@ -220,7 +221,7 @@ def best_response(policy: PolicyLike, player: int, *, tree: HistoryTree | None =
     chunks: list[list[FloatArray]] = []
     with precision(np.float64):
         for lanes in _chunks(policy, problem.num_lanes):
-            best = _best_values(problem, to_parts(form, lanes, np.float64), player)
+            best = best_values(problem, to_parts(form, lanes, np.float64), player)
             chunks.append([np.asarray(part) for part in best])
     value, q, v = (
         np.concatenate(parts, axis=1)[:, : policy.num_lanes] for parts in zip(*chunks, strict=True)
@@ -274,16 +275,39 @@ def game_value(
 def _bracket(
     tree: HistoryTree, width: float, limit: int, report: Callable[[int], None]
 ) -> tuple[float, float]:
-    game = Batch.of(whole_problem(tree, 1, np.float64), "game value")
-    options = SolveOptions(rule=PCFR_PLUS.general(), dtype=np.dtype(np.float64))
+    def best_responses(bodies: tuple[jax.Array, jax.Array]) -> FloatArray:
+        policy = to_policy(tree, whole_treeplexes(tree), bodies, ("value",))
+        return evaluate_policy(policy).best_response_values[:, 0]
+
+    return bracket_value(whole_problem(tree, 1, np.float64), best_responses, width, limit, report)
+
+
+def bracket_value(
+    problem: Problem,
+    best_responses: Callable[[tuple[jax.Array, jax.Array]], FloatArray],
+    width: float,
+    limit: int,
+    report: Callable[[int], None],
+) -> tuple[float, float]:
+    """Brackets the value of a game for player 0.
+
+    Args:
+      problem: the game, one lane.
+      best_responses: for both players' strategies `[Q, 1]`, what player 1 gets at best against player 0's,
+        then player 0 against player 1's.
+      width: stop when the bracket is no wider.
+      limit: stop after so many iterations in any case.
+      report: is told the number of iterations done.
+    """
+    game = Batch.of(problem, "game value")
+    options = SolveOptions(rule=PCFR_PLUS.general(), dtype=np.dtype(problem.dtype))
     state, done, low, high = None, 0, -np.inf, np.inf
     while done < limit and not high - low <= width:
         done = min(max(done + done // 4, 100), limit)
         options = dataclasses.replace(options, iterations=done)
         solved = solve(game, options, average_bodies, state=state, keep_state=True)
         state = solved.state
-        values = evaluate_policy(to_policy(tree, whole_treeplexes(tree), solved.outcome, ("value",)))
-        second_gets, first_gets = values.best_response_values[:, 0].tolist()
+        second_gets, first_gets = best_responses(solved.outcome).tolist()
         low, high = max(low, -second_gets), min(high, first_gets)
         report(done)
     return low, high

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,8 +14,14 @@ from jax.typing import DTypeLike
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.problem import Problem
 from jaxgadget.kernels.regret import Bounds, RegretMatching, Rule, find_rule
-from jaxgadget.kernels.response import evaluate
-from jaxgadget.policy.evaluate import average_bodies, evaluate_policy, to_parts, to_policy, whole_problem
+from jaxgadget.policy.evaluate import (
+    average_bodies,
+    evaluate_parts,
+    evaluate_policy,
+    to_parts,
+    to_policy,
+    whole_problem,
+)
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
@@ -26,19 +33,15 @@ from jaxgadget.tree.history import HistoryTree, check_tree
 from jaxgadget.tree.sequence import sequence_form
 from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
-from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
-_evaluate = compile_quickly(evaluate)
-
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class Solution:
-    """A solved game, with its certificate in float64.
+class SolvedGame:
+    """How well a game is solved, in whatever form, with a certificate in float64.
 
     Attributes:
-      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
       value: what player 0 gets when both play them.
       best_response_values: what player 1 gets at best against player 0's, and player 0
         against player 1's.
@@ -50,7 +53,6 @@ class Solution:
       seconds: `build`, `compile` and `run`, the evaluation included.
     """
 
-    policy: Policy
     value: float
     best_response_values: tuple[float, float]
     nash_conv: float
@@ -61,18 +63,80 @@ class Solution:
     seconds: dict[str, float]
 
     def __repr__(self) -> str:
-        return f"<Solution of {self.policy.tree.game.name}: value {self.value:.9g}, {self.message}>"
+        return f"<{type(self).__name__} of {self.name}: value {self.value:.9g}, {self.message}>"
+
+    @property
+    def name(self) -> str:
+        """The game's."""
+        raise NotImplementedError
+
+    @property
+    def payoff_range(self) -> float:
+        """The game's largest minus its smallest payoff."""
+        raise NotImplementedError
+
+    @property
+    def constant(self) -> float:
+        """The sum of both players' returns."""
+        raise NotImplementedError
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """How large the game is, by what `jaxgadget solve --json` calls it."""
+        raise NotImplementedError
+
+    @property
+    def bracket(self) -> tuple[float, float]:
+        """Between what lies player 0's value of the game: what its average guarantees, and the other's."""
+        first, second = self.best_response_values
+        return -first, second
 
     @property
     def message(self) -> str:
         """How far the solve got, and what to do about it, in a sentence."""
-        share = self.gap / self.policy.tree.payoff_range
+        share = self.gap / self.payoff_range
         advice = "" if share <= 1e-3 or self.algorithm == LP else "; increase iterations to lower it"
         if self.target_gap is not None and self.gap > self.target_gap:
             advice = f"; the target of {self.target_gap:g} was not reached, increase iterations"
         within = "" if self.gap == self.nash_conv else f", {self.gap:.3g} within the floors,"
         iterations = "simplex iterations" if self.algorithm == LP else f"iterations of {self.algorithm}"
         return f"NashConv {self.nash_conv:.3g}{within} after {self.iterations} {iterations}{advice}"
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class Solution(SolvedGame):
+    """A solved game, with its certificate in float64.
+
+    Attributes:
+      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
+    """
+
+    policy: Policy
+
+    @property
+    def name(self) -> str:
+        """The game's."""
+        return self.policy.tree.game.name
+
+    @property
+    def payoff_range(self) -> float:
+        """The game's largest minus its smallest payoff."""
+        return self.policy.tree.payoff_range
+
+    @property
+    def constant(self) -> float:
+        """The sum of both players' returns."""
+        return self.policy.tree.constant
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """How large the game is, by what `jaxgadget solve --json` calls it."""
+        tree = self.policy.tree
+        return {
+            "num_histories": tree.num_histories,
+            "num_terminals": tree.num_terminals,
+            "num_infosets": [len(infosets) for infosets in tree.infosets],
+        }
 
 
 def solve(
@@ -152,7 +216,7 @@ def _certified(
             tree = policy.tree
             problem = _floored(tree, whole_problem(tree, 1, np.float64), floors)
             with precision(np.float64):
-                evaluation = _evaluate(problem, to_parts(sequence_form(tree), policy, np.float64))
+                evaluation = evaluate_parts(problem, to_parts(sequence_form(tree), policy, np.float64))
             gap = float(evaluation.gap[0, 0])
     return Solution(
         policy=policy,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from jaxgadget.games.registry import GameEntry
-    from jaxgadget.policy.solve import Solution
+    from jaxgadget.policy.solve import SolvedGame
     from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.history import HistoryTree
 
@@ -47,27 +47,25 @@ NOISE = 1e-9
 # --- records for scripts ------------------------------------------------------------------
 
 
-def solution_record(solution: Solution, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
+def solution_record(solution: SolvedGame, seconds: Mapping[str, float] | None = None) -> dict[str, Any]:
     """What `jaxgadget solve --json` writes.
 
     Args:
       solution: a solved game.
       seconds: in place of the solution's own, if more was done than to solve.
     """
-    tree = solution.policy.tree
     return {
-        "game": tree.game.name,
-        "num_histories": tree.num_histories,
-        "num_terminals": tree.num_terminals,
-        "num_infosets": [len(tree.infosets[0]), len(tree.infosets[1])],
+        "game": solution.name,
+        **solution.sizes,
         "algorithm": solution.algorithm,
         "iterations": solution.iterations,
         "value": solution.value,
         "best_response_values": list(solution.best_response_values),
         "nash_conv": solution.nash_conv,
+        "value_bracket": list(solution.bracket),
         **({} if solution.gap == solution.nash_conv else {"gap_within_floors": solution.gap}),
         "seconds": dict(solution.seconds if seconds is None else seconds),
-        **({"constant": tree.constant} if tree.constant else {}),
+        **({"constant": solution.constant} if solution.constant else {}),
     }
 
 
@@ -156,18 +154,26 @@ def games_table(entries: Iterable[GameEntry]) -> Table:
     return table
 
 
-def solution_table(solution: Solution, seconds: Mapping[str, float] | None = None) -> Table:
+def solution_table(solution: SolvedGame, seconds: Mapping[str, float] | None = None) -> Table:
     """A solved game: sizes, value and certificate."""
-    tree = solution.policy.tree
+    sizes = solution.sizes
     first, second = solution.best_response_values
+    low, high = solution.bracket
     table = make_table("", "")
-    table.title, table.show_header = table_title(tree.game.name), False
-    table.add_row("histories, of them terminal", f"{tree.num_histories:,}, {tree.num_terminals:,}")
-    table.add_row("infosets of players 0, 1", f"{len(tree.infosets[0]):,}, {len(tree.infosets[1]):,}")
+    table.title, table.show_header = table_title(solution.name), False
+    if sizes.get("form") == "hands":
+        nodes, ends = sizes["num_public_nodes"], sizes["num_public_ends"]
+        table.add_row("public nodes, of them ends", f"{nodes:,}, {ends:,}")
+        table.add_row("hands of players 0, 1", ", ".join(f"{count:,}" for count in sizes["num_hands"]))
+    else:
+        histories, terminals = sizes["num_histories"], sizes["num_terminals"]
+        table.add_row("histories, of them terminal", f"{histories:,}, {terminals:,}")
+    table.add_row("infosets of players 0, 1", ", ".join(f"{count:,}" for count in sizes["num_infosets"]))
     table.add_row("algorithm", f"{solution.algorithm}, {solution.iterations:,} iterations")
     table.add_row("value of player 0, both playing their averages", f"{solution.value:.9g}")
     table.add_row("best response of player 1 to player 0's average gets", f"{first:.9g}")
     table.add_row("best response of player 0 to player 1's average gets", f"{second:.9g}")
+    table.add_row("so the value of the game lies between", f"{low:.9g} and {high:.9g}")
     table.add_row("NashConv, the sum of what both gain by best responses", f"{solution.nash_conv:.6g}")
     if solution.gap != solution.nash_conv:
         table.add_row("the same for best responses within the floors", f"{solution.gap:.6g}")
@@ -373,11 +379,16 @@ def count_subgames(refinement: Refinement) -> str:
 
 def constant_note(tree: HistoryTree) -> str:
     """That a game is constant-sum and not zero-sum, or nothing."""
-    if tree.constant == 0:
+    return constant_words(tree.game.name, tree.constant)
+
+
+def constant_words(game: str, constant: float) -> str:
+    """The same of a game by name."""
+    if constant == 0:
         return ""
     return (
-        f"{tree.game.name}: the players' payoffs sum to {tree.constant:.9g}; half of that, "
-        f"{tree.constant / 2:.9g}, is subtracted from each."
+        f"{game}: the players' payoffs sum to {constant:.9g}; half of that, {constant / 2:.9g}, is "
+        "subtracted from each."
     )
 
 

@@ -38,7 +38,7 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import payoff_reaches
-from jaxgadget.kernels.rows import RowSums, build_row_sums, pad_rows, take_rows
+from jaxgadget.kernels.rows import RowSums, build_row_sums, pad_rows
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import IntArray
@@ -197,7 +197,7 @@ class ForestBound:
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
         first, second = (
-            take_rows(above.at[link].get(mode="fill", fill_value=0), side.root_of)
+            side.below_roots(above.at[link].get(mode="fill", fill_value=0))
             for above, link, side in zip(reach, self.link, self.below.sides, strict=True)
         )
         below, _ = self.below.payoff.gradient(player, (first, second), None)

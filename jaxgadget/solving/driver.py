@@ -44,7 +44,10 @@ REPORT_SECONDS = 0.5
 """How often the host hears of a solve."""
 
 CHECKPOINT_SECONDS = 20.0
-"""How much work may be lost."""
+"""How much work may be lost, or `CHECKPOINT_SHARE` times what it takes to save it, if that is more."""
+
+CHECKPOINT_SHARE = 10
+"""Saving may take that part of the time: a state of half a gigabyte is not written every 20 s."""
 
 CHECKED_SHARE = 0.25
 """Plans that take a smaller share of the memory there is are not held against the compiled loop."""
@@ -327,7 +330,7 @@ class _Loop:
 
     def run(self) -> Iterator[int]:
         """Iterates; yields the number of iterations done after every part."""
-        options, saved = self._options, time.perf_counter()
+        options, saved, between = self._options, time.perf_counter(), CHECKPOINT_SECONDS
         target = options.target_gap
         # Parts begin where the gap is looked at, so that the result does not depend on them.
         part = 1 if target is None else options.check_every - self.iteration % options.check_every
@@ -336,9 +339,11 @@ class _Loop:
             self._advance(self.iteration + part)
             seconds = time.perf_counter() - began
             yield self.iteration
-            if self._checkpoint is not None and time.perf_counter() - saved > CHECKPOINT_SECONDS:
+            if self._checkpoint is not None and time.perf_counter() - saved > between:
+                began = time.perf_counter()
                 save_checkpoint(self._checkpoint, self._key, self.state)
                 saved = time.perf_counter()
+                between = max(CHECKPOINT_SECONDS, CHECKPOINT_SHARE * (saved - began))
             if target is not None:
                 part = max(part, options.check_every) // options.check_every * options.check_every
             if seconds < REPORT_SECONDS / 2:

@@ -19,6 +19,7 @@ from jaxgadget.cli import app
 from jaxgadget.cli.options import MOST_ITERATIONS, AlgorithmName, GiftsName
 from jaxgadget.gadgets.alternative import GIFT_RULES
 from jaxgadget.gadgets.registry import ALTERNATIVES, GADGETS, PRIORS
+from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.kernels import registry
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.solving import options as solve_options
@@ -36,6 +37,7 @@ SOLVE_KEYS = [
     "value",
     "best_response_values",
     "nash_conv",
+    "value_bracket",
     "seconds",
 ]
 REFINE_KEYS = ["game", "cut", "num_subgames", "algorithm", "iterations", "game_value", "seconds", "rows"]
@@ -177,6 +179,41 @@ def test_solve_json(kuhn: HistoryTree):
     assert record["value"] == expected.value
     assert record["best_response_values"] == list(expected.best_response_values)
     assert record["nash_conv"] == expected.nash_conv
+
+
+def test_solve_by_hands(kuhn: HistoryTree, tmp_path: pathlib.Path):
+    """Without histories the numbers are the same; what only histories have is refused."""
+    file = tmp_path / "policy.npz"
+    asked = ("solve", "kuhn_poker", "--iterations", 10)
+    by_histories = strict(run(*asked, "--json", "-").stdout)
+    result = run(*asked, "--form", "hands", "--save", file, "--json", "-")
+    assert result.exit_code == 0
+    assert result.stderr == ""
+    record = strict(result.stdout)
+    sizes = ["form", "num_public_nodes", "num_public_ends", "num_hands", "num_infosets"]
+    assert list(record) == ["game", *sizes, *SOLVE_KEYS[4:]]
+    assert [record[name] for name in sizes] == ["hands", 9, 5, [3, 3], [6, 6]]
+    for name in ("value", "nash_conv", "value_bracket", "best_response_values"):
+        assert record[name] == pytest.approx(by_histories[name], rel=0, abs=1e-12)
+    first, second = record["best_response_values"]
+    assert record["value_bracket"] == [-first, second]
+    saved = HandsPolicy.load(file, load("kuhn_poker"))
+    assert saved.labels == ("cfr+:10",)
+    found = run("solve", "coin_toss", "--form", "hands", "--algorithm", "lp")
+    assert "public nodes, of them ends" in words(found.stdout)
+    for options, why in {
+        ("--floor", 0.1): "--floor means nothing with --form hands",
+        ("--memory-limit", 1): "of memory",
+    }.items():
+        refused = run(*asked, "--form", "hands", *options)
+        assert refused.exit_code == 2
+        assert why in words(refused.stderr)
+    refused = run(*asked, "--memory-limit", 10)
+    assert "--memory-limit means nothing without --form hands" in refused.stderr
+    refused = run("solve", "sequential_rps", "--form", "hands")
+    assert refused.exit_code == 2
+    assert refused.stderr.startswith("Error: sequential_rps is no game by hands: player 0 does not see all")
+    assert refused.stderr.count("\n") == 1
 
 
 def test_solve_table_and_files(kuhn: HistoryTree, tmp_path: pathlib.Path):

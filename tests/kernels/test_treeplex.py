@@ -265,3 +265,33 @@ def test_sums_over_the_actions_of_an_infoset(
         np.testing.assert_allclose(
             spread[rows], np.broadcast_to(expected, (count, LANES)), rtol=0, atol=TOLERANCE
         )
+
+
+@pytest.mark.parametrize("plan", [drawn(), alike()], ids=["drawn", "alike"])
+def test_hands_side_by_side_are_the_same_decisions_for_each(
+    plan: Decisions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With links for public infosets alone, sweeps are those of the treeplex with every hand's own."""
+    monkeypatch.setattr(sys.modules["jaxgadget.kernels.treeplex"], "LIKE_LEVELS", 3)
+    hands = 3
+    host, _ = plan.treeplex[exact_size]
+    rng = np.random.default_rng(5)
+    size = hands * host.num_sequences
+    root, gradient = rng.random((hands * host.num_roots, LANES)), rng.normal(size=(size, LANES))
+    strategy = rng.random((size - len(root), LANES))
+    with precision(np.float64):
+        by_blocks = to_device(host, np.float64, hands=hands)
+        every_hand = to_device(to_host(by_blocks), np.float64)
+        assert max(map(np.size, by_blocks.parent)) * hands == max(map(np.size, every_hand.parent))
+        arguments = [jnp.asarray(x) for x in (strategy, root, gradient)]
+        found = [jax.tree.map(np.asarray, sweeps(plex, *arguments)) for plex in (by_blocks, every_hand)]
+    for one, other in zip(*map(jax.tree.leaves, found), strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=TOLERANCE)
+    # Hand by hand they are those of a single one.
+    with precision(np.float64):
+        single = to_device(host, np.float64)
+        for hand in range(hands):
+            own = [jnp.asarray(x[hand::hands]) for x in (strategy, root, gradient)]
+            alone = jax.tree.map(np.asarray, sweeps(single, *own))
+            for one, other in zip(*map(jax.tree.leaves, (found[0], alone)), strict=True):
+                np.testing.assert_allclose(one[hand::hands], other, rtol=0, atol=TOLERANCE)

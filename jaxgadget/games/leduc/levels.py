@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, HistoryLevel, dense_ids
+from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, name_cards, pair_names
 from jaxgadget.games.leduc.betting import FOLD, Betting
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -53,6 +54,54 @@ def leduc_levels(
         budget.claim(len(deals.chance) * len(public.card) - deals.num_excluding * with_card)
         above, keep = keep, deals.possible(public.card)
         expand = yield deals.cross(public, above, keep)
+
+
+def leduc_by_hands(
+    name: str, betting: Betting, rank: IntArray, copies: int, action_names: tuple[str, ...]
+) -> HandsGame:
+    """The game without its histories: a hand is a card that can be told apart.
+
+    Args:
+      name: the game's.
+      betting: the rules of the betting, without actions that only the player itself knows.
+      rank: `[types]` rank of each card that can be told apart.
+      copies: how many there are of each in the deck.
+      action_names: of fold, call and raise.
+    """
+    types, lines, deals = len(rank), _BettingLines.of(betting), _Deals.of(rank, copies)
+    levels: list[PublicLevel] = []
+    publics = [_PublicLevel.first(types, lines)]
+    while len(publics[-1].card):
+        public = publics[-1]
+        done = lines.action[:, public.line].max(axis=0)
+        actor = lines.actor[public.line]
+        levels.append(PublicLevel(public.parent, actor, np.where(public.dealt >= 0, public.dealt, done)))
+        publics.append(public.next(np.ones(len(public.card), np.bool_)))
+    tree = PublicTree.of(levels)
+    line, card = (
+        np.concatenate([getattr(public, field) for public in publics]) for field in ("line", "card")
+    )
+    deal = np.zeros((types, types))
+    deal[tuple(deals.cards)] = copies * (1.0 / (types * copies)) * deals.chance
+    # Tables: before the public card; then for each card, where somebody folded, and where the cards decide.
+    left, ahead = np.zeros((types, types, types)), np.zeros((types, types, types))
+    left[:, *deals.cards] = deals.left.T * (1.0 / (deals.deck - 2))
+    ahead[:, *deals.cards] = deals.ahead.T
+    shown = deal * left
+    won = lines.won[line[tree.ends]].astype(np.float64)
+    kind = np.where(card < 0, 0, 1 + card + types * lines.shows[line])[tree.ends]
+    possible = np.ones((len(tree), types), np.bool_)
+    possible[card >= 0] = (shown.sum(axis=2) > 0)[card[card >= 0]]
+    return HandsGame(
+        name=name,
+        hands=pair_names(name_cards(types)),
+        tree=tree,
+        ends=group_ends(tree.ends, won, kind, np.concatenate([deal[None], shown, shown * ahead])),
+        payoff_bounds=(-float(np.abs(won).max()), float(np.abs(won).max())),
+        deal=deal,
+        possible=(possible, possible),
+        action_names=action_names,
+    )
 
 
 def _goes_on(keep: BoolArray, expand: BoolArray | None) -> BoolArray:

@@ -19,8 +19,9 @@ from typing import ClassVar, cast
 import numpy as np
 
 from jaxgadget.games.game import CHANCE, Budget, CutRule, CutView, HistoryLevel, Move
+from jaxgadget.games.hands import HandsGame
 from jaxgadget.games.leduc.betting import Betting
-from jaxgadget.games.leduc.levels import leduc_levels
+from jaxgadget.games.leduc.levels import leduc_by_hands, leduc_levels
 from jaxgadget.games.parameters import (
     MOST_ACTIONS,
     canonical_name,
@@ -28,7 +29,7 @@ from jaxgadget.games.parameters import (
     check_integer,
     check_two_players,
 )
-from jaxgadget.util.arrays import BoolArray
+from jaxgadget.util.arrays import BoolArray, IntArray
 
 _MAX_RAISES = 100  # all lines of betting are listed before the first history is counted
 _MONEY = 100  # what a player starts with; only the infostate strings tell
@@ -101,9 +102,24 @@ class LeducPoker:
 
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the two private deals, then the rest of the game for all deals at once."""
+        return leduc_levels(self.betting, *self._cards(), budget)
+
+    def by_hands(self) -> HandsGame:
+        """See `DealsHands`: a hand is a card, with `suit_isomorphism` a rank."""
+        if self.action_mapping:
+            raise ValueError(
+                f"{self.name}: with action_mapping a player alone knows which of its pointless actions it "
+                "took, so not all that follows the deal is public; leave action_mapping out for the form by "
+                "hands"
+            )
+        names = tuple(self.action_string(0, action) for action in range(self.num_actions))
+        return leduc_by_hands(self.name, self.betting, *self._cards(), names)
+
+    def _cards(self) -> tuple[IntArray, int]:
+        """`[types]` the rank of each card that can be told apart, and how many there are of each."""
         copies = self.num_suits if self.suit_isomorphism else 1
         types = self.num_ranks * self.num_suits // copies
-        return leduc_levels(self.betting, np.arange(types) * copies // self.num_suits, copies, budget)
+        return np.arange(types) * copies // self.num_suits, copies
 
     def infostate_string(self, player: int, history: Sequence[Move]) -> str:
         """OpenSpiel's string; larger decks and more raises read the same way."""

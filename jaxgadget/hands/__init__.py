@@ -1,0 +1,1 @@
+"""Games by hands on the device: public nodes × hands instead of histories."""

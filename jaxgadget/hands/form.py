@@ -1,0 +1,147 @@
+"""A game by hands as two treeplexes and a payoff: the public tree of each player × its hands, node by node.
+
+All hands of a public node lie side by side, so the reaches and values of a node are slices, and whatever goes
+from node to node moves blocks. What remains private is inside the payoff (`hands.payoff`): the deal, public
+chance, and which hands exclude each other. An infoset whose hand public chance has made impossible is there
+like padding: its reach never counts, so it earns nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.games.game import ACTOR_BIT, Game
+from jaxgadget.games.hands import DealsHands, HandsGame
+from jaxgadget.hands.payoff import HandsPayoff, build_payoff
+from jaxgadget.kernels.problem import Problem, build_side, fixed_entry, free_game
+from jaxgadget.tree.hands import find_hands
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
+from jaxgadget.util.arrays import BoolArray, IntArray
+from jaxgadget.util.precision import precision
+
+
+def by_hands(game: Game | HistoryTree | HandsGame) -> HandsGame:
+    """A game without its histories: public nodes, and what each end pays every pair of hands.
+
+    Args:
+      game: one that deals hands and then goes on in public: Kuhn and Leduc poker and Liar's Dice, which say
+        so themselves, or the tree of any other; a game by hands is returned.
+
+    Raises:
+      ValueError: if the game does not know its hands, or not all that follows the deal is public; it says
+        what is not.
+    """
+    if isinstance(game, HandsGame):
+        return game
+    if isinstance(game, HistoryTree):
+        return find_hands(game).game
+    if isinstance(game, DealsHands):
+        return game.by_hands()
+    name = getattr(game, "name", None)
+    what = f"{name!r} does not say which hands it deals" if isinstance(name, str) else f"{game!r} is no game"
+    raise ValueError(
+        f"game: {what}: expected kuhn_poker, leduc_poker, liars_dice, or the tree of a game whose private "
+        "information is dealt first, from enumerate_game(load(…))"
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class HandsForm:
+    """The public treeplexes of a game by hands.
+
+    Attributes:
+      game: whose.
+    """
+
+    game: HandsGame
+
+    def __repr__(self) -> str:
+        return f"<HandsForm of {self.game!r}>"
+
+    @functools.cached_property
+    def _laid_out(self) -> tuple[tuple[HostTreeplex, IntArray], tuple[HostTreeplex, IntArray]]:
+        return _lay_out(self.game, 0), _lay_out(self.game, 1)
+
+    @property
+    def treeplex(self) -> tuple[HostTreeplex, HostTreeplex]:
+        """Both players' decisions with a single hand; `infoset` names public nodes."""
+        (first, _), (second, _) = self._laid_out
+        return first, second
+
+    @property
+    def sequence(self) -> tuple[IntArray, IntArray]:
+        """For both players `[n]` the sequence of its treeplex that leads to each public node."""
+        (_, first), (_, second) = self._laid_out
+        return first, second
+
+    @functools.cached_property
+    def children(self) -> tuple[IntArray, IntArray]:
+        """For both players `[C]` the public nodes that its actions lead to, ascending: rows of policies."""
+        first, second = (np.flatnonzero(self._acts_above(player)) for player in (0, 1))
+        return first, second
+
+    @functools.cached_property
+    def rows(self) -> tuple[IntArray, IntArray]:
+        """For both players `[C]` the row of a policy that is each action of its treeplex."""
+        rows: list[IntArray] = []
+        tree = self.game.tree
+        for player, treeplex in enumerate(self.treeplex):
+            row = np.cumsum(self._acts_above(player)) - 1
+            node = tree.first_child[treeplex.infoset[treeplex.sequence_infoset]] + treeplex.sequence_slot
+            rows.append(row[node])
+        return rows[0], rows[1]
+
+    def _acts_above(self, player: int) -> BoolArray:
+        """`[n]` whether a player's action leads to a public node."""
+        tree = self.game.tree
+        acts = tree.actor[tree.parent] == ACTOR_BIT[player]
+        acts[0] = False
+        return acts
+
+    def payoff(self, dtype: DTypeLike) -> HandsPayoff:
+        """Between the bodies."""
+        num_blocks = (self.treeplex[0].num_sequences, self.treeplex[1].num_sequences)
+        with precision(dtype):
+            return build_payoff(self.game.num_hands, self.game.ends, self.sequence, num_blocks, dtype)
+
+    def problem(self, num_lanes: int, dtype: DTypeLike) -> Problem:
+        """The whole game; no positive regret counts as none, the driver fills that in."""
+        with precision(dtype):
+            first, second = (
+                build_side(treeplex, fixed_entry(1), np.zeros(hands, np.int64), dtype, hands=hands)
+                for treeplex, hands in zip(self.treeplex, self.game.num_hands, strict=True)
+            )
+            return free_game((first, second), self.payoff(dtype), num_lanes, dtype)
+
+
+def _lay_out(game: HandsGame, player: int) -> tuple[HostTreeplex, IntArray]:
+    """A player's decisions with a single hand, and `[n]` its sequence at every public node."""
+    tree = game.tree
+    nodes = tree.decisions(player)
+    infoset = np.full(len(tree), -1, np.int64)  # the player's last one, the node's own left aside
+    slot, depth = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.int64)
+    number = np.full(len(tree), -1, np.int64)
+    number[nodes] = np.arange(len(nodes))
+    acts = tree.actor == ACTOR_BIT[player]
+    for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
+        above = tree.parent[begin:end]
+        infoset[begin:end] = np.where(acts[above], number[above], infoset[above])
+        slot[begin:end] = np.where(acts[above], tree.slot[begin:end], slot[above])
+        depth[begin:end] = depth[above] + acts[above]
+    treeplex, position = build_treeplex(
+        num_roots=1,
+        depth=depth[nodes],
+        num_actions=tree.num_children[nodes],
+        parent_infoset=infoset[nodes],
+        parent_slot=slot[nodes],
+        infoset=nodes,
+    )
+    sequence = np.zeros(len(tree), np.int64)
+    below = np.flatnonzero(infoset >= 0)
+    sequence[below] = treeplex.sequence(position[infoset[below]], slot[below])
+    return treeplex, sequence

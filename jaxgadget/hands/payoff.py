@@ -1,0 +1,207 @@
+"""What games by hands pay: at every public end one bilinear form between two vectors of hand reaches.
+
+Ends that pay by one table are its columns: a table meets all of them, and all lanes, in a single product.
+Tables are arrays of all pairs of hands, or whatever keeps the protocol `PairTables` and never writes the
+pairs down.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.games.hands import PublicEnds
+from jaxgadget.kernels.payoff import array_bytes
+from jaxgadget.kernels.rows import EXACT, RowSums, build_row_sums, take_rows
+from jaxgadget.tree.sequence import Entries, merge_entries
+from jaxgadget.util.arrays import FloatArray, IntArray
+
+MOST_ENTRIES = 1 << 24
+"""Pairs of sequences that linear programs are given at most."""
+
+
+class PairTables(Protocol):
+    """B tables over pairs of hands: chance × player 0's payoff, for ends of scale 1.
+
+    A pytree. `PublicEnds.pays` is one, or an array `[B, H_0, H_1]`, of which `DenseTables` is made. Hold'em's
+    are others: a showdown is a table a board, in groups of hands of one rank with small dense blocks for the
+    hands that share a card; a fold is inclusion and exclusion over cards. What multiplies the table, such as
+    the pot, is `PublicEnds.scale`, so all showdowns of a board are columns of one table.
+    """
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """Sums over the other player's hands.
+
+        Args:
+          player: who earns; in player 0's utility all the same.
+          reach: `[B, T, H_other, lanes]` the other player's reach of T ends by each table.
+
+        Returns:
+          `[B, T, H_player, lanes]`.
+        """
+        ...
+
+    def absolute(self) -> PairTables:
+        """The same without signs, or what is nowhere less."""
+        ...
+
+    def dense(self) -> FloatArray:
+        """`[B, H_0, H_1]` on the host; for linear programs, and so for few hands."""
+        ...
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DenseTables:
+    """Tables written down; see `PairTables`.
+
+    Attributes:
+      pays: `[B, H_0, H_1]`.
+    """
+
+    pays: jax.Array
+
+    def __call__(self, player: int, reach: jax.Array) -> jax.Array:
+        """See `PairTables`."""
+        form = "bij,btjl->btil" if player == 0 else "bji,btjl->btil"
+        return jnp.einsum(form, self.pays, reach, precision=EXACT)
+
+    def absolute(self) -> DenseTables:
+        """See `PairTables`."""
+        return DenseTables(pays=jnp.abs(self.pays))
+
+    def dense(self) -> FloatArray:
+        """See `PairTables`."""
+        return np.asarray(self.pays, np.float64)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class HandsPayoff:
+    """A zero-sum payoff between two treeplexes of hands side by side; it keeps no state. See `Payoff`.
+
+    Blocks are the sequences of a treeplex that differ in the hand alone.
+
+    Attributes:
+      hands: H_0 and H_1.
+      tables: of every group of ends.
+      block: for both players and every group `[B, T]`, the block of sequences that leads to each end.
+      sums: for both players the sum over ends, group by group, into its blocks; weights are the ends' scales,
+        in its utility.
+    """
+
+    hands: tuple[int, int] = dataclasses.field(metadata={"static": True})
+    tables: tuple[PairTables, ...]
+    block: tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]
+    sums: tuple[RowSums, RowSums]
+
+    def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
+        """See `Payoff`."""
+        other, lanes = 1 - player, reach[0].shape[-1]
+        blocks = reach[other].reshape(-1, self.hands[other] * lanes)
+        parts = [jnp.zeros((0, self.hands[player] * lanes), blocks.dtype)]
+        for tables, block in zip(self.tables, self.block[other], strict=True):
+            come = take_rows(blocks, block).reshape(*block.shape, self.hands[other], lanes)
+            parts.append(tables(player, come).reshape(-1, self.hands[player] * lanes))
+        return self.sums[player](jnp.concatenate(parts)).reshape(-1, lanes), state
+
+    def absolute(self) -> HandsPayoff:
+        """See `Payoff`."""
+        first, second = (
+            dataclasses.replace(sums, weight=tuple(jnp.abs(weight) for weight in sums.weight))
+            for sums in self.sums
+        )
+        tables = tuple(table.absolute() for table in self.tables)
+        return dataclasses.replace(self, tables=tables, sums=(first, second))
+
+    def num_bytes(self) -> tuple[int, int]:
+        """See `Payoff`; what comes to the ends and is earned there is a lane's."""
+        itemsize = max((np.dtype(x.dtype).itemsize for sums in self.sums for x in sums.weight), default=0)
+        ends = sum(int(np.prod(block.shape)) for block in self.block[0])
+        return array_bytes(self), ends * sum(self.hands) * itemsize
+
+    def take_lanes(self, lanes: IntArray) -> HandsPayoff:
+        """See `Payoff`."""
+        return self
+
+    def entries(self) -> Entries:
+        """The matrix over all pairs of sequences, for linear programs.
+
+        Raises:
+          ValueError: if it has more than `MOST_ENTRIES` cells.
+        """
+        first, second = self.hands
+        ends = sum(int(np.prod(block.shape)) for block in self.block[0])
+        if ends * first * second > MOST_ENTRIES:
+            raise ValueError(
+                f"payoff: {ends:,} ends and {first} × {second} hands: expected at most {MOST_ENTRIES:,} "
+                "pairs of sequences for linear programs; use CFR"
+            )
+        scale = np.zeros(ends)
+        _, end, weight = self.sums[0].cells()
+        scale[end] = weight
+        pays = [
+            np.repeat(t.dense(), b.shape[1], axis=0) for t, b in zip(self.tables, self.block[0], strict=True)
+        ]
+        value = scale[:, None, None] * np.concatenate([np.zeros((0, first, second)), *pays])
+        row, column = (
+            np.concatenate(
+                [np.zeros(0, np.int64), *(np.asarray(block, np.int64).ravel() for block in blocks)]
+            )
+            for blocks in self.block
+        )
+        rows = first * row[:, None, None] + np.arange(first)[:, None]
+        columns = second * column[:, None, None] + np.arange(second)
+        shape = (first * self.sums[0].num_rows, second * self.sums[1].num_rows)
+        cells = (np.broadcast_to(x, value.shape).ravel() for x in (rows, columns, value))
+        return merge_entries(*cells, shape)
+
+
+def build_payoff(
+    hands: tuple[int, int],
+    ends: Sequence[PublicEnds],
+    sequence: tuple[IntArray, IntArray],
+    num_blocks: tuple[int, int],
+    dtype: DTypeLike,
+) -> HandsPayoff:
+    """Puts what a game by hands pays on the device.
+
+    Args:
+      hands: H_0 and H_1.
+      ends: what is paid.
+      sequence: for both players `[n]`, the block of sequences that leads to each public node.
+      num_blocks: how many there are of each player.
+      dtype: of the numbers.
+    """
+    first, second = (
+        tuple(jax.device_put(blocks[group.node].astype(np.int32)) for group in ends) for blocks in sequence
+    )
+    node = np.concatenate([np.zeros(0, np.int64), *(group.node.ravel() for group in ends)])
+    scale = np.concatenate([np.zeros(0), *(group.scale.ravel() for group in ends)])
+    sums = [
+        build_row_sums(sequence[player][node], np.arange(len(node)), sign * scale, num_blocks[player], dtype)
+        for player, sign in enumerate((1, -1))
+    ]
+    return HandsPayoff(
+        hands=hands,
+        tables=tuple(_on_device(group.pays, dtype) for group in ends),
+        block=(first, second),
+        sums=(sums[0], sums[1]),
+    )
+
+
+def _on_device(pays: Any, dtype: DTypeLike) -> PairTables:
+    """Tables or an operator, its numbers in a precision."""
+    if isinstance(pays, np.ndarray):
+        return DenseTables(pays=jax.device_put(pays.astype(dtype)))
+
+    def put(x: Any) -> jax.Array:
+        return jax.device_put(x.astype(dtype) if np.issubdtype(x.dtype, np.floating) else x)
+
+    return jax.tree.map(put, pays)

@@ -1,0 +1,142 @@
+"""Solving games by hands, by CFR or exactly."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from typing import Any
+
+import numpy as np
+from jax.typing import DTypeLike
+
+from jaxgadget.games.game import Game
+from jaxgadget.games.hands import HandsGame
+from jaxgadget.hands.evaluate import evaluate_hands
+from jaxgadget.hands.form import HandsForm
+from jaxgadget.hands.policy import HandsPolicy, as_form
+from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.regret import Rule
+from jaxgadget.policy.evaluate import average_bodies
+from jaxgadget.policy.solve import SolvedGame
+from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.driver import solve
+from jaxgadget.solving.lp import Goal, solve_program
+from jaxgadget.solving.options import make_options
+from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.precision import precision
+from jaxgadget.util.progress import progress_bar
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class HandsSolution(SolvedGame):
+    """A solved game by hands, with its certificate in float64.
+
+    Attributes:
+      policy: both players' average policies, one lane; an equilibrium's if `algorithm` is `lp`.
+    """
+
+    policy: HandsPolicy
+
+    @property
+    def name(self) -> str:
+        """The game's."""
+        return self.policy.game.name
+
+    @property
+    def payoff_range(self) -> float:
+        """The game's largest minus its smallest payoff."""
+        return self.policy.game.payoff_range
+
+    @property
+    def constant(self) -> float:
+        """The sum of both players' returns."""
+        return self.policy.game.constant
+
+    @property
+    def sizes(self) -> dict[str, Any]:
+        """How large the game is, by what `jaxgadget solve --json` calls it."""
+        game = self.policy.game
+        return {
+            "form": "hands",
+            "num_public_nodes": len(game.tree),
+            "num_public_ends": len(game.tree.ends),
+            "num_hands": list(game.num_hands),
+            "num_infosets": [game.num_infosets(player) for player in (0, 1)],
+        }
+
+
+def solve_hands(
+    game: Game | HistoryTree | HandsGame | HandsForm,
+    *,
+    algorithm: str | Rule = "cfr+",
+    iterations: int = 1000,
+    target_gap: float | None = None,
+    check_every: int = 100,
+    dtype: DTypeLike = "float64",
+    checkpoint: str | os.PathLike[str] | None = None,
+    time_limit: float | None = None,
+    memory_limit: int | None = None,
+    progress: bool | None = None,
+) -> HandsSolution:
+    """Solves a game without listing its histories; where both forms fit, iterates are those of `solve`.
+
+    Args:
+      game: see `by_hands`, or its form.
+      algorithm: see `solve`, and so for what follows; `lp` is for few hands and ends.
+      iterations: at most that many; an iteration updates both players.
+      target_gap: stop when NashConv is no larger; in units of payoff.
+      check_every: iterations between two looks at NashConv.
+      dtype: `float32` or `float64`; the certificate is in float64.
+      checkpoint: a file to resume from and to save to.
+      time_limit: for `lp`, in seconds; by default none.
+      memory_limit: bytes that the solve may take; by default what there is.
+      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+
+    Raises:
+      ValueError: if an argument is out of range, the game is none by hands or does not fit the memory, or
+        the checkpoint is of another solve.
+    """
+    watch = Stopwatch()
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        check_every=check_every,
+        dtype=dtype,
+        checkpoint=checkpoint,
+        time_limit=time_limit,
+        memory_limit=memory_limit,
+        devices=HOME.devices,
+    )
+    with watch.phase("build"):
+        form = as_form(game)
+        problem = form.problem(1, np.float64 if options.rule is None else options.dtype)
+    with watch.phase("run"):
+        if options.rule is None:
+            name = f"game by hands {form.game.name}"
+            with precision(np.float64):
+                optimum = solve_program(problem, 0, Goal(maximiser=0), name=name, time_limit=time_limit)
+            bodies, done = (
+                (optimum.strategy[0].body[:, None], optimum.strategy[1].body[:, None]),
+                optimum.iterations,
+            )
+        else:
+            with progress_bar("solving", iterations, progress) as report:
+                solved = solve(Batch.of(problem), options, average_bodies, report=report)
+            bodies, done = solved.outcome, int(solved.iterations[0])
+        del problem
+        policy = HandsPolicy.of_bodies(form, bodies, (f"{options.algorithm}:{done}",))
+        values = evaluate_hands(policy)
+    first, second = values.best_response_values[:, 0].tolist()
+    return HandsSolution(
+        policy=policy,
+        value=float(values.value[0]),
+        best_response_values=(first, second),
+        nash_conv=first + second,
+        gap=first + second,
+        algorithm=options.algorithm,
+        iterations=done,
+        target_gap=target_gap,
+        seconds=watch.seconds,
+    )

@@ -1,0 +1,221 @@
+"""HistoryTree → HandsGame: the hands and the public tree of a game whose private information is dealt first.
+
+A hand is what a player knows when chance has dealt and the first player is to act. The game is one by hands
+if from there on everybody sees everything: then a public node is a line of play after the deal, and an
+infoset is a public node with a hand. Where that fails, two histories show it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, dense_ids
+from jaxgadget.games.hands import HandsGame, PublicEnds, PublicLevel, PublicTree, group_ends
+from jaxgadget.tree.history import HistoryTree, check_whole
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+MOST_PAYS = 1 << 26
+"""Ends × hands × hands that are written down at most: half a gigabyte."""
+
+SAME_TABLE_DIGITS = 12
+"""Tables of two ends that agree to so many digits, but for a factor, are one."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class FoundHands:
+    """A game by hands and the histories that it stands for.
+
+    Attributes:
+      tree: the histories.
+      game: the same game by hands.
+      node: `[histories]` the public node of each, -1 before the deal is done.
+      hand: `[2, histories]` both players' hands, likewise.
+    """
+
+    tree: HistoryTree
+    game: HandsGame
+    node: IntArray
+    hand: IntArray
+
+    def infosets(self, player: int) -> tuple[IntArray, IntArray]:
+        """`[I]` the public node and `[I]` the hand of each of the tree's infosets of a player."""
+        history = self.tree.infosets[player].history
+        return self.node[history], self.hand[player, history]
+
+
+def find_hands(tree: HistoryTree) -> FoundHands:
+    """Finds the hands and the public tree of an enumerated game.
+
+    Raises:
+      ValueError: if the tree is truncated, or not all that follows the deal is public; it says what is not.
+    """
+    check_whole(tree)
+    step = _steps_after_deal(tree)
+    hand, num_hands = _find_hands(tree, step)
+    node, levels = _find_nodes(tree, step)
+    public = PublicTree.of(levels)
+    possible = _check_public(tree, node, hand, public, num_hands)
+    low, high = tree.payoff_bounds
+    dealt = np.flatnonzero(step == 0)
+    deal = np.zeros(num_hands)
+    np.add.at(deal, tuple(hand[:, dealt]), tree.chance[dealt])
+    game = HandsGame(
+        name=tree.game.name,
+        hands=(tuple(map(str, range(num_hands[0]))), tuple(map(str, range(num_hands[1])))),
+        tree=public,
+        ends=_find_ends(tree, node, hand, public, num_hands),
+        payoff_bounds=(low, high),
+        deal=deal,
+        possible=possible,
+        constant=tree.constant,
+        action_names=_name_actions(tree),
+    )
+    return FoundHands(tree=tree, game=game, node=node, hand=hand)
+
+
+def _name_actions(tree: HistoryTree) -> tuple[str, ...]:
+    """What actions are called, by number; by the number itself where nobody has that action."""
+    names: dict[int, str] = {}
+    for player in (1, 0):
+        actions = np.unique(tree.infosets[player].action[1:]).tolist()
+        names |= {action: tree.game.action_string(player, action) for action in actions}
+    return tuple(names.get(action, str(action)) for action in range(max(names, default=-1) + 1))
+
+
+def _refuse(tree: HistoryTree, why: str, first: int, second: int | None = None) -> ValueError:
+    others = "" if second is None else f" and {tree.moves(second)}"
+    return ValueError(
+        f"{tree.game.name} is no game by hands: {why} (history {tree.moves(first)}{others}); expected "
+        "private information to be dealt first and all else to be public; use the form of histories"
+    )
+
+
+def _steps_after_deal(tree: HistoryTree) -> IntArray:
+    """`[histories]` moves since the first player was to act, -1 before."""
+    both = np.flatnonzero(tree.actor == SIMULTANEOUS)
+    if len(both):
+        raise _refuse(tree, "both players act at once", int(both[0]))
+    step = np.empty(tree.num_histories, np.int64)
+    step[0] = -1 if tree.actor[0] == CHANCE else 0
+    for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
+        above = step[tree.parent[begin:end]]
+        deals = (above < 0) & (tree.actor[begin:end] == CHANCE)
+        step[begin:end] = np.where(deals, -1, above + 1)
+    return step
+
+
+def _find_hands(tree: HistoryTree, step: IntArray) -> tuple[IntArray, tuple[int, int]]:
+    """`[2, histories]` both players' hands, and how many there are."""
+    dealt = np.flatnonzero(step == 0)
+    hand = np.full((2, tree.num_histories), -1, np.int64)
+    count = [0, 0]
+    for player in (0, 1):
+        hand[player, dealt], count[player] = dense_ids(tree.infostate[player, dealt])
+    for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
+        later = begin + np.flatnonzero(step[begin:end] > 0)
+        hand[:, later] = hand[:, tree.parent[later]]
+    return hand, (count[0], count[1])
+
+
+def _find_nodes(tree: HistoryTree, step: IntArray) -> tuple[IntArray, list[PublicLevel]]:
+    """`[histories]` the line of play after the deal that each has, -1 before; and these lines by length."""
+    node = np.full(tree.num_histories, -1, np.int64)
+    rows = np.flatnonzero(step == 0)
+    node[rows] = 0
+    _check_actor(tree, rows, node)
+    levels = [PublicLevel(np.zeros(1, np.int64), tree.actor[rows[:1]], np.zeros(1, np.int64))]
+    begin = 0
+    while len(rows := np.flatnonzero(step == len(levels))):
+        action = tree.action[:, rows].max(axis=0).astype(np.int64)  # one of three acted
+        width = int(action.max()) + 1
+        line, count = dense_ids(node[tree.parent[rows]] * width + action)
+        begin += len(levels[-1].parent)
+        node[rows] = begin + line
+        _check_actor(tree, rows, node)
+        first = np.empty(count, np.int64)
+        first[line[::-1]] = np.arange(len(rows))[::-1]
+        above = node[tree.parent[rows[first]]] - (begin - len(levels[-1].parent))
+        levels.append(PublicLevel(above, tree.actor[rows[first]], action[first]))
+    return node, levels
+
+
+def _check_actor(tree: HistoryTree, rows: IntArray, node: IntArray) -> None:
+    """Who acts, or whether the game is over, is public."""
+    first = np.zeros(int(node[rows].max()) + 1, np.int64)
+    first[node[rows[::-1]]] = rows[::-1]
+    usual = first[node[rows]]
+    differs = np.flatnonzero(tree.actor[usual] != tree.actor[rows])
+    if len(differs):
+        k = differs[0]
+        raise _refuse(tree, "who acts depends on what is private", int(usual[k]), int(rows[k]))
+
+
+def _check_public(
+    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
+) -> tuple[BoolArray | None, BoolArray | None]:
+    """Which hands each player may hold where; ValueError unless infosets are public nodes with hands."""
+    possible: list[BoolArray | None] = []
+    for player in (0, 1):
+        acts = np.flatnonzero(tree.actor == ACTOR_BIT[player])
+        infoset = tree.infoset[player, acts].astype(np.int64)
+        pair = node[acts] * num_hands[player] + hand[player, acts]
+        for label, by, why in (
+            (infoset, pair, f"player {player} learns something in private after the deal"),
+            (pair, infoset, f"player {player} does not see all that is done or shown after the deal"),
+        ):
+            group, count = dense_ids(by)
+            first = np.empty(count, np.int64)
+            first[group[::-1]] = np.arange(len(acts))[::-1]
+            differs = np.flatnonzero(label != label[first[group]])
+            if len(differs):
+                k = differs[0]
+                raise _refuse(tree, why, int(acts[first[group[k]]]), int(acts[k]))
+        width = tree.infosets[player].num_actions[infoset]
+        fewer = np.flatnonzero(width != public.num_children[node[acts]])
+        if len(fewer):
+            raise _refuse(tree, f"what player {player} may do depends on its hand", int(acts[fewer[0]]))
+        held = np.zeros((len(public), num_hands[player]), np.bool_)
+        inside = np.flatnonzero(node >= 0)
+        held[node[inside], hand[player, inside]] = True
+        possible.append(None if held.all() else held)
+    return possible[0], possible[1]
+
+
+def _find_ends(
+    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
+) -> tuple[PublicEnds, ...]:
+    """What every end pays; tables that differ in a factor alone are one."""
+    pays = end_tables(tree, node, hand, public, num_hands)
+    largest = np.abs(pays).max(axis=1)
+    paid = np.flatnonzero(largest > 0)
+    sign = np.sign(pays[paid, (pays[paid] != 0).argmax(axis=1)])
+    scale = sign * largest[paid]
+    tables = pays[paid] / scale[:, None]
+    _, first, kind = np.unique(
+        tables.round(SAME_TABLE_DIGITS) + 0.0, axis=0, return_index=True, return_inverse=True
+    )
+    return group_ends(public.ends[paid], scale, kind, tables[first].reshape(-1, *num_hands))
+
+
+def end_tables(
+    tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
+) -> FloatArray:
+    """`[ends, H_0 × H_1]` chance × player 0's payoff at every end, by pairs of hands.
+
+    Raises:
+      ValueError: if there are too many to be written down.
+    """
+    first, second = num_hands
+    size = len(public.ends) * first * second
+    if size > MOST_PAYS:
+        raise ValueError(
+            f"{tree.game.name} has {len(public.ends)} public ends and {first} × {second} hands: expected at "
+            f"most {MOST_PAYS:,} numbers of what they pay; use the form of histories"
+        )
+    terminals = tree.terminals
+    end = np.searchsorted(public.ends, node[terminals])
+    cell = (end * first + hand[0, terminals]) * second + hand[1, terminals]
+    earned = np.bincount(cell, tree.chance[terminals] * tree.payoff[terminals], minlength=size)
+    return np.asarray(earned, np.float64).reshape(len(public.ends), first * second)

@@ -1,0 +1,124 @@
+"""Games by hands: public trees and tables, and what is refused at the door."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.game import CHANCE
+from jaxgadget.games.hands import PublicEnds, PublicLevel, PublicTree
+from jaxgadget.games.registry import load
+
+
+def test_public_tree_of_kuhn():
+    tree = load("kuhn_poker").by_hands().tree
+    assert [tree.moves(node) for node in range(len(tree))] == [
+        (),
+        (0,),
+        (1,),
+        (0, 0),
+        (0, 1),
+        (1, 0),
+        (1, 1),
+        (0, 1, 0),
+        (0, 1, 1),
+    ]
+    assert tree.ends.tolist() == [3, 5, 6, 7, 8]
+    assert [tree.decisions(player).tolist() for player in (0, 1)] == [[0, 4], [1, 2]]
+    assert tree.num_children.tolist() == [2, 2, 2, 0, 2, 0, 0, 0, 0]
+    assert tree.slot.tolist() == [0, 0, 1, 0, 1, 0, 1, 0, 1]
+    assert tree.first_child[[0, 1, 2, 4]].tolist() == [1, 3, 5, 7]
+
+
+def test_kuhn_pays_the_higher_card():
+    """Bet and called, two chips; a bet that is folded to, one; each deal has probability 1/6."""
+    game = load("kuhn_poker").by_hands()
+    paid = {
+        game.describe(node): (scale * group.pays[table]).round(12)
+        for group in game.ends
+        for table, (nodes, scales) in enumerate(zip(group.node, group.scale, strict=True))
+        for node, scale in zip(nodes.tolist(), scales.tolist(), strict=True)
+    }
+    ahead = np.array([[0, -1, -1], [1, 0, -1], [1, 1, 0]]) / 6
+    dealt = np.abs(ahead)
+    expected = {
+        "Pass Pass": ahead,
+        "Pass Bet Pass": -dealt,
+        "Pass Bet Bet": 2 * ahead,
+        "Bet Pass": dealt,
+        "Bet Bet": 2 * ahead,
+    }
+    assert paid.keys() == expected.keys()
+    for words, table in expected.items():
+        np.testing.assert_allclose(paid[words], table, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("spec", "hands", "nodes", "infosets"),
+    [
+        ("kuhn_poker", 3, 9, 6),
+        ("leduc_poker", 6, 465, 468),
+        ("leduc_poker(num_ranks=13,num_suits=4,suit_isomorphism=True)", 13, 990, 2574),
+        ("liars_dice", 6, 8191, 12288),
+        ("liars_dice(numdice=2,dice_sides=3)", 6, 8191, 12288),
+        ("liars_dice(numdice=2,dice_sides=4)", 10, 131071, 327680),
+    ],
+)
+def test_sizes(spec: str, hands: int, nodes: int, infosets: int):
+    game = load(spec).by_hands()
+    assert game.num_hands == (hands, hands)
+    assert len(game.tree) == nodes
+    assert game.num_infosets(0) == infosets
+    assert game.deal.sum() == pytest.approx(1, abs=1e-14)
+    assert game.payoff_range == game.payoff_bounds[1] - game.payoff_bounds[0] > 0
+
+
+def test_rolls_weigh_what_they_stand_for():
+    game = load("liars_dice(numdice=2,dice_sides=3)").by_hands()
+    assert game.hands[0] == ("11", "12", "13", "22", "23", "33")
+    np.testing.assert_allclose(game.deal.sum(axis=1) * 9, [1, 2, 2, 1, 2, 1], rtol=0, atol=1e-14)
+
+
+def test_no_hand_holds_the_public_card():
+    game = load("leduc_poker").by_hands()
+    tree = game.tree
+    shown = np.flatnonzero(tree.actor[tree.parent] == CHANCE)
+    for possible in game.possible:
+        assert possible[0].all()
+        for node in shown.tolist():
+            assert np.flatnonzero(~possible[node]).tolist() == [tree.action[node]]
+
+
+def test_what_everybody_does_not_see_is_refused():
+    with pytest.raises(ValueError, match="action_mapping") as error:
+        load("leduc_poker(action_mapping=True)").by_hands()
+    assert "leave action_mapping out" in str(error.value)
+    with pytest.raises(ValueError, match=re.escape("at most 24 bids")):
+        load("liars_dice(numdice=2,dice_sides=7)").by_hands()
+
+
+def chain() -> PublicTree:
+    one = np.zeros(1, np.int64)
+    return PublicTree.of([PublicLevel(one, np.array([1], np.uint8), one), PublicLevel(one, one, one)])
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ([(0, (1, 3, 3))], "public node 0, where the game is not over"),
+        ([(3, (1, 3, 3)), (3, (1, 3, 3))], "pay twice"),
+        ([(3, (1, 3, 2))], "tables (1, 3, 2)"),
+    ],
+)
+def test_wrong_ends(ends: list[tuple[int, tuple[int, ...]]], expected: str):
+    game = load("kuhn_poker").by_hands()
+    groups = tuple(PublicEnds(np.array([[node]]), np.ones((1, 1)), np.zeros(shape)) for node, shape in ends)
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        dataclasses.replace(game, ends=groups)
+
+
+def test_a_tree_without_choices():
+    tree = chain()
+    assert tree.ends.tolist() == [1]
+    assert repr(tree) == "<PublicTree: 2 nodes, 1 of them ends>"

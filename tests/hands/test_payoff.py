@@ -1,0 +1,138 @@
+"""What public ends pay: sums over all pairs of hands, by tables or by operators that never write one down."""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxgadget.games.hands import HandsGame, PublicEnds
+from jaxgadget.hands import payoff
+from jaxgadget.hands.payoff import HandsPayoff, build_payoff
+from jaxgadget.hands.solve import solve_hands
+from jaxgadget.util.precision import precision
+from tests.hands import alike
+
+HANDS = (4, 3)
+NUM_BLOCKS = (5, 6)
+LANES = 2
+
+
+def drawn() -> tuple[HandsPayoff, np.ndarray]:
+    """Nine ends, three of them by each of two tables; and the matrix over pairs of sequences."""
+    rng = np.random.default_rng(0)
+    node = np.arange(9).reshape(3, 3)
+    ends = (
+        PublicEnds(node[:2], rng.normal(size=(2, 3)), rng.normal(size=(2, *HANDS))),
+        PublicEnds(node[2:], rng.normal(size=(1, 3)), rng.normal(size=(1, *HANDS))),
+    )
+    # Several ends below one pair of sequences, sequences with none.
+    sequence = np.array([1, 1, 2, 2, 2, 4, 4, 4, 1]), np.array([0, 3, 3, 3, 5, 5, 5, 5, 0])
+    with precision(np.float64):
+        built = build_payoff(HANDS, ends, sequence, NUM_BLOCKS, np.float64)
+    matrix = np.zeros((NUM_BLOCKS[0], HANDS[0], NUM_BLOCKS[1], HANDS[1]))
+    for group in ends:
+        for table, nodes in enumerate(group.node):
+            for place, end in enumerate(nodes):
+                earned = group.scale[table, place] * group.pays[table]
+                matrix[sequence[0][end], :, sequence[1][end]] += earned
+    return built, matrix.reshape(NUM_BLOCKS[0] * HANDS[0], -1)
+
+
+def all_gradients(built: HandsPayoff, reach, state: int):
+    """Both players', then the largest that they may be."""
+    return [x.gradient(player, reach, state) for x in (built, built.absolute()) for player in (0, 1)]
+
+
+def test_gradients_are_the_matrix():
+    built, matrix = drawn()
+    rng = np.random.default_rng(1)
+    reach = [rng.random((count, LANES)) for count in matrix.shape]
+    with precision(np.float64):
+        arguments = jnp.asarray(reach[0]), jnp.asarray(reach[1])
+        (first, state), (second, _), *largest = jax.jit(all_gradients)(built, arguments, 7)
+    assert state == 7
+    np.testing.assert_allclose(first, matrix @ reach[1], rtol=0, atol=1e-13)
+    np.testing.assert_allclose(second, -matrix.T @ reach[0], rtol=0, atol=1e-13)
+    for player, (most, _) in enumerate(largest):
+        expected = np.abs(matrix if player == 0 else matrix.T) @ reach[1 - player]
+        assert (np.asarray(most) >= expected - 1e-12).all()
+
+
+def test_entries_are_the_matrix(monkeypatch: pytest.MonkeyPatch):
+    built, matrix = drawn()
+    entries = built.entries()
+    assert entries.shape == matrix.shape
+    written = np.zeros(matrix.shape)
+    written[entries.row, entries.column] = entries.value
+    np.testing.assert_allclose(written, matrix, rtol=0, atol=1e-13)
+    monkeypatch.setattr(payoff, "MOST_ENTRIES", 107)
+    with pytest.raises(ValueError, match="9 ends and 4 × 3 hands: expected at most 107 pairs"):
+        built.entries()
+
+
+def test_bytes():
+    built, _ = drawn()
+    fixed, lane = built.num_bytes()
+    assert lane == 9 * sum(HANDS) * 8
+    assert fixed == sum(x.nbytes for x in jax.tree.leaves(built))
+    assert built.take_lanes(np.array([1])) is built
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Fold:
+    """Hands are cards: all pairs but those of one card, by inclusion and exclusion."""
+
+    deal: jax.Array
+
+    def __call__(self, player, reach):
+        return self.deal[:, None, None, None] * (reach.sum(axis=2, keepdims=True) - reach)
+
+    def absolute(self):
+        return self
+
+    def dense(self):
+        return np.asarray(self.deal)[:, None, None] * (1 - np.eye(3))[None]
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Showdown:
+    """The higher card wins: what lies below less what lies above, by sums from either end."""
+
+    deal: jax.Array
+
+    def __call__(self, player, reach):
+        total = jnp.cumsum(reach, axis=2)
+        below, above = total - reach, total[:, :, -1:] - total
+        won = below - above if player == 0 else above - below
+        return self.deal[:, None, None, None] * won
+
+    def absolute(self):
+        return Fold(self.deal)
+
+    def dense(self):
+        card = np.arange(3)
+        return np.asarray(self.deal)[:, None, None] * np.sign(card[:, None] - card)[None]
+
+
+def kuhn_by_operators() -> HandsGame:
+    game = alike.form("kuhn_poker").game
+    fold = 0 if (game.ends[0].pays[0] >= 0).all() else 1
+    operators = {fold: Fold, 1 - fold: Showdown}
+    ends = tuple(
+        group._replace(pays=operators[number](np.full(1, 1 / 6))) for number, group in enumerate(game.ends)
+    )
+    return dataclasses.replace(game, ends=ends)
+
+
+@pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
+def test_operators_stand_for_tables(algorithm: str):
+    """Folds and showdowns that never see a table of pairs give the same solutions."""
+    ours = solve_hands(kuhn_by_operators(), algorithm=algorithm, iterations=5)
+    theirs = solve_hands(alike.form("kuhn_poker"), algorithm=algorithm, iterations=5)
+    assert abs(ours.value - theirs.value) < 1e-12
+    for one, other in zip(ours.policy.probabilities, theirs.policy.probabilities, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=1e-12)

@@ -1,0 +1,73 @@
+"""CFR by hands: the iterates of the histories, checkpoints, stopping, exact solutions, bad input."""
+
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from jaxgadget import load
+from jaxgadget.hands.solve import solve_hands
+from jaxgadget.kernels import registry
+from tests.hands import alike
+
+KUHN_VALUE = -1 / 18
+
+
+@pytest.mark.parametrize("algorithm", registry.RULES)
+def test_iterates_are_those_of_the_histories(algorithm: str):
+    alike.check_iterations("kuhn_poker", algorithm)
+
+
+@pytest.mark.parametrize("spec", ["leduc_poker", "random"])
+def test_iterates_of_larger_games(spec: str):
+    alike.check_iterations(spec, "cfr+")
+
+
+@pytest.mark.parametrize("spec", ["kuhn_poker", "liars_dice(dice_sides=2)"])
+def test_exact_solutions(spec: str):
+    """From the same linear program as with histories."""
+    from jaxgadget import enumerate_game, solve
+
+    ours = solve_hands(load(spec), algorithm="lp")
+    theirs = solve(enumerate_game(load(spec)), algorithm="lp")
+    assert abs(ours.value - theirs.value) < 1e-12
+    assert ours.nash_conv < 1e-12
+    assert "simplex iterations" in ours.message
+
+
+def test_a_solve_goes_on_from_its_checkpoint(tmp_path: pathlib.Path):
+    form, file = alike.form("kuhn_poker"), tmp_path / "kuhn.npz"
+    straight = solve_hands(form, iterations=30)
+    solve_hands(form, iterations=10, checkpoint=file)
+    resumed = solve_hands(form, iterations=30, checkpoint=file)
+    for one, other in zip(resumed.policy.probabilities, straight.policy.probabilities, strict=True):
+        np.testing.assert_array_equal(one, other)
+    with pytest.raises(ValueError, match="is of another solve"):
+        solve_hands(load("liars_dice(dice_sides=2)"), checkpoint=file)
+
+
+def test_it_stops_at_the_gap_and_says_how_far_it_got():
+    solution = solve_hands(alike.form("kuhn_poker"), target_gap=0.02, check_every=10, dtype="float32")
+    assert solution.nash_conv <= 0.02
+    assert solution.iterations < 1000
+    low, high = solution.bracket
+    assert low <= KUHN_VALUE <= high
+    assert repr(solution).startswith("<HandsSolution of kuhn_poker: value -0.05")
+    short = solve_hands(alike.form("kuhn_poker"), target_gap=1e-6, iterations=10)
+    assert "the target of 1e-06 was not reached" in short.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"algorithm": "cfr++"}, "algorithm='cfr++'"),
+        ({"iterations": 0}, "iterations=0"),
+        ({"dtype": "float16"}, "dtype='float16'"),
+        ({"target_gap": -1}, "target_gap=-1"),
+        ({"memory_limit": 1000}, "of memory, 1 kB may be taken"),
+    ],
+)
+def test_bad_input(arguments: dict[str, object], expected: str):
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        solve_hands(alike.form("kuhn_poker"), **arguments)

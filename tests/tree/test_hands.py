@@ -1,0 +1,121 @@
+"""Hands found in histories: the same as the rules say, or refused with two histories that show why."""
+
+import numpy as np
+import pytest
+
+from jaxgadget.games.game import CHANCE
+from jaxgadget.games.hands import HandsGame
+from jaxgadget.games.registry import load
+from jaxgadget.games.stepwise import Rules, Step
+from jaxgadget.tree import hands
+from jaxgadget.tree.hands import find_hands
+from jaxgadget.tree.history import enumerate_game
+
+QUICK = ("kuhn_poker", "leduc_poker", "leduc_poker(num_ranks=5)", "liars_dice(dice_sides=4)")
+
+
+def pays(game: HandsGame) -> np.ndarray:
+    """`[n, H_0, H_1]` what every public node pays, 0 where the game goes on."""
+    table = np.zeros((len(game.tree), *game.num_hands))
+    for group in game.ends:
+        table[group.node] = group.scale[..., None, None] * group.pays[:, None]
+    return table
+
+
+@pytest.mark.parametrize("spec", [*QUICK, "leduc_poker(starting_player=1,raise_sizes=3-5)"])
+def test_hands_in_histories_are_those_of_the_rules(spec: str):
+    """Public nodes in the same order, hands in the same order, and every pair paid the same everywhere."""
+    game = load(spec)
+    tree = enumerate_game(game)
+    found, told = find_hands(tree), game.by_hands()
+    for field in ("level_offset", "parent", "actor", "action"):
+        np.testing.assert_array_equal(getattr(found.game.tree, field), getattr(told.tree, field))
+    np.testing.assert_allclose(pays(found.game), pays(told), rtol=0, atol=1e-16)
+    np.testing.assert_allclose(found.game.deal, told.deal, rtol=0, atol=1e-16)
+    assert len(found.game.ends) == len(told.ends), "ends that differ in their scale alone share a table"
+    assert found.game.action_names == told.action_names
+    assert found.game.payoff_bounds == told.payoff_bounds
+    for player in (0, 1):
+        nodes = told.tree.decisions(player)
+        every = np.ones((len(told.tree), told.num_hands[player]), np.bool_)
+        one, other = (every if x.possible[player] is None else x.possible[player] for x in (found.game, told))
+        np.testing.assert_array_equal(one[nodes], other[nodes])
+        assert told.num_infosets(player) == len(tree.infosets[player])
+        pairs = np.stack(found.infosets(player), axis=1)
+        assert len(np.unique(pairs, axis=0)) == len(pairs)
+
+
+class Dealt(Rules[tuple[int, ...]]):
+    """A card of two for player 0, then each player acts once; what is private later is told by a flaw."""
+
+    actions = ("stop", "go")
+
+    def __init__(self, flaw: str) -> None:
+        self.name, self.flaw = f"dealt {flaw}", flaw
+
+    def initial_state(self) -> tuple[int, ...]:
+        return ()
+
+    def actors(self, state: tuple[int, ...]) -> tuple[int, ...]:
+        if self.flaw == "turn" and len(state) == 1:
+            return (0,) if state == (0,) else (1,)
+        if self.flaw == "over" and state == (1, 1):
+            return ()
+        if self.flaw == "at once" and len(state) == 1:
+            return (0, 1)
+        late = self.flaw == "nobody's card"
+        return ((CHANCE,), (0,), (CHANCE,) if late else (1,), (1,) if late else (), ())[len(state)]
+
+    def legal_actions(self, state: tuple[int, ...], player: int) -> list[int]:
+        return [0] if self.flaw == "choice" and state == (1,) else [0, 1]
+
+    def chance_outcomes(self, state: tuple[int, ...]) -> list[tuple[int, float]]:
+        return [(0, 0.5), (1, 0.5)]
+
+    def step(self, state: tuple[int, ...], move) -> Step[tuple[int, ...]]:
+        if self.flaw == "at once" and len(state) == 1:
+            return Step((*state, 2, 0, 0), public=move, reward=float(move[0]))
+        after, reward = (*state, move), float(move) if state else 0.0
+        if not state:
+            return Step(after, public="dealt", private=(move, None))
+        if self.flaw == "peek" and len(after) == 2:
+            return Step(after, reward, public=move, private=(None, after[0]))
+        if self.flaw == "nobody's card" and len(after) == 3:
+            return Step(after, public="dealt")
+        if self.flaw == "hidden" and len(after) == 2:
+            return Step(after, reward, public="moved")
+        return Step(after, reward, public=move)
+
+
+def test_a_game_of_ones_own_is_found():
+    found = find_hands(enumerate_game(load(Dealt("not at all"))))
+    assert found.game.num_hands == (2, 1)
+    assert len(found.game.tree) == 7
+    assert found.game.action_names == ("stop", "go")
+    np.testing.assert_array_equal(found.game.deal, [[0.5], [0.5]])
+
+
+@pytest.mark.parametrize(
+    ("flaw", "why"),
+    [
+        ("turn", r"who acts depends on what is private \(history \(0,\) and \(1,\)\)"),
+        ("over", r"who acts depends on what is private \(history \(0, 1\) and \(1, 1\)\)"),
+        ("choice", r"what player 0 may do depends on its hand \(history \(1,\)\)"),
+        ("peek", r"player 1 learns something in private after the deal \(history \(0, 0\) and \(1, 0\)\)"),
+        ("nobody's card", "player 1 does not see all that is done or shown after the deal"),
+        ("hidden", "player 1 does not see all that is done or shown after the deal"),
+        ("at once", r"both players act at once \(history \(0,\)\)"),
+    ],
+)
+def test_what_is_no_game_by_hands(flaw: str, why: str):
+    with pytest.raises(ValueError, match=why) as error:
+        find_hands(enumerate_game(load(Dealt(flaw))))
+    assert str(error.value).startswith(f"dealt {flaw} is no game by hands: ")
+
+
+def test_truncated_trees_and_large_tables_are_refused(monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(ValueError, match="expected a tree of the whole game"):
+        find_hands(enumerate_game(load("kuhn_poker"), depth=1))
+    monkeypatch.setattr(hands, "MOST_PAYS", 44)
+    with pytest.raises(ValueError, match="5 public ends and 3 × 3 hands: expected at most 44"):
+        find_hands(enumerate_game(load("kuhn_poker")))
