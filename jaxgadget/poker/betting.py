@@ -111,7 +111,7 @@ class _State(NamedTuple):
       put_in: both players' chips.
       start: what both had put in when the street began.
       last: size of the last bet or raise of the street.
-      count: how many there were.
+      num_bets: how many there were.
       folded: who folded, or -1.
     """
 
@@ -121,7 +121,7 @@ class _State(NamedTuple):
     put_in: tuple[float, float] = (0.0, 0.0)
     start: float = 0.0
     last: float = 0.0
-    count: int = 0
+    num_bets: int = 0
     folded: int = -1
 
 
@@ -229,8 +229,7 @@ def build_betting(betting: Betting, cards: Sequence[int] = ()) -> BettingTree:
     Raises:
       ValueError: if nobody has a choice, or the tree is too large.
     """
-    states, parents = [_State(actor=0, street=0)], [0]
-    labels = [""]
+    states, parents, labels = [_State(actor=0, street=0)], [0], [""]
     levels: list[tuple[list[_State], list[int], list[str]]] = []
     total = 0
     while states:
@@ -240,9 +239,9 @@ def build_betting(betting: Betting, cards: Sequence[int] = ()) -> BettingTree:
             raise ValueError(
                 f"menus: more than {MOST_NODES:,} public nodes: expected fewer sizes, or a cap on raises"
             )
-        below = [list(_moves(betting, cards, state)) for state in states]
-        parents = [row for row, moves in enumerate(below) for _ in moves]
-        labels, states = [[move[part] for moves in below for move in moves] for part in (0, 1)]
+        below = [(row, *move) for row, state in enumerate(states) for move in _moves(betting, cards, state)]
+        parents = [row for row, _, _ in below]
+        labels, states = [label for _, label, _ in below], [state for _, _, state in below]
     every = [state for states, _, _ in levels for state in states]
     named = sorted({(_amount(label), label) for _, _, labels in levels for label in labels if _is_bet(label)})
     names = (*_PASSIVE, *(label for _, label in named))
@@ -305,7 +304,7 @@ def _moves(betting: Betting, cards: Sequence[int], state: _State) -> Iterator[tu
         label = f"{word} {target - state.start:.12g}"  # what is put in on this street
         yield (
             label,
-            state._replace(actor=1 - actor, put_in=put_in, last=target - other, count=state.count + 1),
+            state._replace(actor=1 - actor, put_in=put_in, last=target - other, num_bets=state.num_bets + 1),
         )
 
 
@@ -322,7 +321,7 @@ def _targets(betting: Betting, state: _State) -> list[float]:
     """What the player who acts may have put in after a bet or raise, ascending."""
     menu = betting.menus[state.street][state.actor]
     own, other = state.put_in[state.actor], state.put_in[1 - state.actor]
-    if _is_all_in(betting, other) or (menu.cap is not None and state.count >= menu.cap):
+    if _is_all_in(betting, other) or (menu.cap is not None and state.num_bets >= menu.cap):
         return []
     called = betting.pot + 2 * other
     sizes = set(menu.raises if other > own else menu.bets)

@@ -27,7 +27,7 @@ _CATEGORY_BIT = 27
 """A category is worth more than all that ranks say, which is below 2²⁶."""
 
 
-def parse_cards(text: str, name: str = "cards") -> tuple[int, ...]:
+def parse_cards(text: object, name: str = "cards") -> tuple[int, ...]:
     """Cards of a text such as `Td9d6hQc2s`; spaces may stand between them.
 
     Args:
@@ -61,7 +61,7 @@ def parse_cards(text: str, name: str = "cards") -> tuple[int, ...]:
     return tuple(cards)
 
 
-def parse_board(text: str, name: str = "board") -> tuple[int, ...]:
+def parse_board(text: object, name: str = "board") -> tuple[int, ...]:
     """The four or five cards of a turn or river; see `parse_cards`.
 
     Raises:

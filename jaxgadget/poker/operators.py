@@ -23,7 +23,7 @@ import numpy as np
 
 from jaxgadget.hands.payoff import HandsPayoff, PairTables
 from jaxgadget.kernels.payoff import array_bytes
-from jaxgadget.kernels.rows import EXACT, take_rows
+from jaxgadget.kernels.rows import EXACT, on_host, take_rows
 from jaxgadget.poker.cards import HANDS, board_strengths, cards_left, hands_left
 from jaxgadget.tree.sequence import Entries, rounded_size
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -152,7 +152,7 @@ def build_folds(num_cards: int, shown: Sequence[int] | None = None) -> Folds:
         table without such a card.
     """
     has = incidence(num_cards)
-    return Folds(has=has, held=None if shown is None else 1 - has[np.asarray(shown)])  # pyright: ignore[reportArgumentType]
+    return Folds(has=on_host(has), held=None if shown is None else on_host(1 - has[np.asarray(shown)]))
 
 
 def build_showdowns(boards: Sequence[Sequence[int]]) -> Showdowns:
@@ -163,12 +163,10 @@ def build_showdowns(boards: Sequence[Sequence[int]]) -> Showdowns:
     """
     turn = len(boards[0]) == 4
     num_cards = 52 - len(boards[0])
-    has = incidence(num_cards)
-    hands = has.shape[1]
     group = np.stack([_groups(board) if turn else _river_groups(board)[None] for board in boards])
     first, second = np.triu_indices(num_cards, 1)
     number = np.zeros((num_cards, num_cards), np.int64)
-    number[first, second] = number[second, first] = np.arange(hands)
+    number[first, second] = number[second, first] = np.arange(len(first))
     others = np.array([[other for other in range(num_cards) if other != card] for card in range(num_cards)])
     hand_of_card = number[np.arange(num_cards)[:, None], others]
     slot_of_hand = np.stack([first * (num_cards - 1) + second - 1, second * (num_cards - 1) + first], axis=1)
@@ -178,11 +176,11 @@ def build_showdowns(boards: Sequence[Sequence[int]]) -> Showdowns:
     ranks = np.arange(rounded_size(int(group.max()) + 1))
     return Showdowns(
         folds=build_folds(num_cards, range(num_cards) if turn else None),
-        group=group.astype(np.int32),
-        order=np.sign(ranks[:, None] - ranks).astype(np.float64),
-        signs=signs,
-        hand_of_card=hand_of_card.astype(np.int32),
-        slot_of_hand=slot_of_hand.astype(np.int32),
+        group=on_host(group.astype(np.int32)),
+        order=on_host(np.sign(ranks[:, None] - ranks).astype(np.float64)),
+        signs=on_host(signs),
+        hand_of_card=on_host(hand_of_card.astype(np.int32)),
+        slot_of_hand=on_host(slot_of_hand.astype(np.int32)),
     )
 
 

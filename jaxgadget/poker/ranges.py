@@ -70,7 +70,7 @@ class Range:
         return ",".join(_write(self.weights))
 
     @staticmethod
-    def parse(text: str, name: str = "range") -> Range:
+    def parse(text: object, name: str = "range") -> Range:
         """Reads the usual notation.
 
         Items stand between commas: `QQ` (or `QQ+`, `QQ-88`), `A5s` (suited; `A5s+` up to the highest
@@ -218,7 +218,7 @@ class _Reader:
 def _write(weights: FloatArray) -> Iterator[str]:
     """Items of the notation that give these weights."""
     if (weights == weights[0]).all() and weights[0] > 0:
-        yield "random" + _suffix(weights[0])
+        yield "random" + _suffix(float(weights[0]))
         return
     left = weights.copy()
     for high in reversed(range(len(RANKS))):
@@ -227,7 +227,7 @@ def _write(weights: FloatArray) -> Iterator[str]:
         yield from _write_spans(left, [(high, low) for low in range(high)], "s")
         yield from _write_spans(left, [(high, low) for low in range(high)], "o")
     for hand in np.flatnonzero(left)[::-1].tolist():
-        yield hand_name(hand) + _suffix(left[hand])
+        yield hand_name(hand) + _suffix(float(left[hand]))
 
 
 def _write_spans(left: FloatArray, classes: list[tuple[int, int]], kind: str) -> Iterator[str]:
