@@ -53,7 +53,7 @@ class SpotSolution:
       ev: both players' expected chips; they sum to the pot.
       hand_ev: for both players `[H]` expected chips with each hand; NaN where the other can hold none.
       gap: NashConv in chips, the sum of what both could gain; twice the exploitability.
-      algorithm: the rule.
+      algorithm: the rule, or what a policy that was given is called.
       iterations: how many were done.
     """
 
@@ -259,6 +259,30 @@ def solve_spots(
     return [solutions[number] for number in range(len(spots))]
 
 
+def evaluate_spot(spot: Spot, policy: HandsPolicy) -> SpotSolution:
+    """What a policy of both players is worth in a spot, in float64: EVs of hands, and how exploitable it is.
+
+    Args:
+      spot: the spot.
+      policy: of `spot.by_hands()`, one lane.
+
+    Raises:
+      ValueError: if the policy is of another spot's tree or has several lanes.
+    """
+    tree, expected = policy.game.tree, (len(spot.hands), len(spot.hands))
+    same = policy.game.num_hands == expected and np.array_equal(tree.parent, spot.betting.tree.parent)
+    if policy.num_lanes != 1 or not same:
+        raise ValueError(
+            f"policy: {policy!r}: expected a single policy of spot.by_hands(), all hands included"
+        )
+    problem = build_batch([spot], policy.form).problem()
+    with precision(np.float64):
+        nothing = jax.device_put(np.zeros((0, 1)))
+        first, second = (Parts(nothing, jax.device_put(body)) for body in policy.bodies())
+        outcome = jax.tree.map(np.asarray, _evaluate(problem, (first, second)))
+    return _of_lane(spot, policy.form, outcome, 0, (policy.labels[0], 0))
+
+
 def _read_target(target_gap: float | str | None) -> Callable[[Spot], float] | None:
     """The gap that is asked for, in pots."""
     if target_gap is None:
@@ -278,28 +302,31 @@ def _solve_alike(
     """Solves spots whose trees have one shape."""
     form = HandsForm(spots[0].by_hands())
     solved = solve(build_batch(spots, form), options, _finish, report=report)
-    outcome: _Outcome = solved.outcome
-    solutions: list[SpotSolution] = []
-    for lane, spot in enumerate(spots):
-        first, second = (_strategies(form, player, outcome.bodies[player][:, lane]) for player in (0, 1))
-        hand_evs = [
-            spot.pot / 2 + spot.pot * _divide(values[:, lane], spot.compatible_with(spot.dealt[1 - player]))
-            for player, values in enumerate(outcome.hand_values)
-        ]
-        won = float(outcome.value[0, lane]) * spot.pot
-        solutions.append(
-            SpotSolution(
-                spot=spot,
-                form=form,
-                probabilities=(first, second),
-                ev=(spot.pot / 2 + won, spot.pot / 2 - won),
-                hand_ev=(hand_evs[0], hand_evs[1]),
-                gap=float(outcome.gap[0, lane]) * spot.pot,
-                algorithm=options.algorithm,
-                iterations=int(solved.iterations[lane]),
-            )
-        )
-    return solutions
+    return [
+        _of_lane(spot, form, solved.outcome, lane, (options.algorithm, int(solved.iterations[lane])))
+        for lane, spot in enumerate(spots)
+    ]
+
+
+def _of_lane(spot: Spot, form: HandsForm, outcome: _Outcome, lane: int, by: tuple[str, int]) -> SpotSolution:
+    """A lane's part of an outcome, in chips; by which rule and how many iterations."""
+    first, second = (_strategies(form, player, outcome.bodies[player][:, lane]) for player in (0, 1))
+    hand_evs = [
+        spot.pot / 2 + spot.pot * _divide(values[:, lane], spot.compatible_with(spot.dealt[1 - player]))
+        for player, values in enumerate(outcome.hand_values)
+    ]
+    won = float(outcome.value[0, lane]) * spot.pot
+    algorithm, iterations = by
+    return SpotSolution(
+        spot=spot,
+        form=form,
+        probabilities=(first, second),
+        ev=(spot.pot / 2 + won, spot.pot / 2 - won),
+        hand_ev=(hand_evs[0], hand_evs[1]),
+        gap=float(outcome.gap[0, lane]) * spot.pot,
+        algorithm=algorithm,
+        iterations=iterations,
+    )
 
 
 def build_batch(spots: Sequence[Spot], form: HandsForm) -> Batch:
@@ -365,7 +392,16 @@ def _finish(ended: Finished) -> _Outcome:
 @compile_quickly
 def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _Outcome:
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
-    strategy = averages(problem, exact)
+    return _worth(problem, averages(problem, exact))
+
+
+@compile_quickly
+def _evaluate(problem: Problem, strategy: tuple[Parts, Parts]) -> _Outcome:
+    return _worth(problem, strategy)
+
+
+def _worth(problem: Problem, strategy: tuple[Parts, Parts]) -> _Outcome:
+    """What strategies are worth, in every lane."""
     evaluation = evaluate(problem, strategy)
     plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
     reach = payoff_reaches(problem, (plan[0], plan[1]))

@@ -102,13 +102,19 @@ class Spot:
         return [hand_name(hand) for hand in self.hands.tolist()]
 
     @functools.cached_property
-    def range_weights(self) -> tuple[FloatArray, FloatArray]:
-        """For both players `[H]` what its range gives each hand that is left."""
+    def ranges(self) -> tuple[Range, Range]:
+        """Both players'."""
         first, second = (
-            (value if isinstance(value, Range) else Range.parse(value, name)).weights[self.hands]
+            value if isinstance(value, Range) else Range.parse(value, name)
             for name, value in zip(PLAYERS, (self.oop, self.ip), strict=True)
         )
         return first, second
+
+    @property
+    def range_weights(self) -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` what its range gives each hand that is left."""
+        first, second = self.ranges
+        return first.weights[self.hands], second.weights[self.hands]
 
     @functools.cached_property
     def compatible(self) -> tuple[FloatArray, FloatArray]:
@@ -175,28 +181,31 @@ class Spot:
                 )
         return tuple(ends)
 
-    def by_hands(self) -> HandsGame:
-        """The spot as a game by hands: every function for such games takes it. Payoffs are in chips."""
-        parts = [
-            PublicEnds(
-                end.node,
-                end.chance * self.stakes[end.node],
-                Dealt(
-                    tables=self.showdowns if end.folds is None else end.folds,
-                    weights=(on_host(self.dealt[0]), on_host(self.dealt[1])),
-                ),
-            )
-            for end in self.ends()
-        ]
-        names, possible = tuple(self.hand_names), self._possible()
+    def by_hands(self, *, in_range: bool = False) -> HandsGame:
+        """The spot as a game by hands: every function for such games takes it. Payoffs are in chips.
+
+        Args:
+          in_range: whether only hands that have a weight are there, with all pairs of them written down; for
+            few hands, and for linear programs.
+        """
+        every = np.arange(len(self.hands))
+        held = [np.flatnonzero(weights) if in_range else every for weights in self.range_weights]
+        parts: list[PublicEnds] = []
+        for end in self.ends():
+            tables = self.showdowns if end.folds is None else end.folds
+            pays = Dealt(tables=tables, weights=(on_host(self.dealt[0]), on_host(self.dealt[1])))
+            # Copies, so that the tables of all hands are not kept.
+            table = pays.dense()[:, held[0][:, None], held[1]] if in_range else pays
+            parts.append(PublicEnds(end.node, end.chance * self.stakes[end.node], table))
+        names, possible = np.array(self.hand_names), self._possible()
         most = self.pot / 2 + self.stack
         return HandsGame(
             name=self.name,
-            hands=(names, names),
+            hands=(tuple(names[held[0]].tolist()), tuple(names[held[1]].tolist())),
             tree=self.betting.tree,
             ends=tuple(parts),
             payoff_bounds=(-most, most),
-            possible=(possible, possible),
+            possible=(None, None) if possible is None else (possible[:, held[0]], possible[:, held[1]]),
             constant=self.pot,
             action_names=self.betting.names,
         )
@@ -205,7 +214,8 @@ class Spot:
     def name(self) -> str:
         """The canonical string."""
         board = "".join(map(card_name, self.cards))
-        parts = [f"board={board},oop={self.oop},ip={self.ip},pot={self.pot:.12g},stack={self.stack:.12g}"]
+        first, second = self.ranges
+        parts = [f"board={board},oop={first},ip={second},pot={self.pot:.12g},stack={self.stack:.12g}"]
         parts.append(f"menus={self.menus}" + ("" if self.river_menus is None else f",{self.river_menus}"))
         return f"holdem({','.join(parts)})"
 
