@@ -78,6 +78,12 @@ from .policy.policy import as_policy as as_policy
 from .policy.solve import Solution as Solution
 from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
+from .poker.betting import BetMenu as BetMenu
+from .poker.ranges import HandRange as HandRange
+from .poker.solve import SpotSolution as SpotSolution
+from .poker.solve import evaluate_spot as evaluate_spot
+from .poker.solve import solve_spots as solve_spots
+from .poker.spots import Spot as Spot
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
 from .refining.knowledge import Knowledge as Knowledge
@@ -130,6 +136,7 @@ __all__ = [
     "ArrayValues",
     "BestResponse",
     "BestResponseValues",
+    "BetMenu",
     "BlueprintPrior",
     "BlueprintValues",
     "BothRefined",
@@ -143,6 +150,7 @@ __all__ = [
     "FolderRanges",
     "Forest",
     "Full",
+    "HandRange",
     "HandsForm",
     "HandsGame",
     "HandsPolicy",
@@ -179,6 +187,8 @@ __all__ = [
     "SearchPlayer",
     "Solution",
     "SolvedRanges",
+    "Spot",
+    "SpotSolution",
     "Training",
     "UniformPrior",
     "Unsafe",
@@ -202,6 +212,7 @@ __all__ = [
     "estimate_policy",
     "evaluate_hands",
     "evaluate_policy",
+    "evaluate_spot",
     "expected_matches",
     "exploitability",
     "find_hands",
@@ -235,6 +246,7 @@ __all__ = [
     "solve",
     "solve_hands",
     "solve_ranges",
+    "solve_spots",
     "solve_trunk",
     "spread_checkpoints",
     "sweep",

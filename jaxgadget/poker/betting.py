@@ -36,7 +36,7 @@ _CLOSE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Menu:
+class BetMenu:
     """What a player may bet and raise.
 
     Attributes:
@@ -98,7 +98,7 @@ class Betting(NamedTuple):
 
     pot: float
     stack: float
-    menus: tuple[tuple[Menu, Menu], ...]
+    menus: tuple[tuple[BetMenu, BetMenu], ...]
 
 
 class _State(NamedTuple):

@@ -36,7 +36,7 @@ _CLASSES = _classes()
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Range:
+class HandRange:
     """How likely a player holds each of the 1,326 hands, relative to the others.
 
     Attributes:
@@ -58,19 +58,19 @@ class Range:
         object.__setattr__(self, "weights", weights)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Range) and np.array_equal(self.weights, other.weights)
+        return isinstance(other, HandRange) and np.array_equal(self.weights, other.weights)
 
     def __hash__(self) -> int:
         return hash(self.weights.tobytes())
 
     def __repr__(self) -> str:
-        return f"Range.parse({str(self)!r})"
+        return f"HandRange.parse({str(self)!r})"
 
     def __str__(self) -> str:
         return ",".join(_write(self.weights))
 
     @staticmethod
-    def parse(text: object, name: str = "range") -> Range:
+    def parse(text: object, name: str = "range") -> HandRange:
         """Reads the usual notation.
 
         Items stand between commas: `QQ` (or `QQ+`, `QQ-88`), `A5s` (suited; `A5s+` up to the highest
@@ -95,15 +95,37 @@ class Range:
             place += len(item) + 1
         if not weights.any():
             raise ValueError(f"{name}={text!r}: no hand has a positive weight; {_EXPECTED}")
-        return Range(weights)
+        return HandRange(weights)
 
-    def grid(self) -> FloatArray:
-        """`[13, 13]` mean weights by ranks: row and column from A to 2, suited hands above the diagonal."""
-        means = np.zeros((len(RANKS), len(RANKS)))
-        for first in range(len(RANKS)):
-            for second in range(len(RANKS)):
-                means[first, second] = self.weights[np.unique(_CLASSES[first, second])].mean()
-        return means[::-1, ::-1]
+
+def grid_cells(hands: IntArray) -> tuple[IntArray, IntArray]:
+    """Where hands are in the grid of 13 × 13: rows and columns from A to 2, suited ones above the diagonal.
+
+    Args:
+      hands: `[h]` numbers of hands.
+
+    Returns:
+      `[h]` rows and `[h]` columns.
+    """
+    low, high = np.sort(len(RANKS) - 1 - HANDS[hands] // 4, axis=1)[:, ::-1].T
+    suited = HANDS[hands, 0] % 4 == HANDS[hands, 1] % 4
+    return np.where(suited, high, low), np.where(suited, low, high)
+
+
+def grid_means(hands: IntArray, values: FloatArray, weights: FloatArray | None = None) -> FloatArray:
+    """`[13, 13]` means of `values` `[h]` over the hands of every cell, NaN where none has a weight.
+
+    Args:
+      hands: `[h]` numbers of hands.
+      values: `[h]`; NaN counts as no weight.
+      weights: `[h]`, by default all alike.
+    """
+    cells = np.ravel_multi_index(grid_cells(hands), (len(RANKS), len(RANKS)))
+    weights = np.where(np.isnan(values), 0, 1 if weights is None else weights)
+    total, mass = (
+        np.bincount(cells, x, minlength=len(RANKS) ** 2) for x in (weights * np.nan_to_num(values), weights)
+    )
+    return np.divide(total, mass, out=np.full(len(mass), np.nan), where=mass > 0).reshape(len(RANKS), -1)
 
 
 class _Reader:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -113,10 +113,9 @@ class SpotSolution:
         Raises:
           ValueError: if nobody acts there.
         """
-        node = self.node(line)
-        return {
-            self.spot.betting.action_name(child): self._row(child) for child in self._children(node, line)
-        }
+        self.actor(line)
+        betting = self.spot.betting
+        return {betting.action_name(child): self._row(child) for child in betting.children(self.node(line))}
 
     def frequencies(self, line: str = "") -> dict[str, float]:
         """Action → how often it is taken when play comes there; NaN if it never does.
@@ -124,16 +123,34 @@ class SpotSolution:
         Raises:
           ValueError: if nobody acts there.
         """
-        weights = self.weights(line)[self._actor(self.node(line), line)]
+        weights = self.weights(line)[self.actor(line)]
         total = weights.sum()
         return {
             action: float(row @ weights / total) if total > 0 else float("nan")
             for action, row in self.strategy(line).items()
         }
 
+    def actor(self, line: str = "") -> int:
+        """Who acts after a line, 0 or 1.
+
+        Raises:
+          ValueError: if nobody does.
+        """
+        actor = int(self.spot.betting.tree.actor[self.node(line)])
+        if actor not in ACTOR_BIT:
+            raise ValueError(f"line={line!r}: nobody acts there; expected a line after which a player does")
+        return ACTOR_BIT.index(actor)
+
+    def played(self, line: str = "") -> tuple[FloatArray, FloatArray]:
+        """For both players `[H]` the range's weight of each hand × how likely the player plays so with it.
+
+        Hands that a card of the line makes impossible have 0.
+        """
+        return self._reaches(self.node(line))
+
     def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` how much of all compatible pairs has each hand when play comes there."""
-        reaches = self._reaches(self.node(line))
+        reaches = self.played(line)
         weights: list[FloatArray] = []
         for player in (0, 1):
             pairs = reaches[player] * self.spot.compatible_with(reaches[1 - player])
@@ -142,7 +159,7 @@ class SpotSolution:
 
     def to_frame(self, line: str = "") -> pd.DataFrame:
         """A row for every hand of whoever acts after a line: weight, EV and equity at the start, strategy."""
-        player = self._actor(self.node(line), line)
+        player = self.actor(line)
         held = self.weights(line)[player]
         columns = {
             "hand": self.spot.hand_names,
@@ -165,16 +182,6 @@ class SpotSolution:
             "root": self.frequencies(),
         }
 
-    def _actor(self, node: int, line: str) -> int:
-        actor = int(self.spot.betting.tree.actor[node])
-        if actor not in ACTOR_BIT:
-            raise ValueError(f"line={line!r}: nobody acts there; expected a line after which a player does")
-        return ACTOR_BIT.index(actor)
-
-    def _children(self, node: int, line: str) -> list[int]:
-        self._actor(node, line)
-        return self.spot.betting.children(node)
-
     def _row(self, child: int) -> FloatArray:
         """`[H]` how likely the action that leads to a node is."""
         player = ACTOR_BIT.index(int(self.spot.betting.tree.actor[self.spot.betting.tree.parent[child]]))
@@ -183,7 +190,7 @@ class SpotSolution:
     def _reaches(self, node: int) -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` how likely it holds each hand and plays to a node."""
         tree = self.spot.betting.tree
-        reaches = [weights.copy() for weights in self.spot.dealt]
+        reaches = [weights.copy() for weights in self.spot.range_weights]
         card = int(self.spot.betting.card[node])
         for reach in reaches:
             reach[(HANDS[self.spot.hands] == card).any(axis=1)] = 0
@@ -205,6 +212,7 @@ def solve_spots(
     dtype: DTypeLike = "float32",
     memory_limit: int | None = None,
     progress: bool | None = None,
+    on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
 ) -> list[SpotSolution]:
     """Solves spots of hold'em, those whose trees have one shape side by side.
 
@@ -218,6 +226,7 @@ def solve_spots(
       dtype: `float32` or `float64`; certificates are always in float64.
       memory_limit: bytes that may be taken; by default what there is.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
+      on_solved: is given the solutions of every batch, by the numbers of their spots, as soon as it is done.
 
     Returns:
       The solutions, in the order of the spots.
@@ -254,7 +263,10 @@ def solve_spots(
             solved = _solve_alike(
                 members, options, lambda now, before=done: report(before * iterations + now)
             )
-            solutions |= zip(numbers, solved, strict=True)
+            batch = dict(zip(numbers, solved, strict=True))
+            solutions |= batch
+            if on_solved is not None:
+                on_solved(batch)
             report((done + 1) * iterations)
     return [solutions[number] for number in range(len(spots))]
 

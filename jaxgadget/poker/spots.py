@@ -10,10 +10,10 @@ import numpy as np
 from jaxgadget.games.game import TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicEnds
 from jaxgadget.kernels.rows import on_host
-from jaxgadget.poker.betting import PLAYERS, Betting, BettingTree, Menu, build_betting
+from jaxgadget.poker.betting import PLAYERS, BetMenu, Betting, BettingTree, build_betting
 from jaxgadget.poker.cards import HANDS, NUM_CARDS, card_name, cards_left, hand_name, hands_left, parse_board
 from jaxgadget.poker.operators import Dealt, Folds, Showdowns, build_folds, build_showdowns, incidence
-from jaxgadget.poker.ranges import Range
+from jaxgadget.poker.ranges import HandRange
 from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
@@ -42,7 +42,7 @@ class Spot:
 
     Attributes:
       board: four or five cards, such as `Td9d6hQc2s`.
-      oop: the range of the first player, who is out of position: in the usual notation, or a `Range`.
+      oop: the range of the first player, who is out of position: in the usual notation, or a `HandRange`.
       ip: the range of the second player, likewise.
       pot: chips in the middle.
       stack: chips that each player has left.
@@ -51,18 +51,18 @@ class Spot:
     """
 
     board: str
-    oop: str | Range
-    ip: str | Range
+    oop: str | HandRange
+    ip: str | HandRange
     pot: float
     stack: float
-    menus: Menu | tuple[Menu, Menu] = dataclasses.field(default_factory=Menu)
-    river_menus: Menu | tuple[Menu, Menu] | None = None
+    menus: BetMenu | tuple[BetMenu, BetMenu] = dataclasses.field(default_factory=BetMenu)
+    river_menus: BetMenu | tuple[BetMenu, BetMenu] | None = None
 
     def __post_init__(self) -> None:
         for name in ("menus", "river_menus"):
             menus = getattr(self, name)
             if not (_are_menus(menus) or (menus is None and name == "river_menus")):
-                raise ValueError(f"{name}={menus!r}: expected a Menu, or one for either player")
+                raise ValueError(f"{name}={menus!r}: expected a BetMenu, or one for either player")
         for name in ("pot", "stack"):
             chips = getattr(self, name)
             if not is_finite_number(chips) or chips <= 0:
@@ -102,10 +102,10 @@ class Spot:
         return [hand_name(hand) for hand in self.hands.tolist()]
 
     @functools.cached_property
-    def ranges(self) -> tuple[Range, Range]:
+    def ranges(self) -> tuple[HandRange, HandRange]:
         """Both players'."""
         first, second = (
-            value if isinstance(value, Range) else Range.parse(value, name)
+            value if isinstance(value, HandRange) else HandRange.parse(value, name)
             for name, value in zip(PLAYERS, (self.oop, self.ip), strict=True)
         )
         return first, second
@@ -232,10 +232,10 @@ _NO_PAIR = 1e-12
 
 
 def _are_menus(menus: object) -> bool:
-    pair = (menus, menus) if isinstance(menus, Menu) else menus
-    return isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(menu, Menu) for menu in pair)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    pair = (menus, menus) if isinstance(menus, BetMenu) else menus
+    return isinstance(pair, tuple) and len(pair) == 2 and all(isinstance(menu, BetMenu) for menu in pair)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
 
 
-def _pair(menus: Menu | tuple[Menu, Menu]) -> tuple[Menu, Menu]:
+def _pair(menus: BetMenu | tuple[BetMenu, BetMenu]) -> tuple[BetMenu, BetMenu]:
     """Each player's menu."""
-    return (menus, menus) if isinstance(menus, Menu) else menus
+    return (menus, menus) if isinstance(menus, BetMenu) else menus

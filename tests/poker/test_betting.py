@@ -5,14 +5,14 @@ import pytest
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.poker import betting
-from jaxgadget.poker.betting import ALL_IN, Betting, BettingTree, Menu, build_betting, parse_sizes
+from jaxgadget.poker.betting import ALL_IN, BetMenu, Betting, BettingTree, build_betting, parse_sizes
 from jaxgadget.poker.cards import cards_left, parse_board
 
-NEVER = Menu(bets=(), raises=())
-HALF = Menu(bets=(0.5,), raises=())
+NEVER = BetMenu(bets=(), raises=())
+HALF = BetMenu(bets=(0.5,), raises=())
 
 
-def river(pot: float, stack: float, first: Menu, second: Menu | None = None) -> BettingTree:
+def river(pot: float, stack: float, first: BetMenu, second: BetMenu | None = None) -> BettingTree:
     return build_betting(Betting(pot, stack, ((first, second or first),)))
 
 
@@ -29,13 +29,13 @@ def test_a_small_river_in_full():
 
 def test_a_river_with_three_bets_and_two_raises_has_the_known_size():
     """Of a tree that others solved: 20 decisions, 56 actions, 19 showdowns, 18 folds."""
-    tree = river(200, 900, Menu())
+    tree = river(200, 900, BetMenu())
     decides = np.isin(tree.tree.actor, ACTOR_BIT)
     assert (decides.sum(), len(tree.tree) - 1, tree.shows.sum(), (tree.folded >= 0).sum()) == (20, 56, 19, 18)
 
 
 def test_a_raise_is_a_share_of_the_pot_after_calling():
-    tree = river(200, 900, Menu())
+    tree = river(200, 900, BetMenu())
     names = [tree.action_name(child) for child in tree.children(tree.find("bet 100"))]
     assert names == ["fold", "call", "raise to 500", "all-in 900"]
     assert tree.put_in[tree.find("bet 100, raise to 500, fold")].tolist() == [100, 500]
@@ -44,29 +44,29 @@ def test_a_raise_is_a_share_of_the_pot_after_calling():
 
 
 def test_a_raise_is_at_least_as_large_as_the_last():
-    tree = river(100, 1000, Menu(bets=(1.0,), raises=(0.1,), cap=3))
+    tree = river(100, 1000, BetMenu(bets=(1.0,), raises=(0.1,), cap=3))
     assert tree.find("bet 100, raise to 200, raise to 300, call")
 
 
 def test_a_cap_ends_raising():
-    tree = river(100, 10_000, Menu(bets=(0.5,), raises=(0.5,), cap=2))
+    tree = river(100, 10_000, BetMenu(bets=(0.5,), raises=(0.5,), cap=2))
     after = tree.find("bet 50, raise to 150")
     assert [tree.action_name(child) for child in tree.children(after)] == ["fold", "call"]
-    tree = river(100, 900, HALF, Menu(cap=1))
+    tree = river(100, 900, HALF, BetMenu(cap=1))
     assert [tree.action_name(child) for child in tree.children(tree.find("bet 50"))] == ["fold", "call"]
 
 
 def test_thresholds_add_and_force_all_in():
-    assert river(100, 150, Menu(bets=(0.5,), raises=(), add_all_in=1.5)).find("all-in 150")
+    assert river(100, 150, BetMenu(bets=(0.5,), raises=(), add_all_in=1.5)).find("all-in 150")
     with pytest.raises(ValueError, match="'all-in 151' is not to be done"):
-        river(100, 151, Menu(bets=(0.5,), raises=(), add_all_in=1.5)).find("all-in 151")
+        river(100, 151, BetMenu(bets=(0.5,), raises=(), add_all_in=1.5)).find("all-in 151")
     # After a bet of 50 and a call, 20 are left of a pot of 200: a tenth.
-    assert river(100, 70, Menu(bets=(0.5,), raises=(), force_all_in=0.1)).find("all-in 70")
-    assert river(100, 70, Menu(bets=(0.5,), raises=(), force_all_in=0.09)).find("bet 50")
+    assert river(100, 70, BetMenu(bets=(0.5,), raises=(), force_all_in=0.1)).find("all-in 70")
+    assert river(100, 70, BetMenu(bets=(0.5,), raises=(), force_all_in=0.09)).find("bet 50")
 
 
 def test_sizes_that_are_one_are_offered_once():
-    tree = river(100, 100, Menu(bets=(1.0, 2.0, ALL_IN), raises=()))
+    tree = river(100, 100, BetMenu(bets=(1.0, 2.0, ALL_IN), raises=()))
     assert [tree.action_name(child) for child in tree.children(0)] == ["check", "all-in 100"]
 
 
@@ -100,15 +100,15 @@ def test_a_bet_on_the_river_is_named_by_what_is_put_in_there():
 
 def test_all_in_on_the_turn_is_shown_on_every_river():
     left = cards_left(parse_board("Td9d6hQc")).tolist()
-    tree = build_betting(Betting(100, 150, ((Menu(bets=(ALL_IN,), raises=()),) * 2,) * 2), left)
+    tree = build_betting(Betting(100, 150, ((BetMenu(bets=(ALL_IN,), raises=()),) * 2,) * 2), left)
     shown = tree.children(tree.find("all-in 150, call"))
     assert len(shown) == 48
     assert tree.shows[shown].all()
 
 
 def test_shapes_are_equal_where_only_chips_differ():
-    assert river(200, 900, Menu()).shape == river(100, 450, Menu()).shape
-    assert river(200, 900, Menu()).shape != river(200, 250, Menu()).shape
+    assert river(200, 900, BetMenu()).shape == river(100, 450, BetMenu()).shape
+    assert river(200, 900, BetMenu()).shape != river(200, 250, BetMenu()).shape
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ def test_sizes_that_are_none_are_refused(text: str):
 )
 def test_menus_are_checked(arguments: dict, message: str):
     with pytest.raises(ValueError, match=r".") as error:
-        Menu(**arguments)
+        BetMenu(**arguments)
     assert message in str(error.value)
 
 
@@ -148,7 +148,7 @@ def test_menus_without_a_choice_and_trees_that_are_too_large_are_refused(monkeyp
     with pytest.raises(
         ValueError, match="more than 50 public nodes: expected fewer sizes, or a cap on raises"
     ):
-        river(200, 900, Menu())
+        river(200, 900, BetMenu())
 
 
 def test_a_line_that_cannot_be_is_refused():

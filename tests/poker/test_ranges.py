@@ -6,14 +6,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxgadget.poker.cards import HANDS, hand_name, hands_left, parse_board
-from jaxgadget.poker.ranges import Range
+from jaxgadget.poker.ranges import HandRange, grid_means
 
 FIRST = "66+,A8s+,A5s-A4s,AJo+,K9s+,KQo,QTs+,JTs,96s+,85s+,75s+,65s,54s"
 SECOND = "QQ-22,AQs-A2s,ATo+,K5s+,KJo+,Q8s+,J8s+,T7s+,96s+,86s+,75s+,64s+,53s+"
 
 
 def names(text: str) -> set[str]:
-    return {hand_name(hand) for hand in np.flatnonzero(Range.parse(text).weights).tolist()}
+    return {hand_name(hand) for hand in np.flatnonzero(HandRange.parse(text).weights).tolist()}
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def names(text: str) -> set[str]:
     ],
 )
 def test_notation_names_so_many_hands(text: str, count: int):
-    assert (Range.parse(text).weights > 0).sum() == count
+    assert (HandRange.parse(text).weights > 0).sum() == count
 
 
 def test_notation_names_these_hands():
@@ -51,12 +51,12 @@ def test_notation_names_these_hands():
 
 def test_ranges_of_a_river_have_so_many_hands_there():
     live = hands_left(parse_board("Td9d6hQc2s"))
-    first, second = ((Range.parse(text).weights[live] > 0).sum() for text in (FIRST, SECOND))
+    first, second = ((HandRange.parse(text).weights[live] > 0).sum() for text in (FIRST, SECOND))
     assert (first, second) == (167, 246)
 
 
 def test_weights_stand_after_a_colon_and_the_last_one_counts():
-    weights = Range.parse("QQ+, A5s-A2s:0.5, QQ:.25").weights
+    weights = HandRange.parse("QQ+, A5s-A2s:0.5, QQ:.25").weights
     by_name = {hand_name(hand): weights[hand] for hand in range(len(HANDS))}
     assert (by_name["KsKc"], by_name["AsAh"], by_name["QsQc"], by_name["As3s"]) == (1, 1, 0.25, 0.5)
     assert by_name["As6s"] == 0
@@ -66,13 +66,13 @@ def test_weights_stand_after_a_colon_and_the_last_one_counts():
     "text", ["random", "random:0.5", "QQ+", "TT-77", "A5s-A2s:0.5", "AKo,AsKs", FIRST, SECOND]
 )
 def test_what_is_written_reads_the_same(text: str):
-    parsed = Range.parse(text)
-    assert Range.parse(str(parsed)) == parsed
+    parsed = HandRange.parse(text)
+    assert HandRange.parse(str(parsed)) == parsed
     assert len(str(parsed)) <= len(text) + 2
 
 
 def test_it_is_written_as_people_do():
-    assert str(Range.parse("AA,KK,QQ,A2s:0.5,A3s:0.5,AsKd,JTo")) == "QQ+,A3s-A2s:0.5,JTo,AsKd"
+    assert str(HandRange.parse("AA,KK,QQ,A2s:0.5,A3s:0.5,AsKd,JTo")) == "QQ+,A3s-A2s:0.5,JTo,AsKd"
 
 
 @settings(max_examples=25, deadline=None)
@@ -85,12 +85,16 @@ def test_any_weights_are_written_and_read(hands: list[tuple[int, float]]):
     weights = np.zeros(len(HANDS))
     for hand, weight in hands:
         weights[hand] = weight
-    assert np.array_equal(Range.parse(str(Range(weights))).weights, weights)
+    assert np.array_equal(HandRange.parse(str(HandRange(weights))).weights, weights)
 
 
 def test_the_grid_has_aces_first_and_suited_hands_above_the_diagonal():
-    grid = Range.parse("AA,AKs:0.5,72o").grid()
+    weights = HandRange.parse("AA,AKs:0.5,72o,KdQs").weights
+    grid = grid_means(np.arange(len(HANDS)), weights)
     assert (grid[0, 0], grid[0, 1], grid[1, 0], grid[12, 7], grid[7, 12]) == (1, 0.5, 0, 1, 0)
+    assert grid[2, 1] == pytest.approx(1 / 12)
+    few = np.flatnonzero(weights == 1)
+    assert np.isnan(grid_means(few, weights[few])[5, 5])
 
 
 @pytest.mark.parametrize(
@@ -117,12 +121,12 @@ def test_the_grid_has_aces_first_and_suited_hands_above_the_diagonal():
 )
 def test_unknown_notation_is_refused_with_the_character(text: str, message: str):
     with pytest.raises(ValueError, match="range=") as error:
-        Range.parse(text)
+        HandRange.parse(text)
     assert message in str(error.value)
 
 
 def test_weights_are_checked():
     with pytest.raises(ValueError, match=r"shape \(3,\): expected \(1326,\)"):
-        Range(np.ones(3))
+        HandRange(np.ones(3))
     with pytest.raises(ValueError, match="weighs -1"):
-        Range(-np.eye(1, 1326, HANDS.tolist().index([0, 4]))[0])
+        HandRange(-np.eye(1, 1326, HANDS.tolist().index([0, 4]))[0])

@@ -9,14 +9,14 @@ from jaxgadget.hands.evaluate import best_hands_response
 from jaxgadget.hands.form import HandsForm
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.hands.solve import solve_hands
-from jaxgadget.poker.betting import ALL_IN, Menu
+from jaxgadget.poker.betting import ALL_IN, BetMenu
 from jaxgadget.poker.solve import SpotSolution, evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
 from tests.poker.enumerated import expected_chips
 
-NEVER = Menu(bets=(), raises=())
-ALL = Menu(bets=(ALL_IN,), raises=())
-SMALL = Menu(bets=(0.5,), raises=(1.0,), cap=2)
+NEVER = BetMenu(bets=(), raises=())
+ALL = BetMenu(bets=(ALL_IN,), raises=())
+SMALL = BetMenu(bets=(0.5,), raises=(1.0,), cap=2)
 BLUFFS = Spot(
     board="2s3h4d6c7c", oop="AsAh,QsQh", ip="KsKh", pot=20, stack=10, menus=(ALL, NEVER)
 )  # value hands, bluffs, and hands that beat bluffs alone

@@ -7,11 +7,11 @@ import pytest
 
 from jaxgadget.hands.evaluate import best_hands_response, evaluate_hands
 from jaxgadget.hands.policy import HandsPolicy
-from jaxgadget.poker.betting import Menu
+from jaxgadget.poker.betting import BetMenu
 from jaxgadget.poker.spots import Spot
 
-NEVER = Menu(bets=(), raises=())
-HALF = Menu(bets=(0.5,), raises=())
+NEVER = BetMenu(bets=(), raises=())
+HALF = BetMenu(bets=(0.5,), raises=())
 
 
 def spot(**changes: Any) -> Spot:
@@ -35,7 +35,7 @@ def spot(**changes: Any) -> Spot:
         ({"stack": 0}, "stack=0: expected a number of chips > 0"),
         ({"stack": float("nan")}, "stack=nan: expected a number of chips > 0"),
         ({"menus": NEVER}, "menus leave no action"),
-        ({"menus": "50%"}, "menus='50%': expected a Menu, or one for either player"),
+        ({"menus": "50%"}, "menus='50%': expected a BetMenu, or one for either player"),
         ({"river_menus": HALF}, "river_menus on the river 'Td9d6hQc7s': expected None"),
     ],
 )

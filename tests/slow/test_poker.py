@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from phevaluator import evaluate_cards
 
-from jaxgadget.poker.betting import Menu
+from jaxgadget.poker.betting import BetMenu
 from jaxgadget.poker.cards import card_name, strength
 from jaxgadget.poker.operators import build_showdowns
 from jaxgadget.poker.solve import solve_spots
@@ -43,7 +43,7 @@ def test_tables_of_random_boards_are_those_of_all_pairs():
     [((FIRST, SECOND), 91.10738, 0.0149), (("random", "random"), 93.8103, 0.0278)],
 )
 def test_a_river_is_worth_what_another_solver_says(ranges: tuple[str, str], ev: float, exploitability: float):
-    """Discounted CFR of postflop-solver, 1,000 iterations; both are right within what both are exploitable by."""
+    """Discounted CFR of postflop-solver, 1,000 iterations; both are right within both exploitabilities."""
     (solution,) = solve_spots([Spot(oop=ranges[0], ip=ranges[1], **RIVER)], iterations=1000)
     assert solution.exploitability < 0.05
     assert abs(solution.ev[0] - ev) <= 2 * (solution.exploitability + exploitability)
@@ -71,7 +71,7 @@ def test_evs_of_a_turn_are_those_of_all_pairs_and_rivers():
 
 
 def test_a_turn_is_solved():
-    half = Menu(bets=(0.5,), raises=(), cap=1)
+    half = BetMenu(bets=(0.5,), raises=(), cap=1)
     spot = Spot(board="Td9d6hQc", oop=FIRST, ip=SECOND, pot=60, stack=60, menus=half)
     (solution,) = solve_spots([spot], iterations=200)
     assert sum(solution.ev) == pytest.approx(60)
