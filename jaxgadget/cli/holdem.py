@@ -222,10 +222,9 @@ def holdem(
     if json is not None:
         write_json(json, {"rows": rows, "seconds": watch.seconds})
     if plot is not None and solution is not None:
-        from jaxgadget.report.holdem import grid_picture
-        from jaxgadget.report.plots import save_picture
+        from jaxgadget.report.holdem import draw_grid
 
-        save_picture(grid_picture(solution, line).get_figure(root=True), plot)
+        draw_grid(solution, plot, line)
     if json != STANDARD_OUTPUT:
         notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
         show(spots_table(rows), [*notes, *written(results=json, rows=results, picture=plot)])

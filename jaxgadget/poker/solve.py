@@ -26,6 +26,7 @@ from jaxgadget.kernels.cfr import averages
 from jaxgadget.kernels.problem import Parts, Problem, Terms, build_side, fixed_entry, follow, values_up
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import evaluate, payoff_reaches
+from jaxgadget.kernels.rows import on_host
 from jaxgadget.poker.cards import HANDS
 from jaxgadget.poker.operators import SpotsPayoff, Staked, build_showdowns
 from jaxgadget.poker.spots import Spot
@@ -322,11 +323,13 @@ def _solve_alike(
 
 def _of_lane(spot: Spot, form: HandsForm, outcome: _Outcome, lane: int, by: tuple[str, int]) -> SpotSolution:
     """A lane's part of an outcome, in chips; by which rule and how many iterations."""
-    first, second = (_strategies(form, player, outcome.bodies[player][:, lane]) for player in (0, 1))
-    hand_evs = [
-        spot.pot / 2 + spot.pot * _divide(values[:, lane], spot.compatible_with(spot.dealt[1 - player]))
-        for player, values in enumerate(outcome.hand_values)
-    ]
+    first, second = (
+        _strategies(form, player, np.asarray(outcome.bodies[player])[:, lane]) for player in (0, 1)
+    )
+    hand_evs: list[FloatArray] = []
+    for player, values in enumerate(outcome.hand_values):
+        met = spot.compatible_with(spot.dealt[1 - player])
+        hand_evs.append(spot.pot / 2 + spot.pot * _divide(np.asarray(values)[:, lane], met))
     won = float(outcome.value[0, lane]) * spot.pot
     algorithm, iterations = by
     return SpotSolution(
@@ -353,7 +356,7 @@ def build_batch(spots: Sequence[Spot], form: HandsForm) -> Batch:
     groups: list[PublicEnds] = []
     for end in spots[0].ends():
         chips = np.stack([spot.stakes[end.node] * (end.chance / spot.pot) for spot in spots], axis=-1)
-        tables = Staked(tables=showdowns if end.folds is None else end.folds, chips=chips)
+        tables = Staked(tables=showdowns if end.folds is None else end.folds, chips=on_host(chips))
         groups.append(PublicEnds(end.node, np.ones(end.node.shape), tables))
     num_blocks = (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences)
     with precision(np.float64):
@@ -365,8 +368,8 @@ def build_batch(spots: Sequence[Spot], form: HandsForm) -> Batch:
     scales = [np.stack([spot.dealt[player] for spot in spots], axis=-1) for player in (0, 1)]
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
-        constant = np.zeros((1, len(lanes)))
-        both = [Terms(scale=scale[:, lanes], constant=constant) for scale in scales]
+        constant = on_host(np.zeros((1, len(lanes))))
+        both = [Terms(scale=on_host(scale[:, lanes]), constant=constant) for scale in scales]
         return both[0], both[1]
 
     return Batch(

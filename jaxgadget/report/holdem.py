@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from jaxgadget.report.heatmap import draw_cells
+from jaxgadget.report.plots import save_picture
 from jaxgadget.report.styles import own_axes, write_title
 from jaxgadget.report.tables import make_table
 
@@ -104,9 +106,19 @@ def grid_picture(
         span = (0.0, 1.0) if show == "equity" else (float(np.nanmin(means)), float(np.nanmax(means)) + 1e-9)
         names = list(reversed(RANKS))
         draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
-    where = f"{solution.spot.board}, {PLAYERS[player]} after {line or 'nothing'}: {show}"
+    when = f"after {line}" if line else "at the start"
+    where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {show}"
     write_title(ax, where if title is None else title, pad=28 if show == "strategy" else None)
     return ax
+
+
+def draw_grid(solution: SpotSolution, path: str | os.PathLike[str], line: str = "") -> None:
+    """`grid_picture` of the strategy straight into a file; needs no display."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    grid_picture(solution, line, figure.add_subplot())
+    save_picture(figure, path)
 
 
 def _draw_strategy(
@@ -134,6 +146,8 @@ def _draw_strategy(
     ax.set_xlim(0, count)
     ax.set_ylim(count, 0)
     ax.set_aspect("equal")
+    ax.set_xticks([])
+    ax.set_yticks([])
     ax.set_xticks(range(1, count), minor=True)
     ax.set_yticks(range(1, count), minor=True)
     ax.grid(True, which="minor", color="#FFFFFF", linewidth=1)
