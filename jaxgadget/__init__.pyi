@@ -19,6 +19,7 @@ from .gadgets.two_level import Resolving as Resolving
 from .gadgets.two_level import Unsafe as Unsafe
 from .games.abstraction import Abstraction as Abstraction
 from .games.hands import HandsGame as HandsGame
+from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
@@ -59,6 +60,12 @@ from .play.match import play_players as play_players
 from .play.match import replay as replay
 from .play.match import replay_players as replay_players
 from .play.match import worst_matchup as worst_matchup
+from .poker.betting import BetMenu as BetMenu
+from .poker.ranges import HandRange as HandRange
+from .poker.solve import SpotSolution as SpotSolution
+from .poker.solve import evaluate_spot as evaluate_spot
+from .poker.solve import solve_spots as solve_spots
+from .poker.spots import Spot as Spot
 from .policy.blueprints import make_blueprints as make_blueprints
 from .policy.blueprints import spread_checkpoints as spread_checkpoints
 from .policy.evaluate import BestResponse as BestResponse
@@ -78,12 +85,8 @@ from .policy.policy import as_policy as as_policy
 from .policy.solve import Solution as Solution
 from .policy.solve import cfr_checkpoints as cfr_checkpoints
 from .policy.solve import solve as solve
-from .poker.betting import BetMenu as BetMenu
-from .poker.ranges import HandRange as HandRange
-from .poker.solve import SpotSolution as SpotSolution
-from .poker.solve import evaluate_spot as evaluate_spot
-from .poker.solve import solve_spots as solve_spots
-from .poker.spots import Spot as Spot
+from .policy.translation import TranslatingPlayer as TranslatingPlayer
+from .policy.translation import translate as translate
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
 from .refining.knowledge import Knowledge as Knowledge
@@ -161,6 +164,7 @@ __all__ = [
     "LimitedTrunk",
     "Matches",
     "MaxMargin",
+    "MenuAbstraction",
     "Nested",
     "NetworkValues",
     "NoPrior",
@@ -190,6 +194,7 @@ __all__ = [
     "Spot",
     "SpotSolution",
     "Training",
+    "TranslatingPlayer",
     "UniformPrior",
     "Unsafe",
     "ValueFunction",
@@ -253,6 +258,7 @@ __all__ = [
     "team",
     "train_ranges",
     "train_value",
+    "translate",
     "tremble",
     "visited_rmse",
     "worst_matchup",

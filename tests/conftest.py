@@ -34,8 +34,8 @@ os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 # LLVM's optimisations that takes half as long. `make demo` compiles as users do, without XLA_FLAGS too.
 UNOPTIMISED = {
     "test_abstraction",
-    "test_beliefs",
     "test_against_reference",
+    "test_beliefs",
     "test_by_hand",
     "test_certificates",
     "test_cfr_d",

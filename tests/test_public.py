@@ -15,6 +15,7 @@ PROMISED = {
     *("Opponent", "Responses", "respond", "best_nash", "data_biased_response", "mix"),
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
     *("Opponent", "RangePrior"),
+    *("Knowledge", "RandomGeneration", "DiverseGeneration"),
     *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),
 }
 

@@ -27,6 +27,7 @@ from jaxgadget.cli.command import (
     clear_errors,
     keeping_checkpoints,
     make_asked_gadgets,
+    make_knowledge,
     make_models,
     make_range_priors,
     parse_models,
@@ -108,6 +109,8 @@ Examples:
 `jaxgadget refine "goofspiel(num_cards=4,imp_info=True)" --cut depth:1 --blueprint cfr:100 --json -`
 
 `jaxgadget refine leduc_poker --blueprint cfr:100 --gadget resolving --model uniform --p 0.1 --p 0.5 --p 1`
+
+`jaxgadget refine "n_matching_pennies(num_deals=20)" --blueprint uniform --order 1 --combine in-turn`
 
 `jaxgadget refine leduc_poker --player both --blueprint cfr:100 --gadget resolving --gadget
 optimal-continuation --algorithm lp --epsilon auto`
@@ -252,6 +255,10 @@ def refine(
     scale_gifts: options.ScaleGifts = False,
     model: options.Model = None,
     p: options.Follows = None,
+    order: options.Order = None,
+    unfrozen: options.Unfrozen = False,
+    generate: options.Generate = None,
+    combine: options.Combine = options.CombineName.DAMPED,
     algorithm: options.Algorithm = options.CFR_PLUS,
     iterations: options.Iterations = 2000,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
@@ -283,6 +290,7 @@ def refine(
     ways = {"gifts": gifts.value, "scaled": scale_gifts}
     gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative, ways)
     check_gadgets(context, gadgets)
+    knowledge = make_knowledge(context, order, unfrozen=unfrozen, generate=generate, combine=combine.value)
     tree, build = enumerate_named(game, max_histories)
     subgames = _find_cut(tree, cut)
     from jaxgadget.refining.refine import refine as refine_subgames
@@ -301,6 +309,7 @@ def refine(
         "memory_limit": memory_limit,
         "infostate": infostate,
         "opponent": _make_opponent(tree, models, p),
+        "knowledge": knowledge,
         "progress": True,
     }
     spent = watch.seconds | {"build": watch.seconds["build"] + build}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import logging
+import math
 import os
 import pathlib
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -22,6 +23,7 @@ from jaxgadget.gadgets.registry import (
     RANGE,
     RANGE_VALUES,
 )
+from jaxgadget.report.tables import INFINITE
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
     from jaxgadget.gadgets.prior import Prior
     from jaxgadget.policy.blueprints import BlueprintSpec
     from jaxgadget.policy.policy import Policy
+    from jaxgadget.refining.knowledge import Knowledge
     from jaxgadget.tree.history import HistoryTree
 
 MODEL = "--model"
@@ -174,6 +177,30 @@ def _make_promise(text: str) -> Alternative:
     if name == CONTINUATION and told and not told.strip("0"):
         raise ValueError(f"--alternative {text!r}: expected {CONTINUATION}:N with at least 1 iteration")
     return make_alternative(text)
+
+
+def make_knowledge(context: typer.Context, order: str | None, **settings: Any) -> Knowledge | None:
+    """What `--order` and the options that go with it ask for; None without it.
+
+    Args:
+      context: of the command.
+      order: as it was typed.
+      settings: what else `Knowledge` has, by the options' names.
+
+    Raises:
+      ValueError: in the words of the options.
+    """
+    if order is None:
+        refuse_unused(context, "without --order", *settings)
+        return None
+    from jaxgadget.gadgets.specs import make_generation
+    from jaxgadget.refining.knowledge import Knowledge
+
+    if order != INFINITE and not (order.isdecimal() and len(order) < 10 and int(order) % 2 == 1):
+        raise ValueError(f"--order {order}: expected 1, 3, 5, … or {INFINITE}, what is common knowledge")
+    if (generate := settings.get("generate")) is not None:
+        settings["generate"] = make_generation(generate)
+    return Knowledge(math.inf if order == INFINITE else int(order), **settings)
 
 
 def keeping_checkpoints(checkpoint: pathlib.Path | None) -> contextlib.AbstractContextManager[None]:

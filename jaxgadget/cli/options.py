@@ -56,6 +56,21 @@ class PlayerName(enum.StrEnum):
     BOTH = "both"
 
 
+class FollowName(enum.StrEnum):
+    """What later searches take for granted of the player's own play."""
+
+    BELIEVED = "believed"
+    ASSEMBLED = "assembled"
+
+
+class CombineName(enum.StrEnum):
+    """How strategies of own infostates go together."""
+
+    DAMPED = "damped"
+    IN_TURN = "in-turn"
+    TOGETHER = "together"
+
+
 def folder(text: str) -> pathlib.Path:
     """A folder that is named: an empty name would mean the working folder."""
     if not text:
@@ -131,9 +146,9 @@ Form = Annotated[
     typer.Option(
         "--form",
         metavar="NAME",
-        help=f"What the game is laid out by: {_either(FormName)}. Where private hands are dealt first and all "
-        "that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In other games "
-        "hands are looked for in the histories.",
+        help=f"What the game is laid out by: {_either(FormName)}. Where private hands are dealt first and "
+        "all that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In "
+        "other games hands are looked for in the histories.",
     ),
 ]
 TargetGap = Annotated[
@@ -332,6 +347,43 @@ Plot = Annotated[
     pathlib.Path | None,
     typer.Option(
         "--plot", metavar="FILE", help="Draw refined against blueprint exploitability: .png, .svg or .pdf."
+    ),
+]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        "--order",
+        metavar="K",
+        show_default="what is common knowledge",
+        help="Re-solve each own infostate by what the player knows there: 1, 3, 5, … steps of who thinks "
+        "what possible, or `inf`.",
+    ),
+]
+Unfrozen = Annotated[
+    bool,
+    typer.Option(
+        "--unfrozen",
+        help="With `--order`, solve for all that is kept, where the rest would play as the blueprint; not "
+        "safe.",
+    ),
+]
+Generate = Annotated[
+    str | None,
+    typer.Option(
+        "--generate",
+        metavar="SPEC",
+        show_default="all",
+        help="With `--order`, which of the opponent's infostates are considered: `diverse:N`, N whose values "
+        "are spread best, or `random:N[:DRAWS[:SEED]]`; not safe.",
+    ),
+]
+Combine = Annotated[
+    CombineName,
+    typer.Option(
+        "--combine",
+        metavar="damped|in-turn|together",
+        help="With `--order`, how the strategies of own infostates go together: `damped` and `in-turn` are "
+        "safe, `together` is not.",
     ),
 ]
 Rows = Annotated[bool, typer.Option("--rows", help="Print every row, not a summary of many.")]

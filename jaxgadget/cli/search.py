@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from jaxgadget.cli import options
-from jaxgadget.cli.command import check_algorithm, check_gadgets, check_models, keeping, refuse_unused
+from jaxgadget.cli.command import (
+    check_algorithm,
+    check_gadgets,
+    check_models,
+    keeping,
+    make_knowledge,
+    refuse_unused,
+)
 from jaxgadget.cli.prepare import enumerate_named, exit_if_undefined, first_cut, save_defined
 from jaxgadget.cli.search_options import (
     BLUEPRINT,
@@ -26,6 +33,7 @@ from jaxgadget.cli.search_options import (
     Entries,
     Epsilon,
     ErrorIterations,
+    Follow,
     Gadget,
     HeldOut,
     LabelIterations,
@@ -40,6 +48,7 @@ from jaxgadget.cli.search_options import (
     NestedPlot,
     NetworkName,
     OneEpsilon,
+    Order,
     Out,
     Plot,
     RangeBatch,
@@ -100,6 +109,8 @@ Examples:
 
 `jaxgadget nested leduc_poker --leaf ranges:leduc-ranges --gadget resolving`
 
+`jaxgadget nested "goofspiel(num_cards=4,imp_info=True)" --leaf end --order 1 --gadget resolving`
+
 `jaxgadget nested leduc_poker --model uniform --p 0.5 --p 1 --leaf optimal --limit moves --algorithm lp`
 """
 
@@ -113,6 +124,7 @@ Examples:
 
 EXACT = "exact"
 OPTIMAL = "optimal"
+END = "end"
 RANGES = "ranges"
 ENTRIES = 10
 """K of exact values, and of networks that are trained, if nothing is said."""
@@ -314,6 +326,9 @@ def nested(
     model: options.Model = None,
     p: options.Follows = None,
     beyond: Beyond = BeyondName.RATIONAL,
+    order: Order = None,
+    unfrozen: options.Unfrozen = False,
+    follow: Follow = options.FollowName.BELIEVED,
     gadget: NestedGadget = None,
     prior: options.Prior = None,
     epsilon: Epsilon = None,
@@ -327,7 +342,7 @@ def nested(
     max_histories: options.MaxHistories = DEFAULT_MAX_HISTORIES,
     json: options.Json = None,
 ) -> None:
-    """Search again at every own decision, to a depth limit, and tell how exploitable that play is.
+    """Search again at every own decision, to a depth limit or the end, and tell how exploitable that play is.
 
     The policy that comes out is assembled in the whole game, so its exploitability is exact.
     Seconds include compiling: the first search of every shape does that (Leduc: about half a minute).
@@ -337,6 +352,8 @@ def nested(
     """
     if leaf == OPTIMAL:
         refuse_unused(context, "with optimal values at --leaf", "k", "seed")
+    elif leaf == END:
+        refuse_unused(context, "with --leaf end", "k", "seed", "depth", "limit")
     elif leaf != EXACT:
         refuse_unused(context, "with a network at --leaf", "seed")
     if algorithm == options.LP and leaf != OPTIMAL:
@@ -354,6 +371,7 @@ def nested(
     else:
         refuse_unused(context, "without --gadget, where levels are searched jointly", "prior", "epsilon")
     opponents = _opponents(model, p, beyond)
+    knowledge = make_knowledge(context, order, unfrozen=unfrozen, follow=follow.value)
     tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
     from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report
@@ -365,7 +383,9 @@ def nested(
     players = [0, 1] if player is options.PlayerName.BOTH else [int(player)]
     searching: dict[str, Any] = {"iterations": iterations, "dtype": dtype.value, "progress": True}
     searching |= {"algorithm": algorithm, "time_limit": time_limit, "opponent": opponents}
-    searching |= {} if leaf.startswith(f"{RANGES}:") else {"depth": depth, "limit": limit.value, "step": step}
+    searching |= {"knowledge": knowledge, **({"step": step} if leaf == END else {})}
+    ends = leaf == END or leaf.startswith(f"{RANGES}:")
+    searching |= {} if ends else {"depth": depth, "limit": limit.value, "step": step}
     searches: list[Nested] = []
     from jaxgadget.searching.nested import nested_search
 
@@ -383,7 +403,7 @@ def nested(
         _draw_nested(searches, plot)
     if json is not None:
         write_json(json, report.nested_records(searches, together))
-    unused = "" if searches[0].schedule is None or leaf == OPTIMAL else _note_unused(searches)
+    unused = "" if searches[0].schedule is None or leaf in (OPTIMAL, END) else _note_unused(searches)
     reasons = [why for result in searches for why in result.failures.values()]
     total = sum(result.policy.num_lanes for result in searches)
     if json == STANDARD_OUTPUT:
@@ -584,8 +604,10 @@ def _range_values(context: typer.Context, leaf: str, tree: HistoryTree) -> Range
 
 def _leaf_values(
     context: typer.Context, tree: HistoryTree, profiles: Policy, leaf: str, k: int | None, seed: int
-) -> RangeValues | OptimalValues | list[ValueFunction]:
-    """The values at the limit of nested search: optimal, of ranges, or for each blueprint of histories."""
+) -> RangeValues | OptimalValues | list[ValueFunction] | None:
+    """The values at the limit of nested search, of histories one for each blueprint; None without a limit."""
+    if leaf == END:
+        return None
     if leaf == OPTIMAL:
         from jaxgadget.searching.optimal import OptimalValues
 

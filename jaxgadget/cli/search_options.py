@@ -108,6 +108,25 @@ LimitOption = Annotated[
         "exactly D moves, whoever decides then, the first search at the game's root.",
     ),
 ]
+Order = Annotated[
+    str | None,
+    typer.Option(
+        "--order",
+        metavar="K",
+        show_default="what is common knowledge",
+        help="Search from own infostates, by what the player knows there: 1, 3, 5, … steps of who thinks "
+        "what possible, or `inf`; not safe.",
+    ),
+]
+Follow = Annotated[
+    options.FollowName,
+    typer.Option(
+        "--follow",
+        metavar="believed|assembled",
+        help="With `--order`, what a later search takes for granted of the player's own play: what the "
+        "search before it found, or what those from all own infostates found.",
+    ),
+]
 Step = Annotated[
     int | None,
     typer.Option(
@@ -150,10 +169,10 @@ Leaf = Annotated[
     str,
     typer.Option(
         "--leaf",
-        metavar="exact|DIR|optimal|ranges:DIR",
+        metavar="exact|DIR|end|optimal|ranges:DIR",
         help="Values at the limit: exact, or a network that `train-value` made for this blueprint; or, for "
-        "`nested`, `optimal`, all that lies below is solved with the search, or a network of ranges that "
-        "`train-ranges` made, whose cut is the limit.",
+        "`nested`, `end`, there is no limit, `optimal`, all that lies below is solved with the search, or a "
+        "network of ranges that `train-ranges` made, whose cut is the limit.",
     ),
 ]
 Epsilon = Annotated[

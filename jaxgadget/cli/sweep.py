@@ -15,6 +15,7 @@ from jaxgadget.cli.command import (
     check_models,
     keeping,
     make_asked_gadgets,
+    make_knowledge,
     parse_models,
     refuse_unused,
 )
@@ -94,6 +95,15 @@ Iterations = Annotated[
         metavar="N",
         show_default="5000",
         help="How many; each number is solved by itself.",
+    ),
+]
+Orders = Annotated[
+    list[str] | None,
+    options.repeatable(
+        "--order",
+        metavar="K",
+        show_default="what is common knowledge",
+        help="Re-solve each own infostate by what the player knows there, as for `refine`.",
     ),
 ]
 AtOnce = Annotated[
@@ -178,6 +188,10 @@ def sweep(
     alternative: options.Alternative = None,
     model: options.Model = None,
     p: options.Follows = None,
+    order: Orders = None,
+    unfrozen: options.Unfrozen = False,
+    generate: options.Generate = None,
+    combine: options.Combine = options.CombineName.DAMPED,
     player: Player = options.PlayerName.BOTH,
     seed: Seeds = None,
     algorithm: options.Algorithm = options.CFR_PLUS,
@@ -206,6 +220,10 @@ def sweep(
     asked |= {"epsilons": epsilon, "alternatives": alternative, "seeds": seed, "iterations": iterations}
     check_models(model, p)
     parse_models(model or ())
+    known = [
+        make_knowledge(context, one, unfrozen=unfrozen, generate=generate, combine=combine.value)
+        for one in order or [None]
+    ]
     options_of_jobs = _slurm_options(slurm, workers)
     keep_programs()
     from jaxgadget.games.registry import load
@@ -228,6 +246,7 @@ def sweep(
             folder,
             {name: cut or first_cut(load(name)) for name in game},
             opponent=Opponent(model, p or ()) if model else None,
+            knowledge=known,
             players=(0, 1) if player is options.PlayerName.BOTH else int(player),
             algorithm=str(algorithm),
             dtype=dtype.value,

@@ -226,15 +226,11 @@ def describe(gadget: Gadget) -> str:
 
 
 def prior_name(gadget: Gadget) -> str:
-    """What tables call a gadget's prior."""
-    return name_in_tables(gadget.prior)
-
-
-def name_in_tables(named: Any) -> str:
-    """A prior's or a generation's name, and its numbers where they are not the usual ones."""
-    parts = [getattr(named, "name", type(named).__name__)]
-    for field in dataclasses.fields(named) if dataclasses.is_dataclass(named) else ():
-        value = getattr(named, field.name)
+    """What tables call a gadget's prior: its name, and its numbers where they are not the usual ones."""
+    prior: Any = gadget.prior
+    parts = [getattr(prior, "name", type(prior).__name__)]
+    for field in dataclasses.fields(prior) if dataclasses.is_dataclass(prior) else ():
+        value = getattr(prior, field.name)
         shown = field.metadata.get("shown", True)
         if shown and isinstance(value, int | float) and value != field.default:
             parts.append(f"{field.name} {value:g}")

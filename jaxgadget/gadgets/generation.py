@@ -66,11 +66,15 @@ class RandomGeneration:
     num: int
     draws: int = 1
     seed: int = 0
-    name: ClassVar[str] = "random"
 
     def __post_init__(self) -> None:
         for field, least in (("num", 1), ("draws", 1), ("seed", 0)):
             object.__setattr__(self, field, check_whole_number(field, getattr(self, field), least))
+
+    @property
+    def name(self) -> str:
+        """As `--generate` has it: `random:3:20`."""
+        return f"random:{self.num}:{self.draws}{f':{self.seed}' if self.seed else ''}"
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
         """See `Generation`."""
@@ -98,10 +102,14 @@ class DiverseGeneration:
 
     num: int
     draws: ClassVar[int] = 1
-    name: ClassVar[str] = "diverse"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "num", check_whole_number("num", self.num, 1))
+
+    @property
+    def name(self) -> str:
+        """As `--generate` has it: `diverse:3`."""
+        return f"diverse:{self.num}"
 
     def consider(self, values: FloatArray, subgame: IntArray) -> BoolArray:
         """See `Generation`."""

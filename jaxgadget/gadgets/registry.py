@@ -49,3 +49,9 @@ RANGE_VALUES: dict[str, str] = {"values": "jaxgadget.learn.range_network:FolderR
 
 DEFAULT_GADGETS = ("unsafe", "resolving", "max-margin")
 """What is solved if nothing is asked for."""
+
+GENERATIONS: dict[str, str] = {
+    "random": "jaxgadget.gadgets.generation:RandomGeneration",
+    "diverse": "jaxgadget.gadgets.generation:DiverseGeneration",
+}
+"""Ways to choose which of the opponent's infostates are considered, each called with whole numbers."""

@@ -1,4 +1,4 @@
-"""Gadgets by name: what the command line's `--gadget`, `--prior` and `--epsilon` mean together."""
+"""Gadgets by name: what the command line's `--gadget`, `--prior`, `--epsilon` and the like mean."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from typing import Any
 
 from jaxgadget.gadgets.alternative import Alternative, AlternativeRefusedError, BestResponseValues
 from jaxgadget.gadgets.gadget import AUTO, DEFAULT_EPSILON, Epsilon, Gadget, check_epsilon
+from jaxgadget.gadgets.generation import Generation
 from jaxgadget.gadgets.prior import NoPrior, Prior, PriorRefusedError
-from jaxgadget.gadgets.registry import ALTERNATIVES, CONTINUATION, GADGETS, PRIORS, RANGE_VALUES
+from jaxgadget.gadgets.registry import (
+    ALTERNATIVES,
+    CONTINUATION,
+    GADGETS,
+    GENERATIONS,
+    PRIORS,
+    RANGE_VALUES,
+)
 from jaxgadget.util.arguments import read_number
 from jaxgadget.util.registry import find
 
@@ -77,6 +85,23 @@ def make_alternative(text: str) -> Alternative:
             f"alternative {text!r}: expected one of {', '.join(ALTERNATIVES)}, {CONTINUATION}:N or values:DIR"
         )
     return find(ALTERNATIVES, CONTINUATION, "alternative")(int(count))
+
+
+def make_generation(text: str) -> Generation:
+    """A generation by name: `diverse:N`, or `random:N[:DRAWS[:SEED]]`.
+
+    Raises:
+      ValueError: for a name that is unknown, numbers that are none, or what the generation refuses.
+    """
+    name, *numbers = text.split(":")
+    make = find(GENERATIONS, name, "generation")
+    most = len(dataclasses.fields(make))
+    if not 1 <= len(numbers) <= most or not all(re.fullmatch("[0-9]{1,10}", number) for number in numbers):
+        raise ValueError(
+            f"generation {text!r}: expected whole numbers, as in diverse:3, random:3:20 (3 infostates, 20 "
+            "draws) or random:3:20:1 (seed 1)"
+        )
+    return make(*map(int, numbers))
 
 
 def _setting(gadget: Gadget) -> str:

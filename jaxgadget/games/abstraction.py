@@ -18,7 +18,7 @@ from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, Move
+from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, Move, bet_fraction
 from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import IntArray
 
@@ -111,6 +111,10 @@ class Abstraction:
     def cuts(self) -> Mapping[str, CutRule]:
         """The game's cuts, which say where roots are; what the players know there is less."""
         return self.game.cuts()
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
+        """As in the game."""
+        return bet_fraction(self.game, history, action)
 
     @functools.cached_property
     def _known(self) -> _Known:

@@ -12,7 +12,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, CutRule, CutView
-from jaxgadget.games.parameters import MOST_ACTIONS, check_integer, check_number, name_with
+from jaxgadget.games.menu import MenuAbstraction
+from jaxgadget.games.parameters import MOST_ACTIONS, check_integer, check_number, name_with, read_bets
 from jaxgadget.games.stepwise import Rules, Step, StepwiseGame
 from jaxgadget.util.arrays import BoolArray
 
@@ -54,6 +55,7 @@ class TreeRules(Rules[Tree]):
       tree: the whole game.
       cut: name of the game's cut; empty for none.
       cut_depth: it roots at the decisions after so many moves.
+      bets: how large bets are, by action, as `jaxgadget.games.game.BetSizes` says.
     """
 
     name: str
@@ -61,6 +63,7 @@ class TreeRules(Rules[Tree]):
     tree: Tree
     cut: str = ""
     cut_depth: int = 0
+    bets: Mapping[str, float] = dataclasses.field(default_factory=dict[str, float])
 
     def initial_state(self) -> Tree:
         """The root."""
@@ -90,6 +93,10 @@ class TreeRules(Rules[Tree]):
             _, child, private, public = state.outcomes[move]
         is_leaf = not isinstance(child, Turn | Chance)
         return Step(child, reward=float(child) if is_leaf else 0.0, public=public, private=private)
+
+    def bet_fraction(self, state: Tree, action: int) -> float | None:
+        """By the action's name."""
+        return self.bets.get(self.actions[action])
 
     def cuts(self) -> Mapping[str, CutRule]:
         """The decisions after `cut_depth` moves, under the name `cut`."""
@@ -305,6 +312,49 @@ def gadget_breaker() -> StepwiseGame:
 
     tree = Chance([Outcome(0.5, placed(cost), (None, color)) for color, cost in costs.items()])
     return _game("gadget_breaker", (*_COIN, "M", *map(str, range(5))), tree, depth=1)
+
+
+def clairvoyance(bets: str = "1-6") -> StepwiseGame:
+    """The clairvoyance game, in which who bets knows who wins (Ganzfried and Sandholm 2013).
+
+    Both have paid 1/2. Chance deals player 0 the winning or the losing hand, 1/2 each, which player 1 does
+    not see. Player 0 checks, which shows the hands, or bets a fraction of the pot; player 1 folds or calls.
+    Player 1 calls a bet x 1/(1+x) of the time in equilibrium. With the largest bet B the value is B/(2+2B):
+    player 0 always bets B with the winning hand, and with the losing one B/(1+B) of the time.
+    """
+    sizes, has_all_in = read_bets("clairvoyance", bets)
+    if has_all_in:
+        raise ValueError(
+            f"clairvoyance: bets={bets!r}: expected fractions of the pot only, as there is no stack to go "
+            'all-in with; write "1-6", for example'
+        )
+    shown = "-".join(map(str, sizes))
+    fractions = {f"Bet {size}": float(size) for size in sizes}
+    outcomes: list[Outcome] = []
+    for hand, sign in (("Win", 1.0), ("Lose", -1.0)):
+        answers = {bet: Turn(1, {"Fold": 0.5, "Call": sign * (0.5 + x)}) for bet, x in fractions.items()}
+        outcomes.append(Outcome(0.5, Turn(0, {"Check": sign * 0.5, **answers}, public=True), (hand, None)))
+    name = name_with("clairvoyance", {"bets": shown}, {"bets": "1-6"})
+    actions = ("Fold", "Check", "Call", *fractions)
+    return StepwiseGame(
+        TreeRules(name, actions, Chance(outcomes), bets={"Check": 0.0, "Call": 0.0, **fractions})
+    )
+
+
+def off_tree_coin_toss(
+    sell_heads: float = 0.5, sell_tails: float = -0.5, off_tree: int = 0
+) -> MenuAbstraction:
+    """Coin Toss whose blueprint knows Sell only, so that Play is off the tree (Safe and nested, Fig. 1, §7).
+
+    With `off_tree` 1 player 0 may Play all the same, and it is Coin Toss. Player 1's answer to Play is then
+    Heads 1/4 and Tails 3/4, given what Sell earns, and the value is 0.
+    """
+    game = coin_toss(sell_heads, sell_tails)
+    menu = MenuAbstraction(game, {0: ["Sell"]}, off_tree=off_tree, off_tree_player=0)
+    given = {"sell_heads": float(sell_heads), "sell_tails": float(sell_tails), "off_tree": off_tree}
+    defaults = {"sell_heads": 0.5, "sell_tails": -0.5, "off_tree": 0}
+    menu.name = name_with("off_tree_coin_toss", given, defaults)
+    return menu
 
 
 _COIN = ("Heads", "Tails")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from types import GeneratorType
+from typing import Any, Protocol, TypeAlias, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +67,20 @@ class HistoryLevel:
     returns: FloatArray
     infostate: IntArray
     public: IntArray | None = None
+
+    def take(self, inside: BoolArray, new_row: IntArray) -> HistoryLevel:
+        """Some of the histories, `[n]`, given the new rows of their parents, which ascend one by one."""
+        if inside.all() and new_row[-1] == len(new_row) - 1:  # nothing is left out, here or above
+            return self
+        return HistoryLevel(
+            parent=new_row[self.parent[inside]],
+            actor=self.actor[inside],
+            action=self.action[:, inside],
+            chance=self.chance[inside],
+            returns=self.returns[:, inside],
+            infostate=self.infostate[:, inside],
+            public=None if self.public is None else self.public[inside],
+        )
 
 
 CutRule: TypeAlias = Callable[["CutView"], BoolArray]
@@ -140,6 +155,43 @@ class Game(Protocol):
         ...
 
 
+class BetSizes(Protocol):
+    """What a game of bets may answer besides `Game`; translation asks (`jaxgadget.policy.translation`)."""
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
+        """How large a bet is, as a fraction of the pot after calling.
+
+        Args:
+          history: what was done so far, after which a player acts.
+          action: one of its legal actions.
+
+        Returns:
+          A number > 0 for a bet or raise, 0 for a check or call, None for what is no bet, such as a fold.
+        """
+        ...
+
+
+def bet_fraction(game: Game, history: Sequence[Move], action: int) -> float | None:
+    """As `BetSizes` says; None where the game does not answer."""
+    answer: Any = getattr(game, "bet_fraction", None)
+    return None if answer is None else answer(history, action)
+
+
+def next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:
+    """The next of a game's levels, if it takes what it is sent only below the histories to expand."""
+    try:
+        return generated.send(expand) if _listens(generated) else next(generated)
+    except StopIteration:
+        return None
+
+
+def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, Any]]:
+    """Whether something can be sent: not to an iterator that is none, or that a generator yields from."""
+    if not isinstance(generated, GeneratorType):
+        return False
+    return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
+
+
 class Budget:
     """Stops an enumeration before it fills the memory."""
 
@@ -170,6 +222,10 @@ class Budget:
                 "max_histories (--max-histories on the command line) if the memory allows, about "
                 "150 bytes a history, or choose smaller game parameters"
             )
+
+    def release(self, count: int) -> None:
+        """Counts `count` histories fewer, which were claimed and are then left out."""
+        self.num_histories -= count
 
 
 class Refiner:

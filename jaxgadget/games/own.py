@@ -16,7 +16,7 @@ from importlib.machinery import PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, NamedTuple, TypeGuard
 
-from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move
+from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move, bet_fraction
 from jaxgadget.games.parameters import name_with, read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
 
@@ -75,6 +75,10 @@ class OwnGame:
     def cuts(self) -> Mapping[str, CutRule]:
         """The game's."""
         return self.game.cuts()
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
+        """As in the game."""
+        return bet_fraction(self.game, history, action)
 
 
 def is_game(thing: object) -> TypeGuard[Game]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import fractions
+import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,9 @@ if TYPE_CHECKING:
 MOST_ACTIONS = 10_000
 """Cards, sides or bids of a built-in game, at most: they are numbered in 16 bits, and listed before the first
 history is counted."""
+
+ALL_IN = "a"
+"""Among bets: the whole stack."""
 
 
 def check_integer(game: str, parameter: str, value: object, low: int, high: int | None = None) -> None:
@@ -95,3 +100,37 @@ def read_parameter(game: str, key: str, text: str, kind: object, example: str = 
     if value is None:
         raise ValueError(f"{game}: {key}={text}: expected {expected}{example}")
     return value
+
+
+def read_bets(game: str, bets: object) -> tuple[tuple[fractions.Fraction, ...], bool]:
+    """Fractions of the pot, ascending, and whether all-in is among the bets.
+
+    Args:
+      game: which game's, for the error.
+      bets: fractions or decimals, or `a`, with dashes between them: "1/2-1-a".
+
+    Raises:
+      ValueError: if there are none, or one is no number > 0, or there twice.
+    """
+    texts = bets.split("-") if isinstance(bets, str) else []
+    sizes: list[fractions.Fraction] = []
+    for text in texts:
+        if text == ALL_IN:
+            continue
+        is_number = re.fullmatch(r"[0-9]{1,6}(/[0-9]{1,6}|\.[0-9]{1,6})?", text)
+        size = (
+            fractions.Fraction(text) if is_number and not re.search(r"/0+$", text) else fractions.Fraction(0)
+        )
+        if size <= 0 or size in sizes:
+            problem = "is there twice" if size > 0 else "is no fraction of the pot > 0"
+            raise ValueError(
+                f"{game}: bets={bets!r}: {text!r} {problem}; expected distinct fractions of the pot, and a "
+                'for all-in, with dashes between them; write "1/2-1-2-a", for example'
+            )
+        sizes.append(size)
+    if not texts or texts.count(ALL_IN) > 1:
+        raise ValueError(
+            f"{game}: bets={bets!r}: expected distinct fractions of the pot, and a for all-in, with dashes "
+            'between them; write "1/2-1-2-a", for example'
+        )
+    return tuple(sorted(sizes)), ALL_IN in texts

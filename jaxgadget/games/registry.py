@@ -23,6 +23,7 @@ from jaxgadget.games.team import load_team
 _MAKERS = {
     "kuhn_poker": ("kuhn", "KuhnPoker"),
     "leduc_poker": ("leduc.rules", "LeducPoker"),
+    "no_limit_leduc": ("leduc.no_limit", "NoLimitLeduc"),
     "goofspiel": ("goofspiel", "Goofspiel"),
     "liars_dice": ("liars_dice", "LiarsDice"),
     "matching_pennies_forfeit": ("examples", "matching_pennies_forfeit"),
@@ -39,6 +40,9 @@ _MAKERS = {
     "coin_toss_siblings": ("examples", "coin_toss_siblings"),
     "gadget_breaker": ("examples", "gadget_breaker"),
     "climb": ("climb", "climb"),
+    "clairvoyance": ("examples", "clairvoyance"),
+    "off_tree_coin_toss": ("examples", "off_tree_coin_toss"),
+    "menu": ("menu", "menu"),
 }
 
 
@@ -75,7 +79,7 @@ def load(spec: str | os.PathLike[str] | Game | Rules[Any] | PyspielGame) -> Game
             return OpenSpielGame(text.removeprefix(PREFIX))
         if text.lower().endswith(".efg"):
             return GambitGame(text)
-        own = parse_own(text)
+        own = None if _is_known(text) else parse_own(text)
         return _make(text) if own is None else load_own(text, own, _parameters(text, own.parameters))
     if isinstance(spec, MultiplayerRules):
         raise ValueError(
@@ -146,6 +150,11 @@ def _split(text: str, form: str) -> list[str]:
     if depth:
         raise ValueError(f"{form}, got unequal parentheses; balance them")
     return parts if text.strip() else []
+
+
+def _is_known(spec: str) -> bool:
+    """Whether a specification is of one of our names, whatever stands between the parentheses."""
+    return spec.partition("(")[0].strip() in _MAKERS
 
 
 def _make(spec: str) -> Game:

@@ -79,6 +79,10 @@ class Rules(abc.ABC, Generic[State]):
         """
         return None
 
+    def bet_fraction(self, state: State, action: int) -> float | None:
+        """How large a bet is, as `jaxgadget.games.game.BetSizes` says; by default nothing is a bet."""
+        return None
+
     def cuts(self) -> Mapping[str, CutRule]:
         """Named cuts of the game, by default none."""
         return {}
@@ -143,6 +147,11 @@ class StepwiseGame(PerStateGame):
     def cuts(self) -> Mapping[str, CutRule]:
         """The cuts that the rules name."""
         return self.rules.cuts()
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
+        """What the rules say after the history."""
+        position: _Position = self.replay(history).state
+        return self.rules.bet_fraction(position.state, action)
 
     def root(self) -> Node:
         """The history without moves."""

@@ -159,8 +159,8 @@ class HandsPayoff:
         rows = first * row[:, None, None] + np.arange(first)[:, None]
         columns = second * column[:, None, None] + np.arange(second)
         shape = (first * self.sums[0].num_rows, second * self.sums[1].num_rows)
-        cells = (np.broadcast_to(x, value.shape).ravel() for x in (rows, columns, value))
-        return merge_entries(*cells, shape)
+        row, column = (np.broadcast_to(x, value.shape).ravel() for x in (rows, columns))
+        return merge_entries(row, column, value.ravel(), shape)
 
 
 def build_payoff(

@@ -1,59 +1,93 @@
-"""From a policy of an abstraction to a policy of the game that was abstracted."""
+"""Policies between a game and its abstractions of either kind, in either direction, by the names of moves."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.policy.policy import Policy
-from jaxgadget.tree.history import HistoryTree
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.tree.history import HistoryTree, check_tree
+from jaxgadget.tree.matching import match_histories, same_actions
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
+
+_ROUNDING = 1e-12
 
 
-def lift(policy: Policy, tree: HistoryTree) -> Policy:
-    """A policy of an abstraction as a policy of the game itself.
+def lift(policy: Policy, tree: HistoryTree, *, elsewhere: Policy | None = None) -> Policy:
+    """A policy of an abstraction as a policy of the game itself, or of another abstraction of it.
 
-    Every infoset takes the row of the bucket in which it lies. Both players' expected values stay
-    what they were; best responses know more in the game, so NashConv may rise.
+    Histories are the same if their moves have the same names. An infoset takes the row of the infoset of the
+    policy in which its histories lie: the bucket of an `Abstraction`, or the infoset where a
+    `MenuAbstraction` has fewer actions. What the policy's infoset does not have is not played. Of what
+    only the policy's infoset has, the rest is normalised, or uniform if there is none; so a policy of the
+    game goes to its abstraction too.
+
+    With an `Abstraction` both players' expected values stay what they were; best responses know more in the
+    game, so NashConv may rise.
 
     Args:
-      policy: of the tree of an `Abstraction`; all lanes are lifted and keep their labels.
-      tree: of the game that was abstracted. Several abstractions, one upon the other, are undone
-        one by one.
+      policy: all lanes are lifted and keep their labels.
+      tree: of the game, or of an abstraction of the same game.
+      elsewhere: what is played in infosets of which the policy has no history, in all lanes or lane by
+        lane; by default all actions alike. `translate` plays there as near to the policy as it can.
 
     Raises:
-      ValueError: if the policy is not of an abstraction, or the tree not of the game that was abstracted.
+      ValueError: if the trees are not of one game with other menus or other infosets, an infoset of the
+        tree lies in several of the policy's, or `elsewhere` is of another tree or number of lanes.
     """
-    coarse = policy.tree
-    if not isinstance(coarse.game, Abstraction):
+    check_tree(tree)
+    filling = Policy.uniform(tree) if elsewhere is None else elsewhere.on(tree)
+    if filling.num_lanes not in (1, policy.num_lanes):
         raise ValueError(
-            f"policy {policy.labels[0]!r} is for {coarse.game.name!r}, which is no abstraction; expected a "
-            "policy of the tree of an Abstraction"
+            f"elsewhere has {filling.num_lanes} lanes: expected one, or {policy.num_lanes} as the policy has"
         )
-    game = coarse.game.game
-    same = tree.game.name == game.name and all(
-        np.array_equal(getattr(tree, field), getattr(coarse, field))
-        for field in ("parent", "actor", "action")
-    )
-    if not same:
-        raise ValueError(
-            f"tree is of {tree.game.name!r}, but policy {policy.labels[0]!r} is for an abstraction of "
-            f"{game.name!r}; lift it to the tree of that game"
-        )
-    first, second = (policy.probabilities[p][_rows(coarse, tree, p)] for p in (0, 1))
+    match = match_histories(tree, policy.tree)
+    first, second = (_lift_player(policy, tree, match, player, filling) for player in (0, 1))
     return Policy(tree, (first, second), policy.labels)
 
 
-def _rows(coarse: HistoryTree, tree: HistoryTree, player: int) -> IntArray:
-    """`[Q]` the abstract row of every row of the game."""
-    infosets, buckets = tree.infosets[player], coarse.infosets[player]
-    bucket = coarse.infoset[player, infosets.history]
-    acts = np.nonzero(tree.infoset[player] >= 0)[0]
-    apart = coarse.infoset[player, acts] != bucket[tree.infoset[player, acts]]
-    if apart.any() or (bucket < 0).any() or (infosets.num_actions != buckets.num_actions[bucket]).any():
+def _lift_player(
+    policy: Policy, tree: HistoryTree, match: IntArray, player: int, filling: Policy
+) -> FloatArray:
+    """`[Q, lanes]` a player's rows."""
+    infosets, rows = tree.infosets[player], filling.probabilities[player]
+    infoset = infosets.infoset[1:]
+    theirs = _matching_infosets(policy.tree, tree, match, player)
+    row, has = _matching_rows(policy.tree, tree, theirs, player)
+    if not has.any():
+        return np.repeat(rows, policy.num_lanes, axis=1) if rows.shape[1] == 1 else rows
+    lifted = np.where(has[:, None], policy.probabilities[player][row], 0.0)
+    total = np.add.reduceat(lifted, infosets.first_sequence - 1, axis=0)[infoset]
+    is_less = total < 1 - _ROUNDING  # rows that are whole stay as they are
+    np.divide(lifted, total, out=lifted, where=is_less & (total > 0))
+    lifted = np.where(total > 0, lifted, 1 / infosets.num_actions[infoset][:, None])
+    return np.where((theirs >= 0)[infoset][:, None], lifted, rows)
+
+
+def _matching_infosets(other: HistoryTree, tree: HistoryTree, match: IntArray, player: int) -> IntArray:
+    """`[I]` the infoset of another tree in which every infoset's histories lie, -1 for none."""
+    acts = np.nonzero((tree.infoset[player] >= 0) & (match >= 0))[0]
+    infoset, theirs = tree.infoset[player, acts], other.infoset[player, match[acts]]
+    found = np.full(len(tree.infosets[player]), -1, np.int64)
+    found[infoset] = theirs
+    if (found[infoset] != theirs).any():
         raise ValueError(
-            f"tree: an infoset of player {player} of {tree.game.name!r} lies in no bucket of "
-            f"{coarse.game.name!r} or in several; enumerate both again"
+            f"tree: an infoset of player {player} of {tree.game.name!r} lies in several of "
+            f"{other.game.name!r}; expected a tree whose players know at least as much as the policy's"
         )
-    slot = np.arange(infosets.num_sequences - 1) + 1 - infosets.first_sequence[infosets.infoset[1:]]
-    return buckets.first_sequence[bucket[infosets.infoset[1:]]] + slot - 1
+    return found
+
+
+def _matching_rows(
+    other: HistoryTree, tree: HistoryTree, theirs: IntArray, player: int
+) -> tuple[IntArray, BoolArray]:
+    """`[Q]` another tree's row of every row with the same action, and whether there is one."""
+    infosets, their_infosets = tree.infosets[player], other.infosets[player]
+    width = other.game.num_actions
+    action = same_actions(tree.game, other.game, player)[infosets.action[1:]]
+    infoset = theirs[infosets.infoset[1:]]
+    key = np.where((infoset >= 0) & (action >= 0), infoset * width + action, -1)
+    their_key = their_infosets.infoset[1:].astype(np.int64) * width + their_infosets.action[1:]
+    if len(their_key) == 0:
+        return np.zeros(len(key), np.int64), np.zeros(len(key), np.bool_)
+    row = np.minimum(np.searchsorted(their_key, key), len(their_key) - 1)
+    return row, their_key[row] == key

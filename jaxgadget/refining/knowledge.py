@@ -25,7 +25,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from jaxgadget.gadgets.frozen import split_ranges
-from jaxgadget.gadgets.gadget import Gadget, name_in_tables
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.generation import Generation, check_generation, considered_roots
 from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
@@ -110,12 +110,30 @@ class Knowledge:
         return 1 if self.generate is None else self.generate.draws
 
 
-def check_knowledge(knowledge: object) -> None:
-    """ValueError unless it is a `Knowledge`."""
+def check_knowledge(knowledge: object, gadgets: Sequence[Gadget], opponent: object) -> None:
+    """ValueError unless it is a `Knowledge`, and gadgets and opponent are such that it can be used.
+
+    Args:
+      knowledge: what a player is to know.
+      gadgets: which must look neither at the trunk nor at the optimal continuation.
+      opponent: None unless there are some who follow a model.
+    """
     if not isinstance(knowledge, Knowledge):
         raise ValueError(
             f"knowledge={knowledge!r}: expected Knowledge(), such as Knowledge(combine='in-turn')"
         )
+    if opponent is not None:
+        raise ValueError(
+            "knowledge and opponent: what models earn against what is frozen is not looked at; expected one "
+            "of the two"
+        )
+    for gadget in gadgets:
+        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
+            raise ValueError(
+                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
+                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
+                "best responses, of the blueprint or of one's own"
+            )
 
 
 def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
@@ -125,7 +143,7 @@ def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
     return {
         "order": float(knowledge.order),
         "unfrozen": knowledge.unfrozen,
-        "generation": None if knowledge.generate is None else name_in_tables(knowledge.generate),
+        "generation": None if knowledge.generate is None else knowledge.generate.name,
         "combine": knowledge.combine,
     }
 
@@ -142,17 +160,6 @@ class _Step(NamedTuple):
     infostates: IntArray
     share: FloatArray
     folder: str
-
-
-def check_gadgets(gadgets: Sequence[Gadget]) -> None:
-    """ValueError if a gadget cannot be solved without common knowledge."""
-    for gadget in gadgets:
-        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
-            raise ValueError(
-                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
-                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
-                "best responses, of the blueprint or of one's own"
-            )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -369,10 +376,15 @@ def make_task(
 ) -> KnowledgeTask:
     """Lays out the subgames of all own infostates; see `KnowledgeTask` and `tree.knowledge.knowledge_cover`.
 
-    Raises:
-      ValueError: if a gadget cannot be solved without common knowledge, or as `knowledge_cover` does.
+    Args:
+      where: the cut.
+      player: who re-solves.
+      blueprint: profiles, a lane each.
+      gadgets: checked, as by `check_knowledge`.
+      options: how.
+      knowledge: what the player is to know.
+      padded: see `build_forest`.
     """
-    check_gadgets(gadgets)
     known = knowledge_cover(where, player, knowledge.order, unfrozen=knowledge.unfrozen)
     base, forest = (build_forest(where.tree, what, padded=padded) for what in (where, known.cover))
     return KnowledgeTask(knowledge, known, blueprint, tuple(gadgets), options, base, forest)

@@ -286,13 +286,6 @@ def refine(
     opponents = None if opponent is None else list_opponents(opponent, tree, name="opponent")
     check_player(player)
     check_value(value, tree)
-    if knowledge is not None:
-        check_knowledge(knowledge)
-        if opponents is not None:
-            raise ValueError(
-                "knowledge and opponent: what models earn against what is frozen is not looked at; expected "
-                "one of the two"
-            )
     options = make_options(
         algorithm=algorithm,
         iterations=iterations,
@@ -305,20 +298,22 @@ def refine(
         devices=devices,
     )
     asked, watch = list_gadgets(gadgets, options.rule is None, (player,)), Stopwatch()
+    if knowledge is not None:
+        check_knowledge(knowledge, asked, opponents)
     with watch.phase("build"):
         below = cut(tree, where)
         inside = below if infostate is None else below.only(infostate)
     if knowledge is not None:
         with watch.phase("build"):
             known = make_task(inside, player, profiles, asked, options, knowledge, padded=padded)
-        return _refine_known(known, value, watch, progress)
+        return refine_known(known, value, watch, progress)
     with watch.phase("build"):
         forest = build_forest(tree, inside, padded=padded)
     task = GadgetTask(forest, player, profiles, asked, options, below, opponents)
     return refine_forest(task, value, watch, progress)
 
 
-def _refine_known(
+def refine_known(
     task: KnowledgeTask, value: tuple[float, float] | None, watch: Stopwatch, progress: bool | None
 ) -> Refinement:
     """Solves a task of own infostates and measures what came out in the full game; see `refine_forest`."""

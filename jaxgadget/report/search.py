@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,7 +11,7 @@ from rich.table import Table
 
 from jaxgadget.opponents.opponent import show_probability
 from jaxgadget.report.opponents import share_of_best
-from jaxgadget.report.tables import make_table, table_title
+from jaxgadget.report.tables import KNOWLEDGE, make_table, said_order, table_title
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,13 +39,19 @@ def nested_records(searched: Sequence[Nested], together: FloatArray | None) -> d
         "iterations": max(int(nested.iterations.max(initial=0)) for nested in searched),
         "game_value": list(searched[0].game_value),
         "rows": [
-            {name: value for name, value in row.items() if name != "failure" or any_failed}
+            _record(row, [*KNOWLEDGE] * (nested.knowledge is None) + ["failure"] * (not any_failed))
             for nested in searched
             for row in nested.table.to_dict("records")
         ],
         **({"constant": tree.constant} if tree.constant else {}),
         **({} if together is None else {"nash_conv": together.tolist()}),
     }
+
+
+def _record(row: Mapping[Any, Any], without: Sequence[str]) -> dict[str, Any]:
+    """A row of a table as JSON has it."""
+    record = {str(name): value for name, value in row.items() if name not in without}
+    return record | ({"order": said_order(record["order"])} if "order" in record else {})
 
 
 def together_note(labels: Sequence[str], together: FloatArray) -> str:
@@ -148,12 +154,15 @@ def _how_nested(nested: Nested) -> str:
     how = "by linear programs" if lp else f"{iterations} iterations each"
     choice = f"{nested.num_entries} entries at the limit ({nested.leaf} values)"
     ends = "optimal values at the limit" if nested.leaf == "optimal" else choice
-    if schedule is not None and schedule.kind == "moves":
+    if schedule.kind == "moves":
         return (
             f"{game} at the root and after every {schedule.step} move(s), {how}, {schedule.depth} move(s) "
             f"deep, with {ends}."
         )
-    every = f"one in {schedule.step} decisions" if schedule and schedule.step > 1 else "every decision"
+    every = f"one in {schedule.step} decisions" if schedule.step > 1 else "every decision"
+    if (known := nested.knowledge) is not None and known.order < math.inf:
+        solved = "unfrozen, " if known.unfrozen else ""
+        every += f", from its own infostates (order {known.order}, {solved}{known.follow}),"
     if nested.depth is None:
         return f"{game} at {every} that its own play reaches, {how}, to the end of the game."
     deep = f"at least {nested.depth} move(s) deep"

@@ -13,7 +13,7 @@ from rich.console import Group
 
 from jaxgadget.report.plots import exploitability_scatter, save_picture
 from jaxgadget.report.styles import FIGURE_SIZE
-from jaxgadget.report.tables import summary_table, table_title
+from jaxgadget.report.tables import said_order, summary_table, table_title
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 from jaxgadget.util.files import atomic_writer
 
@@ -26,6 +26,7 @@ _PANEL = ("game", "cut", "iterations")
 def sweep_record(folder: str | os.PathLike[str], rows: pd.DataFrame) -> dict[str, Any]:
     """What `jaxgadget sweep --json` writes; null where a number is not defined or there is no seed."""
     known = rows.astype(object).where(rows.notna(), None)
+    known["order"] = rows["order"].map(said_order).astype(object)
     return {"folder": os.fspath(folder), "rows": known.to_dict("records")}
 
 

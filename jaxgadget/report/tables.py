@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from jaxgadget.games.registry import GameEntry
     from jaxgadget.policy.solve import SolvedGame
+    from jaxgadget.refining.knowledge import Knowledge
     from jaxgadget.refining.refine import BothRefined, Refinement
     from jaxgadget.tree.history import HistoryTree
 
@@ -39,6 +40,9 @@ KNOWLEDGE = ("order", "unfrozen", "generation", "combine", "mean_exploitability"
 
 TITLE_WIDTH = 60
 """Letters in a line of a table's title."""
+
+INFINITE = "inf"
+"""The order of what is common knowledge, in records."""
 
 NOISE = 1e-9
 """Change of exploitability, as a share of the payoff range, that counts as none."""
@@ -90,9 +94,13 @@ def refinement_record(
     for name, usual in USUAL.items():
         if name in table and table[name].dropna().eq(usual).all():
             table = table.drop(columns=name)
-    for name in ("guard_share", "failure", *KNOWLEDGE):
+    for name in ("guard_share", "failure"):
         if name in table and table[name].isna().all():
             table = table.drop(columns=name)
+    if refinement.knowledge is None:
+        table = table.drop(columns=[*KNOWLEDGE], errors="ignore")
+    else:
+        table["order"] = table["order"].map(said_order).astype(object)
     if follows_models(table):
         table = table.assign(exploitability=table["refined_exploitability"])
     else:
@@ -113,6 +121,13 @@ def refinement_record(
 def follows_models(table: pd.DataFrame) -> bool:
     """Whether rows are of opponents with a model; those of other searches have none."""
     return "model" in table and bool(table["model"].notna().any())
+
+
+def said_order(order: float) -> int | str | None:
+    """An order of knowledge as records have it: a number, `inf`, or None where nothing was said."""
+    if math.isnan(order):
+        return None
+    return INFINITE if math.isinf(order) else int(order)
 
 
 def by_blueprint(refinement: Refinement, table: pd.DataFrame | None = None) -> pd.DataFrame:
@@ -200,6 +215,8 @@ def named(table: pd.DataFrame, *, alike: bool = True) -> pd.DataFrame:
     if follows_models(table):
         opponents = zip(table["model"], table["p"], table["model"].notna(), strict=True)
         name = name + [f", p {p:g} of {model}" if has_model else "" for model, p, has_model in opponents]
+    if "order" in table:
+        name = name + [_worded_knowledge(row) for row in table.to_dict("records")]
     table["gadget"] = name
     if alike and "auto" in table and table["auto"].any():
         least = table.groupby(["player", "gadget", "prior"])["epsilon"].transform("min")
@@ -212,11 +229,30 @@ def _worded(words: str, value: Any) -> str:
     return value if str(value).startswith("values:") else words.format(value)
 
 
+def _worded_knowledge(row: Mapping[Any, Any]) -> str:
+    """What was to be known, how strategies went together, and what was considered."""
+    if math.isnan(row["order"]):
+        return ""
+    order = "∞" if math.isinf(row["order"]) else f"{row['order']:g}"
+    together = "" if math.isinf(row["order"]) else f" {row['combine']}"
+    considered = f", {row['generation']}" if isinstance(row["generation"], str) else ""
+    return f", order {order}{' unfrozen' if row['unfrozen'] else ''}{together}{considered}"
+
+
+def _draws(table: pd.DataFrame) -> bool:
+    """Whether some rows are mixtures of several draws, which are worth something else one by one."""
+    if "mean_exploitability" not in table:
+        return False
+    mean = table["mean_exploitability"]
+    return bool((mean.notna() & (mean != table["refined_exploitability"])).any())
+
+
 def rows_table(table: pd.DataFrame) -> Table:
     """A line for every row of one player, a section for every blueprint."""
-    has_models, table = follows_models(table), named(table, alike=False)
+    has_models, has_draws, table = follows_models(table), _draws(table), named(table, alike=False)
     guarded = "guard_share" in table and table["guard_share"].notna().any()
     numbers = ("ε", "before", "refined", "bound", *(("gain",) if has_models else ()), "largest\ngap")
+    numbers += ("mean of\ndraws",) if has_draws else ()
     numbers += ("guard\ntook",) if guarded else ()
     shown = make_table("blueprint", "gadget", "prior", *numbers, right=numbers, fold="blueprint")
     shown.title = f"Exploitability of player {table['player'].iloc[0]}"
@@ -232,6 +268,7 @@ def rows_table(table: pd.DataFrame) -> Table:
             _number(row["exploitability_bound"]),
             *((_number(row["gain"]),) if has_models else ()),
             _number(row["gap_max"], 2),
+            *((_number(row["mean_exploitability"]),) if has_draws else ()),
             *((GUARDED.get(row["guard_share"], "–"),) if guarded else ()),
         )
     return shown
@@ -364,11 +401,28 @@ def refinement_notes(refinement: Refinement, seconds: Mapping[str, float] | None
     ]
     if follows_models(refinement.table):
         notes.append("Gain is what the refined strategy gets against the model, less that value.")
+    if refinement.knowledge is not None:
+        notes.append(knowledge_note(refinement.knowledge))
     constant = constant_note(tree)
     if constant:
         notes.append(constant)
     notes.append(f"Seconds: {_seconds(refinement.seconds if seconds is None else seconds)}.")
     return notes
+
+
+def knowledge_note(knowledge: Knowledge) -> str:
+    """Whether what was re-solved by what a player knows is safe, and if not, why."""
+    if knowledge.generate is not None:
+        why = "searches do not consider all that the opponent may hold"
+    elif knowledge.order == math.inf:
+        return "Order ∞ is what is common knowledge: as safe as the gadgets are."
+    elif knowledge.unfrozen or knowledge.order > 1:
+        why = "own infostates that a search solves for too are not played as it thinks"
+    elif knowledge.combine == "together":
+        why = "each own infostate mends the opponent's as if no other did"
+    else:
+        return "Resolving and max-margin are safe here: with ε = 0 and no gap exploitability cannot rise."
+    return f"Not safe: exploitability may rise, as {why}."
 
 
 def count_subgames(refinement: Refinement) -> str:

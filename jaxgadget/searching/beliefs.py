@@ -34,6 +34,7 @@ from jaxgadget.tree.cover import Cover, build_cover, cover_of
 from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest, build_forest, find_copies
 from jaxgadget.tree.knowledge import KnowledgeCover, knowledge_cover
+from jaxgadget.tree.sequence import find_runs, spread_runs
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 
@@ -175,6 +176,11 @@ class Beliefs:
         reach = _reach_below(above.spot.look, above.plans[other], look, other, before[first][roots.subgame])
         return self._spot(known, look, within, inner, outer, reach)
 
+    def copies(self, where: Cut) -> IntArray:
+        """`[H]` in how many subgames of own infostates each root is, if equal ones are shared."""
+        roots = self._known(where).cover.roots
+        return np.bincount(np.searchsorted(where.roots, roots), minlength=len(where.roots))
+
     def _known(self, where: Cut, before: IntArray | None = None) -> KnowledgeCover:
         order, unfrozen = self.knowledge.order, self.knowledge.unfrozen
         return knowledge_cover(where, self.player, order, unfrozen=unfrozen, apart=before)
@@ -297,10 +303,7 @@ def _kept_below(look: Forest, opponent: int, where: Cut, searches: IntArray) -> 
     """
     roots = look.roots[opponent]
     theirs = where.tree.infostate[opponent, look.cut.root[where.roots]]
-    first = np.searchsorted(roots.infostate, theirs)
-    count = np.searchsorted(roots.infostate, theirs, "right") - first
-    below = np.repeat(np.arange(len(theirs)), count)
-    root = np.arange(len(below)) + np.repeat(first - (np.cumsum(count) - count), count)
+    below, root = spread_runs(*find_runs(roots.infostate, theirs), np.arange(len(theirs)))
     subgame = roots.subgame[root]
     asked = np.isin(subgame, searches)
     return build_cover(where, where.roots[below[asked]], np.searchsorted(searches, subgame[asked]))

@@ -252,16 +252,17 @@ class Line:
         return parts
 
     def _count_payoffs(self, where: Cut) -> IntArray:
-        """`[S]` payoffs of the subgames' lookaheads."""
+        """`[S]` payoffs of the subgames' lookaheads, those of their own infostates together."""
         tree = self.tree
         leaves = self.schedule.leaves(where)
         ends = tree.terminals[where.root[tree.terminals] >= 0]
         ends = ends[leaf_above(where, leaves)[ends] < 0]
-        count = np.zeros(where.num_subgames, np.int64)
+        count = np.zeros(where.num_subgames)
+        copies = np.ones(len(where.roots)) if self._beliefs is None else self._beliefs.copies(where)
         for histories, payoffs in ((leaves, self.values.num_entries**2), (ends, 1)):
-            subgame = where.subgame[np.searchsorted(where.roots, where.root[histories])]
-            count += payoffs * np.bincount(subgame, minlength=len(count))
-        return count
+            root = np.searchsorted(where.roots, where.root[histories])
+            count += payoffs * np.bincount(where.subgame[root], copies[root], minlength=len(count))
+        return count.astype(np.int64)
 
     def _drop_programs(self) -> None:
         """Makes room once many payoffs were searched."""

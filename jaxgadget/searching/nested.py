@@ -32,7 +32,7 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.knowledge import Knowledge, check_gadgets, check_knowledge, knowledge_columns
+from jaxgadget.refining.knowledge import Knowledge, check_knowledge, knowledge_columns
 from jaxgadget.refining.refine import Refinement, list_gadgets
 from jaxgadget.searching.continual import resolve_continually
 from jaxgadget.searching.limited import values_for
@@ -331,12 +331,7 @@ class _NoLimit:
 
 def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, opponent: Any) -> None:
     """ValueError unless search can be from own infostates."""
-    check_knowledge(knowledge)
-    if opponent is not None:
-        raise ValueError(
-            "knowledge and opponent: what models earn against what is frozen is not looked at; expected one "
-            "of the two"
-        )
+    check_knowledge(knowledge, gadgets, opponent)
     if knowledge.generate is not None:
         raise ValueError(
             f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
@@ -346,7 +341,6 @@ def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, o
             f"knowledge with values={values!r}: these are of public states, of which searches from own "
             "infostates have parts; expected values of histories, or none for searches to the end of the game"
         )
-    check_gadgets(gadgets)
 
 
 def nested_exactly(

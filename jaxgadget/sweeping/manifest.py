@@ -26,11 +26,13 @@ from jaxgadget.games.stepwise import Rules
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.blueprints import DRAWS, FORMS, make_blueprints, parse_blueprint
 from jaxgadget.policy.policy import Policy, as_policy
+from jaxgadget.refining.knowledge import Knowledge, check_knowledge
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.solving.memory import suggest_chunk, whole_memory
 from jaxgadget.solving.options import LP, SolveOptions, make_options
-from jaxgadget.tree.forest import Forest
+from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from jaxgadget.tree.knowledge import knowledge_cover
 from jaxgadget.util.arguments import check_player, check_whole_number
 from jaxgadget.util.digest import digest
 from jaxgadget.util.registry import find
@@ -61,6 +63,7 @@ class Request:
       policies: blueprints given as policies, of the only game.
       gadgets: all of them, in the order of the results.
       opponents: as they were given, models of SPECs or policies; none if nobody follows a model.
+      knowledge: what players are to know; None for what is common knowledge.
       options: for every number of iterations, how gadget games are solved.
       record: all of that as JSON has it.
     """
@@ -72,6 +75,7 @@ class Request:
     seeds: tuple[int, ...]
     gadgets: tuple[Gadget, ...]
     opponents: tuple[Opponent, ...]
+    knowledge: tuple[Knowledge | None, ...]
     players: tuple[int, ...]
     options: dict[int, SolveOptions]
     at_once: int
@@ -103,6 +107,7 @@ class Piece:
       chunk: lanes that are solved at once.
       work: how long it will take, in units that only compare pieces.
       opponents: how many there are.
+      knowledge: its number in the request.
     """
 
     key: str
@@ -115,6 +120,7 @@ class Piece:
     chunk: int
     work: int
     opponents: int = 1
+    knowledge: int = 0
 
     @staticmethod
     def read(record: Mapping[str, Any]) -> Piece:
@@ -131,6 +137,7 @@ class Piece:
             for key, least in {"iterations": 0, "chunk": 1, "work": 0}.items():
                 check_whole_number(key, record[key], least)
             check_whole_number("opponents", piece.opponents, 1)
+            check_whole_number("knowledge", piece.knowledge, 0)
             for number in piece.gadgets:
                 check_whole_number("gadgets", number, 0)
             begin, end = piece.blueprints
@@ -170,6 +177,7 @@ def make_request(
     epsilons: Any,
     alternatives: Any,
     opponent: Any,
+    knowledge: Any,
     players: int | Sequence[int],
     seeds: Any,
     algorithm: object,
@@ -205,6 +213,7 @@ def make_request(
         _several("gadgets", gadgets), priors, epsilons, alternatives, exact=is_exact, players=resolvers
     )
     opponents = _opponents(by_name, opponent, max_histories)
+    asked = _knowledge(knowledge, listed, opponents)
     record: dict[str, Any] = {
         "games": {name: list(names) for name, (_, names) in by_name.items()},
         "files": _file_digests(games, [*specs, *_model_specs(opponents)]),
@@ -220,6 +229,8 @@ def make_request(
     }
     if opponents:  # so that the others' pieces are what they were
         record["opponents"] = [_opponent_record(opponent) for opponent in opponents]
+    if any(what is not None for what in asked):
+        record["knowledge"] = [identity(what) for what in asked]
     return Request(
         games=by_name,
         own=own,
@@ -228,6 +239,7 @@ def make_request(
         seeds=tuple(record["seeds"]),
         gadgets=listed,
         opponents=opponents,
+        knowledge=asked,
         players=tuple(resolvers),
         options=options,
         at_once=record["blueprints_at_once"],
@@ -248,18 +260,28 @@ def cut_pieces(request: Request, setup: Setup, forest: Forest, name: str, cut: s
     if request.exact:  # one after the other in any case: less is lost
         groups = [[number] for number in range(len(request.gadgets))]
     pieces: list[Piece] = []
+    asked = itertools.product(enumerate(request.knowledge), request.players)
+    known = [(number, player, *_known(forest, player, what)) for (number, what), player in asked]
     for iterations, options in request.options.items():
         memory = options.memory_limit or whole_memory(options.placement)
-        for player in request.players:
+        for number, player, subgames, draws in known:
             for numbers in groups:
                 for begin, end in itertools.pairwise(bounds):
-                    lanes = len(numbers) * setup.num_opponents * (end - begin)
-                    chunk = suggest_chunk(forest, lanes, options.dtype, options.placement, memory)
-                    work = lanes * max(iterations, 1) * len(forest.form.payoff.value)
+                    lanes = len(numbers) * setup.num_opponents * (end - begin) * draws
+                    chunk = suggest_chunk(subgames, lanes, options.dtype, options.placement, memory)
+                    work = lanes * max(iterations, 1) * len(subgames.form.payoff.value)
                     made_of = (name, cut, player, iterations, tuple(numbers), (begin, end))
-                    piece = Piece("", *made_of, chunk, work, setup.num_opponents)
+                    piece = Piece("", *made_of, chunk, work, setup.num_opponents, number)
                     pieces.append(dataclasses.replace(piece, key=piece_key(request, setup, forest, piece)))
     return pieces
+
+
+def _known(forest: Forest, player: int, knowledge: Knowledge | None) -> tuple[Forest, int]:
+    """The subgames that a player knows of, and how many searches each of them has."""
+    if knowledge is None:
+        return forest, 1
+    known = knowledge_cover(forest.cut, player, knowledge.order, unfrozen=knowledge.unfrozen)
+    return build_forest(forest.tree, known.cover), knowledge.draws
 
 
 def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> str:
@@ -272,6 +294,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
     try:
         options = request.options[piece.iterations]
         gadgets = [request.record["gadgets"][number] for number in piece.gadgets]
+        knowledge = request.knowledge[piece.knowledge]
         blueprints = [
             [profiles.labels[k], setup.seeds[k], digest(*(rows[:, k] for rows in profiles.probabilities))]
             for k in lanes
@@ -291,6 +314,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
             "settings": [options.algorithm, piece.iterations, str(options.dtype), options.memory_limit],
             "chunk": piece.chunk,
             **({} if setup.opponents is None else {"opponents": _opponents_digest(setup.opponents)}),
+            **({} if knowledge is None else {"knowledge": identity(knowledge)}),
         }
     )
 
@@ -456,6 +480,19 @@ def _opponents(
         model: Any = _policies(games, policies, max_histories) if policies else specs
         opponents.append(dataclasses.replace(opponent, model=model))
     return tuple(opponents)
+
+
+def _knowledge(
+    given: Any, gadgets: Sequence[Gadget], opponents: Sequence[Opponent]
+) -> tuple[Knowledge | None, ...]:
+    """What players are to know, each once; None for what is common knowledge."""
+    listed: list[Any] = list(given) if isinstance(given, Sequence) else [given]
+    if not listed:
+        raise ValueError("knowledge=[] is empty: expected at least one, or None for what is common knowledge")
+    for what in listed:
+        if what is not None:
+            check_knowledge(what, gadgets, opponents or None)
+    return tuple(dict.fromkeys(listed))
 
 
 def _model_specs(opponents: Sequence[Opponent]) -> list[str]:

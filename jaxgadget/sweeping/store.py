@@ -23,6 +23,10 @@ TIMES = ("build_seconds", "compile_seconds", "run_seconds")
 """Columns that differ from run to run."""
 
 _FAILURE, _MODEL, _P, _GAIN, _GUARD_SHARE = "failure", "model", "p", "gain", "guard_share"
+_ORDER, _UNFROZEN, _GENERATION, _COMBINE = "order", "unfrozen", "generation", "combine"
+_MEAN = "mean_exploitability"
+_LATER = (_MODEL, _P, _GUARD_SHARE, _ORDER, _UNFROZEN, _GENERATION, _COMBINE, _MEAN, _GAIN, _FAILURE)
+"""Columns that pieces of earlier versions do not have, in the order of all."""
 _TEXT, _FLOAT, _WHOLE = pa.string(), pa.float64(), pa.int64()
 SCHEMA = pa.schema(
     [
@@ -37,11 +41,15 @@ SCHEMA = pa.schema(
         *((name, _TEXT) for name in ("alternative", "gifts")),
         ("auto", pa.bool_()),
         (_GUARD_SHARE, _FLOAT),
+        (_ORDER, _FLOAT),
+        (_UNFROZEN, pa.bool_()),
+        *((name, _TEXT) for name in (_GENERATION, _COMBINE)),
         ("algorithm", _TEXT),
         ("iterations", _WHOLE),
         ("dtype", _TEXT),
         *((name, _WHOLE) for name in ("subgames", "subgames_kept")),
         *((f"{which}_exploitability", _FLOAT) for which in ("blueprint", "refined")),
+        (_MEAN, _FLOAT),
         ("exploitability_bound", _FLOAT),
         (_GAIN, _FLOAT),
         *((f"game_value_{which}", _FLOAT) for which in ("low", "high")),
@@ -175,7 +183,7 @@ class Store:
                 raise ValueError("its checksum is not that of its rows")
         except Exception as error:  # pyarrow has many kinds of its own
             raise damaged(path, error, REMEDY) from error
-        for name in (_MODEL, _P, _GUARD_SHARE, _GAIN, _FAILURE):  # earlier versions had none
+        for name in _LATER:
             if name not in table.column_names:
                 table = table.add_column(SCHEMA.get_field_index(name), name, _unknown(name, table.num_rows))
         as_it_should = (

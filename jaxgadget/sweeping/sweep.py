@@ -31,7 +31,8 @@ from jaxgadget.policy.blueprints import DRAWS, make_blueprints, parse_blueprint
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike
 from jaxgadget.refining.continuation import alternative_of
-from jaxgadget.refining.refine import Refinement, refine_forest
+from jaxgadget.refining.knowledge import Knowledge, make_task
+from jaxgadget.refining.refine import Refinement, refine_forest, refine_known
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.memory import whole_memory
 from jaxgadget.sweeping.manifest import (
@@ -95,6 +96,7 @@ def sweep(
     epsilons: Epsilon | Sequence[Epsilon] = DEFAULT_EPSILON,
     alternatives: str | Alternative | Sequence[str | Alternative] = BEST_RESPONSE,
     opponent: Opponent | Sequence[Opponent] | None = None,
+    knowledge: Knowledge | Sequence[Knowledge | None] | None = None,
     players: int | Sequence[int] = (0, 1),
     seeds: int | Sequence[int] = 0,
     algorithm: str = "cfr+",
@@ -128,6 +130,7 @@ def sweep(
       epsilons: numbers in [0, 1); for linear programs also `auto`.
       alternatives: names of alternative values as `refine --alternative` takes them, or values.
       opponent: as in `refine`; models may be SPECs, made for every game (`draws:COUNT` with seed 0).
+      knowledge: as in `refine`, one or several; None among them is what is common knowledge.
       players: who re-solves.
       seeds: of `draws:COUNT`; other blueprints are there once, with an empty seed.
       algorithm: as in `refine`; `lp`, linear programs, ignores `iterations` and `dtype`.
@@ -169,6 +172,7 @@ def sweep(
         epsilons=epsilons,
         alternatives=alternatives,
         opponent=opponent,
+        knowledge=knowledge,
         players=players,
         seeds=seeds,
         algorithm=algorithm,
@@ -394,8 +398,12 @@ class Workshop:
         policy = Policy.stack([setup.blueprints.lane(lane) for lane in lanes])
         gadgets = tuple(self.request.gadgets[number] for number in piece.gadgets)
         try:
-            task = GadgetTask(forest, piece.player, policy, gadgets, options, opponents=setup.opponents)
-            result = refine_forest(task, setup.value, watch, False)
+            if (knowledge := self.request.knowledge[piece.knowledge]) is None:
+                task = GadgetTask(forest, piece.player, policy, gadgets, options, opponents=setup.opponents)
+                result = refine_forest(task, setup.value, watch, False)
+            else:
+                known = make_task(forest.cut, piece.player, policy, gadgets, options, knowledge)
+                result = refine_known(known, setup.value, watch, False)
         except ValueError as error:
             names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
             what = f"{piece.game}, {piece.cut}, player {piece.player}, {names}"

@@ -434,7 +434,7 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
 
     Args:
       forest: without extra roots; this and the other.
-      copies: of the same tree, with as many choices at a limit.
+      copies: of the same tree; choices at limits are as many, if both have any.
       player: whose sequences.
       subgame: `[R]` the subgame of `forest` in which to look for each root of `copies` and what is below it,
         -1: none; by default wherever it is, for a forest that has everything once, as a cut has.
@@ -444,19 +444,19 @@ def find_copies(forest: Forest, copies: Forest, player: int, subgame: IntArray |
     """
     own = forest.roots[player].subgame
     where = np.zeros(len(copies.roots[player]), np.int64) if subgame is None else subgame
-    known = _sequence_keys(forest, player, np.zeros_like(own) if subgame is None else own)
-    wanted, order = _sequence_keys(copies, player, where), np.argsort(known, kind="stable")
+    size = max(forest.leaves.num_choices, copies.leaves.num_choices)
+    known = _sequence_keys(forest, player, np.zeros_like(own) if subgame is None else own, size)
+    wanted, order = _sequence_keys(copies, player, where, size), np.argsort(known, kind="stable")
     position = np.minimum(np.searchsorted(known, wanted, sorter=order), len(known) - 1)
     return np.where((wanted >= 0) & (known[order[position]] == wanted), order[position], -1)
 
 
-def _sequence_keys(forest: Forest, player: int, subgame: IntArray) -> IntArray:
+def _sequence_keys(forest: Forest, player: int, subgame: IntArray, size: int) -> IntArray:
     """`[S]` a number for each sequence, by its root's subgame and what it is in the tree; -1 for padding."""
     tree, treeplex, roots = forest.tree, forest.form.treeplex[player], forest.roots[player]
     action, count = forest.form.action_sequences(player), tree.infosets[player].num_sequences
-    size = max(forest.leaves.num_choices, 1)
     states = np.append(forest.leaves.states[player], 0).astype(np.int64)
-    leaf, number = np.divmod(np.maximum(action - count, 0), size)
+    leaf, number = np.divmod(np.maximum(action - count, 0), max(forest.leaves.num_choices, 1))
     action = np.where(action < count, action, count + states[leaf] * size + number)
     name = np.full(treeplex.num_sequences, -1, np.int64)
     name[: len(roots)] = roots.infostate

@@ -9,9 +9,8 @@ import dataclasses
 import functools
 import itertools
 import operator
-from collections.abc import Iterator, Mapping, Sequence
-from types import GeneratorType
-from typing import Any, TypeGuard, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from jaxgadget.games.game import (
     Game,
     HistoryLevel,
     Move,
+    next_level,
 )
 from jaxgadget.tree import contract
 from jaxgadget.tree.infosets import Infosets, distinct_names, find_infosets
@@ -278,10 +278,10 @@ def _generate(game: Game, budget: Budget, depth: int | None) -> tuple[list[Histo
     while level is not None and (inside := expand[level.parent]).any():
         moves = moves[level.parent] + ((level.action[0] >= 0) | (level.action[1] >= 0))
         at_limit = inside & ((level.actor & SIMULTANEOUS) > 0) & (moves >= depth)
-        levels.append(level if inside.all() else _take(level, inside, new_row))
+        levels.append(level.take(inside, new_row))
         leaf.append(at_limit[inside])
         expand, new_row = inside & ~at_limit & (level.actor != TERMINAL), np.cumsum(inside) - 1
-        level = _next_level(generated, expand) if expand.any() else None
+        level = next_level(generated, expand) if expand.any() else None
     return levels, np.nonzero(np.concatenate(leaf))[0]
 
 
@@ -295,33 +295,6 @@ def _check_depth(depth: object) -> None:
             f"depth={depth!r}: expected how many moves of the players to go down, a whole number >= 0, or "
             "None for the whole game"
         )
-
-
-def _next_level(generated: Iterator[HistoryLevel], expand: BoolArray) -> HistoryLevel | None:
-    try:
-        return generated.send(expand) if _listens(generated) else next(generated)
-    except StopIteration:
-        return None
-
-
-def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, Any]]:
-    """Whether something can be sent: not to an iterator that is none, or that a generator yields from."""
-    if not isinstance(generated, GeneratorType):
-        return False
-    return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
-
-
-def _take(level: HistoryLevel, inside: BoolArray, new_row: IntArray) -> HistoryLevel:
-    """Some histories of a level, given the new rows of their parents."""
-    return HistoryLevel(
-        parent=new_row[level.parent[inside]],
-        actor=level.actor[inside],
-        action=level.action[:, inside],
-        chance=level.chance[inside],
-        returns=level.returns[:, inside],
-        infostate=level.infostate[:, inside],
-        public=None if level.public is None else level.public[inside],
-    )
 
 
 def _find_infosets(

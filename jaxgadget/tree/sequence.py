@@ -454,7 +454,7 @@ class Layout:
         root = self._number_of_root[cut.root[histories]]
         if self.cover.is_cut:
             return slice(None), root
-        return _spread(*_count(self.cover.roots, cut.roots), root)
+        return spread_runs(*find_runs(self.cover.roots, cut.roots), root)
 
     def roots_above(self, player: int, histories: IntArray) -> tuple[IntArray | slice, IntArray]:
         """A player's roots of the infostate at the cut above some histories, likewise.
@@ -469,16 +469,16 @@ class Layout:
         tree, cut = self.cover.tree, self.cover.cut
         states = tree.infostate[player, cut.roots]
         root = self._number_of_root[cut.root[histories]]
-        return _spread(*_count(self.roots[player].infostate, states), root)
+        return spread_runs(*find_runs(self.roots[player].infostate, states), root)
 
 
-def _count(numbers: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
+def find_runs(numbers: IntArray, wanted: IntArray) -> tuple[IntArray, IntArray]:
     """`[m]` where the first of each wanted one stands among ascending numbers, and `[m]` how many do."""
     first = np.searchsorted(numbers, wanted)
     return first, np.searchsorted(numbers, wanted, "right") - first
 
 
-def _spread(first: IntArray, count: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
+def spread_runs(first: IntArray, count: IntArray, group: IntArray) -> tuple[IntArray, IntArray]:
     """Members of groups, one below the other: which of `group[m]`, and its `first`, `first + 1`, …."""
     first, count = first[group], count[group]
     which = np.repeat(np.arange(len(group)), count)

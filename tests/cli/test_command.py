@@ -98,6 +98,7 @@ def interrupted_at(monkeypatch: pytest.MonkeyPatch, iteration: int) -> None:
     """Ctrl-C as soon as a checkpoint of that iteration is written."""
     driver: Any = importlib.import_module("jaxgadget.solving.driver")
     monkeypatch.setattr(driver, "CHECKPOINT_SECONDS", -1.0)
+    monkeypatch.setattr(driver, "CHECKPOINT_SHARE", 0)
     save = driver.save_checkpoint
 
     def interrupt(path: pathlib.Path, key: str, state: Any) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxgadget.gadgets.generation import DiverseGeneration, RandomGeneration, considered_roots, diverse
+from jaxgadget.gadgets.specs import make_generation
 
 
 def squared_gaps(values):
@@ -196,8 +197,8 @@ def test_settings_are_frozen_plain_numbers():
         DiverseGeneration(np.int8(2)).name,
         repr(DiverseGeneration(np.int8(2))),
     ) == (
-        "random",
-        "diverse",
+        "random:1:1",
+        "diverse:2",
         "DiverseGeneration(num=2)",
     )
     with pytest.raises(dataclasses.FrozenInstanceError):
@@ -263,3 +264,10 @@ def test_other_things_are_no_generations(thing):
         ValueError, match=r"generation=.*: expected RandomGeneration\(num\), DiverseGeneration\(num\), or an"
     ):
         considered_roots(thing, [[1.0]], [0])
+
+
+@pytest.mark.parametrize(
+    "generation", [RandomGeneration(3, 20), RandomGeneration(2, 1, 5), DiverseGeneration(4)]
+)
+def test_a_name_makes_the_same_again(generation):
+    assert make_generation(generation.name) == generation

@@ -15,6 +15,7 @@ import pytest
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, SIMULTANEOUS, TERMINAL, Budget, HistoryLevel
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import list_games, load
@@ -29,6 +30,8 @@ BUILT_IN = [
     LeducPoker(action_mapping=True),
     LeducPoker(num_ranks=4, num_suits=1, max_raises=3),
     LeducPoker(num_ranks=1, num_suits=3),
+    NoLimitLeduc(stack=5, suit_isomorphism=True),
+    NoLimitLeduc(stack=9, bets="1/2-1-a", max_raises=2, starting_player=1, num_ranks=2),
     *(
         Goofspiel(num_cards=3, points_order=order, imp_info=hidden, egocentric=ego, returns_type=returns)
         for order, hidden, (ego, returns) in itertools.product(

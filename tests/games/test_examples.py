@@ -10,6 +10,7 @@ import jaxgadget
 from jaxgadget.games import examples
 from jaxgadget.games.game import CHANCE, TERMINAL
 from jaxgadget.games.registry import load
+from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.tree.cut import cut
 from jaxgadget.tree.history import enumerate_game
 from tests.reference import efg, lp
@@ -437,3 +438,29 @@ def test_n_matching_pennies_needs_a_number_of_deals(deals):
     message = rf"^n_matching_pennies: num_deals={deals!r}: expected an integer from 1 to 10000; choose"
     with pytest.raises(ValueError, match=message):
         examples.n_matching_pennies(deals)
+
+
+def test_clairvoyance():
+    tree = enumerate_game(load("clairvoyance(bets=1/2-2)"))
+    solution = solve_exactly(tree)
+    assert solution.value == pytest.approx(2 / 6, abs=1e-12)
+    assert solution.policy["0: [Lose]"] == pytest.approx({1: 1 / 3, 3: 0.0, 4: 2 / 3}, abs=1e-12)
+    assert solution.policy["1: 'Bet 2'"][2] == pytest.approx(1 / 3, abs=1e-12)
+    assert examples.clairvoyance("2-0.5").name == "clairvoyance(bets=1/2-2)"
+    with pytest.raises(ValueError, match="clairvoyance: bets='1-a': expected fractions of the pot only"):
+        examples.clairvoyance("1-a")
+    with pytest.raises(ValueError, match="'0' is no fraction of the pot > 0"):
+        examples.clairvoyance("0-1")
+
+
+def test_off_tree_coin_toss():
+    sells, plays = (enumerate_game(examples.off_tree_coin_toss(off_tree=k)) for k in (0, 1))
+    assert [len(rows) for rows in sells.infosets] == [2, 0]
+    whole = enumerate_game(load("coin_toss"))
+    np.testing.assert_array_equal(plays.payoff, whole.payoff)
+    for swapped, heads in ((False, 0.25), (True, 0.75)):
+        prices = (-0.5, 0.5) if swapped else (0.5, -0.5)
+        solution = solve_exactly(enumerate_game(examples.off_tree_coin_toss(*prices, off_tree=1)))
+        assert solution.value == pytest.approx(0, abs=1e-12)
+        guess = solution.policy[1, "1: Play"]
+        assert guess == pytest.approx({0: heads, 1: 1 - heads, 2: 0.0}, abs=1e-12)

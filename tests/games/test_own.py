@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxgadget
+from jaxgadget.games.game import bet_fraction
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.registry import load
 from jaxgadget.tree.history import enumerate_game
@@ -74,6 +75,24 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", list(sys.path))
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+def test_own_rules_say_how_large_bets_are(folder):
+    """Through the rules, the file they come from and a menu; other games of one's own have no bets."""
+    text = (
+        "from jaxgadget.games.examples import TreeRules, Turn\n\n\nclass Bets(TreeRules):\n"
+        "    def __init__(self, size: float = 2.0):\n"
+        "        super().__init__('bets', ('Call', 'Bet'), Turn(0, {'Call': 0.0, 'Bet': 1.0}))\n"
+        "        object.__setattr__(self, 'size', size)\n\n"
+        "    def bet_fraction(self, state, action):\n"
+        "        return self.size * action\n"
+    )
+    (folder / "bets.py").write_text(text)
+    for spec in ("bets.py:Bets", "menu(game=bets.py:Bets,actions_0=1)"):
+        game = load(spec)
+        assert [bet_fraction(game, (), action) for action in (0, 1)] == [0.0, 2.0]
+    assert bet_fraction(load("more.py:Kuhn"), (0, 1), 1) is None
+    assert bet_fraction(load("coin_toss"), (0,), 3) is None
 
 
 def value(game):

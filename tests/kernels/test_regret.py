@@ -356,3 +356,23 @@ def test_the_threshold_is_a_multiple_of_machine_epsilon_and_the_payoff_range(dty
             assert found == pytest.approx(ZERO_REGRET * np.finfo(dtype).eps * 4 / 6, rel=1e-5)
     assert sum(name.endswith("b") for name in names) == 3
     assert zero.dtype == dtype and (zero > 0).all()
+
+
+def test_numbers_of_actions_are_no_table_in_the_program() -> None:
+    """Where infosets go by the million, what is written into a compiled program must not."""
+    count = 50_000
+    host, _ = build_treeplex(
+        num_roots=1,
+        depth=np.zeros(count, np.int64),
+        num_actions=np.repeat([3, 2], count // 2),
+        parent_infoset=np.full(count, -1),
+        parent_slot=np.zeros(count, np.int64),
+        infoset=np.arange(count),
+    )
+    treeplex = to_device(host, np.float32)
+    basis = jnp.zeros((treeplex.num_actions, 1), jnp.float32)
+    tolerance = jnp.zeros((treeplex.num_infosets, 1), jnp.float32)
+    program = jax.jit(match).lower(treeplex, basis, tolerance, Bounds()).as_text()
+    assert len(program) < count
+    found = np.asarray(jax.jit(match)(treeplex, basis, tolerance, Bounds()))[:, 0]
+    np.testing.assert_array_equal(found, np.asarray(treeplex.share))

@@ -44,7 +44,9 @@ def drawn(seed: int) -> HistoryTree:
 
 
 @functools.cache
-def rounds(seed: int, turns: int = 5, begins: int = 0, known: bool = False) -> HistoryTree:
+def rounds(
+    seed: int, turns: int = 5, begins: int = 0, known: bool = False, shown: int | None = None
+) -> HistoryTree:
     """A chain of hands, each of which meets two of the other player's, and moves in turn, some hidden.
 
     Args:
@@ -52,20 +54,24 @@ def rounds(seed: int, turns: int = 5, begins: int = 0, known: bool = False) -> H
       turns: how many moves of two actions.
       begins: who moves first.
       known: this player first moves once before the deal, in public.
+      shown: after so many moves a coin says whether the other player's hand is shown to both.
     """
     rng = np.random.default_rng(seed)
     pairs = [(k // 2, (k + 1) // 2) for k in range(5)]
     weight, public = rng.dirichlet(np.ones(len(pairs))), rng.integers(2, size=turns)
 
-    def then(turn: int) -> Tree:
+    def then(pair: tuple[int, int], turn: int = 0, tossed: bool = False) -> Tree:
         if turn == turns:
             return float(rng.normal())
-        children = {name: then(turn + 1) for name in NAMES[:2]}
+        if turn == shown and not tossed:
+            sides = pair[1 - begins], None
+            return Chance([Outcome(0.5, then(pair, turn, True), public=side) for side in sides])
+        children = {name: then(pair, turn + 1) for name in NAMES[:2]}
         return Turn((begins + turn) % 2, children, bool(public[turn]))
 
     def deal() -> Chance:
         return Chance(
-            [Outcome(float(p), then(0), private=pair) for p, pair in zip(weight, pairs, strict=True)]
+            [Outcome(float(p), then(pair), private=pair) for p, pair in zip(weight, pairs, strict=True)]
         )
 
     root: Tree = Turn(begins, {name: deal() for name in NAMES[:2]}, True) if known else deal()

@@ -52,6 +52,7 @@ class Refined(types.SimpleNamespace):
         )
         super().__init__(
             table=full(before),
+            knowledge=None,
             blueprint=types.SimpleNamespace(num_lanes=len(before)),
             forest=types.SimpleNamespace(tree=tree, cut=types.SimpleNamespace(name="flop")),
             num_subgames=30,

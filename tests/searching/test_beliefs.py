@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -29,6 +32,9 @@ from jaxgadget import (
     nested_search,
     refine,
 )
+from jaxgadget.kernels.regret import RegretMatching
+from jaxgadget.report.search import nested_notes
+from jaxgadget.searching.line import Line
 from jaxgadget.searching.nested import Nested
 from jaxgadget.searching.schedule import decisions
 from tests.kernels import grove
@@ -116,21 +122,14 @@ def test_what_is_believed_matters() -> None:
     assert np.abs(first - rows(searched(tree, 0)))[depth == 0].max() > 0.1
 
 
-def test_beliefs_are_alike_below_the_same_search() -> None:
-    """Where all second searches follow the same first one, what it found is what is assembled."""
-    tree = deals.rounds(0, turns=4, known=True)
-    depth = tree.infosets[0].depth[tree.infosets[0].infoset[1:]]
-    first, second = (rows(searched(tree, 0, knowledge)) for knowledge in (BELIEVED, ASSEMBLED))
-    assert depth.max() == 2
-    np.testing.assert_allclose(first[depth < 2], second[depth < 2], rtol=0, atol=1e-11)
-    assert np.abs(first - second)[depth == 2].max() > 0.1
-
-
-@pytest.mark.parametrize("follow", ["believed", "assembled"])
-def test_all_that_is_common_knowledge_is_the_search_from_public_states(follow: Any) -> None:
+def test_all_that_is_common_knowledge_is_the_search_from_public_states() -> None:
     """At infinite order by the same way, number for number; at a large one by way of own infostates."""
+    check_common_knowledge("believed", {"depth": 1})  # the others: tests/slow
+
+
+def check_common_knowledge(follow: Any, *settings: dict[str, Any]) -> None:
     tree = deals.rounds(0)
-    for options in ({}, {"depth": 1}, {"limit": "moves", "depth": 3, "step": 2}):
+    for options in settings:
         usual = searched(tree, 0, **options)
         same = searched(tree, 0, Knowledge(math.inf, follow=follow), **options)
         np.testing.assert_array_equal(rows(same), rows(usual))
@@ -144,9 +143,12 @@ def test_all_that_is_common_knowledge_is_the_search_from_public_states(follow: A
             np.testing.assert_allclose(visits.weights, expected.weights, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("follow", ["believed", "assembled"])
-def test_where_each_own_infostate_is_a_component_nothing_changes(follow: Any) -> None:
-    """All that the opponent does not know of the player is nothing: it sees its hand and moves."""
+def test_where_each_own_infostate_is_a_component_nothing_changes() -> None:
+    check_components("believed", {})  # the others: tests/slow
+
+
+def check_components(follow: Any, *settings: dict[str, Any]) -> None:
+    """The opponent sees the player's hand and moves, so there is nothing that it does not know."""
     rng = np.random.default_rng(3)
 
     def then(turn: int) -> Any:
@@ -159,7 +161,7 @@ def test_where_each_own_infostate_is_a_component_nothing_changes(follow: Any) ->
     assert all(
         level.num_subgames == len(np.unique(tree.infostate[0, level.roots])) for level in decisions(tree, 0)
     )
-    for options in ({}, {"depth": 1}):
+    for options in settings:
         usual, alone = (searched(tree, 0, known, **options) for known in (None, Knowledge(follow=follow)))
         np.testing.assert_allclose(rows(alone), rows(usual), rtol=0, atol=1e-11)
         np.testing.assert_array_equal(alone.searches, usual.searches)
@@ -193,31 +195,64 @@ def test_it_is_evaluated_exactly_and_nothing_is_promised() -> None:
         assert found.knowledge == knowledge and found.depth is None
         told = found.table[["order", "unfrozen", "combine", "leaf"]].drop_duplicates().values.tolist()
         assert told == [[1, False, knowledge.follow, "none"]]
+        said = nested_notes(found)[0]
+        assert f"at every decision, from its own infostates (order 1, {knowledge.follow}), that its" in said
+        assert said.endswith("5 iterations each, to the end of the game.")
     assert searched(tree, 0).table[["order", "unfrozen", "combine"]].isna().all(axis=None)
+
+
+@jax.tree_util.register_static
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Late(RegretMatching):
+    """CFR+ whose average leaves out the uniform strategy that it begins with, so that it may be pure."""
+
+    name: str = "late"
+    plus: bool = True
+
+    def weight(self, t: jax.Array) -> jax.Array:
+        """See `Rule`."""
+        return jnp.where(t > 1, 1.0, 0.0)
 
 
 @pytest.mark.parametrize("depth", [None, 1])
 def test_own_infostates_that_are_never_reached_keep_the_blueprint(depth: int | None) -> None:
-    """By the player's own doing: a search never leaves its first actions' zeros, and is not asked further."""
     tree = deals.rounds(0)
-    for knowledge in (BELIEVED, ASSEMBLED, Knowledge(unfrozen=True)):
-        found = searched(tree, 0, knowledge, depth=depth, iterations=1)
+    for knowledge in (BELIEVED, ASSEMBLED):
+        found = searched(tree, 0, knowledge, depth=depth, algorithm=Late(), iterations=3)
         reach = found.policy.reach(0)[tree.infosets[0].parent]
         stayed = (reach == 0)[tree.infosets[0].infoset[1:]]
         before = np.tile(found.blueprint.probabilities[0], len(GADGETS))
-        assert stayed.any(axis=0).any()
+        assert stayed.any(axis=0).all()
         np.testing.assert_array_equal(rows(found)[stayed], before[stayed])
-        assert np.abs(rows(found) - before)[~stayed].max() > 0.1
+        assert (np.abs(rows(found) - before) > 0.1)[~stayed].any()
 
 
-@pytest.mark.parametrize("knowledge", [BELIEVED, Knowledge(3, follow="assembled")])
-def test_parts_of_a_level_are_as_the_whole(knowledge: Knowledge) -> None:
-    """Where not all of a level fits in memory."""
-    tree = deals.rounds(0)
+def test_parts_of_a_level_are_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    check_parts(BELIEVED, monkeypatch)  # the others: tests/slow
+
+
+def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where not all of a level fits in memory; roots that are in several subgames count as often."""
+    tree, count = deals.rounds(0), list[int]()
+    counted = Line.search
+
+    def search(line: Line, number: int, *given: Any) -> Any:
+        count.append(number)
+        return counted(line, number, *given)
+
+    monkeypatch.setattr(Line, "search", search)
     whole = searched(tree, 0, knowledge, depth=1)
-    parts = searched(tree, 0, knowledge, depth=1, memory_limit=490 * 60)
+    levels = len(count)
+    monkeypatch.setattr("jaxgadget.searching.line.PART_CELLS", 50)
+    parts = searched(tree, 0, knowledge, depth=1)
+    assert len(count) - levels > levels
     np.testing.assert_allclose(rows(parts), rows(whole), rtol=0, atol=1e-9)
     np.testing.assert_array_equal(parts.searches, whole.searches)
+    for visits, expected in zip(parts.visits, whole.visits, strict=True):
+        order = np.argsort(visits.histories)
+        np.testing.assert_array_equal(visits.histories[order], np.sort(expected.histories))
+        np.testing.assert_allclose(visits.weights[order].sum(), expected.weights.sum(), rtol=0, atol=1e-9)
+        assert visits.weights.sum() == pytest.approx(2, abs=1e-9), "play gets to both levels' limits"
 
 
 def test_bad_input() -> None:

@@ -51,6 +51,18 @@ def test_a_plan_is_kept_to_its_end_after_moves_and_to_the_next_own_decision() ->
     assert len(make_schedule(tree, 0, 8, "moves").levels) == 1, "the first search goes on to the end"
 
 
+def test_without_a_depth_searches_go_on_to_the_end() -> None:
+    tree = enumerate_game(load("leduc_poker"))
+    for step in (1, 3):
+        schedule, deep = make_schedule(tree, 0, None, "own", step), make_schedule(tree, 0, 99, "own", step)
+        assert [level.roots.tolist() for level in schedule.levels] == [
+            level.roots.tolist() for level in deep.levels
+        ]
+        assert all(len(schedule.leaves(level.cut(tree))) == 0 for level in schedule.levels)
+        for number in range(len(schedule.levels)):
+            np.testing.assert_array_equal(schedule.kept(number), deep.kept(number))
+
+
 def test_bad_schedules_are_refused() -> None:
     tree = enumerate_game(load("kuhn_poker"))
     for arguments, message in (
@@ -59,6 +71,10 @@ def test_bad_schedules_are_refused() -> None:
         ((2, "moves", 3), "step=3: a search looks ahead depth=2 moves; expected a step of 1 to 2"),
         ((2, "moves", 0), "step=0"),
         ((1, "own", 1.5), "step=1.5"),
+        (
+            (None, "moves", None),
+            "depth=None for limit='moves': .* expected a number of moves, or limit='own'",
+        ),
     ):
         with pytest.raises(ValueError, match=message):
             make_schedule(tree, 0, *arguments)  # pyright: ignore[reportArgumentType]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from tests.refining import deals
 from tests.refining.test_knowledge import (
     GADGETS,
     SPOTS,
+    check_generated,
     check_optima,
     check_safe,
     drawn_blueprints,
@@ -32,10 +34,24 @@ def test_optima_equal_those_of_explicit_trees(seed: int, order: int, unfrozen: b
     check_optima(seed, order, unfrozen, player)
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(("seed", "player"), [(seed, seed % 2) for seed in range(200)])
 def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -> None:
+    """200 games, each from drawn blueprints and from an equilibrium."""
     check_safe(seed, player)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(
+    ("seed", "order", "unfrozen"),
+    [
+        *itertools.product((-1, 0, 1, 5), (1, 3), (False, True)),
+        *((seed, math.inf, False) for seed in (0, 1, 5)),
+    ],
+)
+def test_generated_optima_equal_those_of_explicit_trees(
+    seed: int, order: float, unfrozen: bool, player: int
+) -> None:
+    check_generated(seed, order, unfrozen, player)
 
 
 def test_bounds_hold_and_together_has_none() -> None:

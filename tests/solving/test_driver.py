@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import gc
+import importlib
 import json
 import pathlib
 import threading
+import types
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -385,3 +387,26 @@ def test_finished_chunks_leave_nothing_on_the_device(monkeypatch: pytest.MonkeyP
     split(monkeypatch, 1, asked=gadgets, iterations=3)
     # On a CPU what `finish` made stays as it is, seen by NumPy: a fraction of a state.
     assert len(sizes) > 3 and np.diff(sizes).max() < 0.25 * sizes[0]
+
+
+def test_saving_takes_a_share_of_the_time(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a clock on which an iteration takes 15 s, and saving 40 s: the next one is 400 s later."""
+    driver: Any = importlib.import_module("jaxgadget.solving.driver")
+    now, saved = [0.0], []
+
+    def tick() -> float:
+        now[0] += 5
+        return now[0]
+
+    def save(path: pathlib.Path, key: str, state: cfr.State) -> None:
+        saved.append(int(state.iteration))
+        now[0] += 40
+
+    monkeypatch.setattr(driver, "time", types.SimpleNamespace(perf_counter=tick))
+    monkeypatch.setattr(driver, "save_checkpoint", save)
+    game = Batch.of(whole_problem(enumerate_game(load("kuhn_poker")), 1, np.float64))
+    options = make_options(algorithm="cfr+", iterations=70, checkpoint=tmp_path / "kuhn.npz", dtype="float64")
+    solve(game, options, lambda ended: ended.state.iteration[None])
+    assert saved[-1] == 70  # the last one, however long ago
+    assert len(saved) == 4
+    assert min(np.diff(saved[:-1])) * 15 >= 400

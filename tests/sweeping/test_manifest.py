@@ -54,6 +54,7 @@ def request(**changes: Any) -> Request:
         "epsilons": 0.1,
         "alternatives": "best-response",
         "opponent": None,
+        "knowledge": None,
         "players": (0, 1),
         "algorithm": "cfr+",
         "iterations": [10, 20],

@@ -14,7 +14,7 @@ from jaxgadget.games.stepwise import StepwiseGame
 from jaxgadget.searching.lookahead import limit_by_depth
 from jaxgadget.tree.cover import Cover, build_cover, cover_of
 from jaxgadget.tree.cut import Cut, cut, kept_subgames
-from jaxgadget.tree.forest import Forest, build_forest
+from jaxgadget.tree.forest import Forest, build_forest, find_copies
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from tests.reference import efg, knowledge
 from tests.reference.continuations import limited_values
@@ -106,6 +106,77 @@ def plan(forest: Forest, player: int, rows: Any) -> Any:
             assert len(row) == treeplex.num_actions[infoset]
             reach[sequence] = reach[parent] * row[treeplex.sequence_slot[q]]
     return reach, top
+
+
+def test_plans_are_products_of_rows(forest: Forest) -> None:
+    """And begin with the reach of the roots."""
+    rng = np.random.default_rng(2)
+    policies = [random_policy(forest.tree, rng) for _ in range(forest.num_subgames)]
+    for player, treeplex in enumerate(forest.form.treeplex):
+        expected, top = plan(forest, player, lambda subgame, name, p=player: policies[subgame][p, name])
+        rows = np.zeros((treeplex.num_sequences - treeplex.num_roots, 1))
+        subgame = np.append(forest.roots[player].subgame, 0)[np.minimum(top, len(forest.roots[player]))]
+        for infoset, name in enumerate(treeplex.infoset.tolist()):
+            if name >= 0:
+                where = treeplex.rows(infoset)
+                rows[where, 0] = policies[subgame[treeplex.num_roots + where[0]]][player, name]
+        reach = rng.random((len(forest.roots[player]), 1))
+        padded = np.append(reach, 0 * reach[:1], axis=0)[np.minimum(top, len(reach))]
+        np.testing.assert_allclose(treeplex.realise(reach, rows), padded * expected[:, None], atol=1e-15)
+
+
+def names_of_sequences(forest: Forest, player: int) -> list[Any]:
+    """What each sequence is, and in which subgame; None for padding."""
+    treeplex, roots, leaves = forest.form.treeplex[player], forest.roots[player], forest.leaves
+    names: list[Any] = [(int(s), "root", int(i)) for s, i in zip(roots.subgame, roots.infostate, strict=True)]
+    names += [None] * (treeplex.num_roots - len(names))
+    top = treeplex.root_of()[treeplex.num_roots :]
+    for root, infoset, slot in zip(top, treeplex.sequence_infoset, treeplex.sequence_slot, strict=True):
+        name = int(treeplex.infoset[infoset])
+        what = (
+            ("action", name)
+            if name >= 0
+            else ("choice", int(leaves.states[player][-2 - name]) if name < -1 else 0)
+        )
+        names.append(None if name == -1 else (int(roots.subgame[root]), *what, int(slot)))
+    return names
+
+
+@pytest.mark.parametrize("depth", [None, 1])
+def test_copies_of_sequences_are_found(forest: Forest, depth: int | None) -> None:
+    """In the cut, which has everything once, and in the same subgames in another order, one left out."""
+    tree, where, limit = forest.tree, forest.cut, None
+    if depth is not None:
+        limit = limit_by_depth(tree, where, depth)
+        forest = build_forest(tree, forest.cover, limit=limit, num_choices=2)
+    base = build_forest(tree, where, limit=limit, num_choices=2)
+    order = np.arange(forest.num_subgames)[::-1]
+    taken = build_forest(tree, forest.cover.take(order), limit=limit, num_choices=2, padded=False)
+    for player in (0, 1):
+        known, wanted = names_of_sequences(base, player), names_of_sequences(forest, player)
+        place = {name[1:]: number for number, name in enumerate(known) if name is not None}
+        expected = [-1 if name is None else place[name[1:]] for name in wanted]
+        assert find_copies(base, forest, player).tolist() == expected
+        asked = order[taken.roots[player].subgame]
+        asked[taken.roots[player].subgame == 0] = -1
+        place = {name: number for number, name in enumerate(wanted) if name is not None}
+        expected = [
+            -1 if name is None or name[0] == 0 else place[int(order[name[0]]), *name[1:]]
+            for name in names_of_sequences(taken, player)
+        ]
+        assert find_copies(forest, taken, player, asked).tolist() == expected
+
+
+def test_roots_are_found_by_infostate_and_subgame(forest: Forest) -> None:
+    for player, roots in enumerate(forest.roots):
+        pairs = zip(roots.infostate.tolist(), roots.subgame.tolist(), strict=True)
+        number = {pair: root for root, pair in enumerate(pairs)}
+        state, subgame = np.indices((int(roots.infostate.max()) + 2, forest.num_subgames + 1)).reshape(2, -1)
+        subgame -= 1  # -1 is none
+        found = forest.find_root(player, state, subgame).tolist()
+        inside = subgame < forest.num_subgames
+        expected = [number.get(pair, -1) for pair in zip(state.tolist(), subgame.tolist(), strict=True)]
+        assert inside.all() and found == expected
 
 
 def by_roots(forest: Forest, rows: Any) -> dict[tuple[int, int, int], float]:

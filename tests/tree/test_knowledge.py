@@ -178,6 +178,19 @@ def test_after_the_deal_of_liars_dice_all_dice_are_possible() -> None:
         assert knowledge_cover(where, player, 1).subgame.tolist() == list(range(6))
 
 
+def test_infostates_that_are_to_be_apart_share_no_subgame() -> None:
+    where = spot(f"{LIARS_DICE} @ depth:0")
+    apart = np.array([3, 3, 1, 1, 1, 0])
+    found = knowledge_cover(where, 0, 1, unfrozen=True, apart=apart)
+    assert found.subgame.tolist() == [0, 0, 1, 1, 1, 2]
+    sizes = np.bincount(found.cover.subgame)
+    assert sizes.tolist() == [36] * 3
+    roots, _ = find_roots(found.cover, 0)
+    np.testing.assert_array_equal(roots.subgame[found.target], found.subgame)
+    np.testing.assert_array_equal(roots.infostate[found.target], found.infostate)
+    assert knowledge_cover(where, 0, math.inf, apart=apart).cover.is_cut
+
+
 def test_goofspiel_keeps_the_opponents_whole_treeplex() -> None:
     """Five cards after two bids: 400 pairs (I, J), 348 of which miss infosets of J in I's own histories."""
     where = spot(f"{GOOFSPIEL_5} @ depth:2")

@@ -11,6 +11,7 @@ from jaxgadget.games.abstraction import Abstraction
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, TERMINAL, Budget
 from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
+from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.leduc.rules import LeducPoker
 from jaxgadget.games.liars_dice import LiarsDice
 from jaxgadget.games.registry import load
@@ -143,6 +144,11 @@ TAKES = {  # They expand no more than they are told to.
     "kuhn": KuhnPoker,
     "leduc": LeducPoker,
     "leduc, ranks": lambda: LeducPoker(suit_isomorphism=True, action_mapping=True, starting_player=1),
+    "no_limit_leduc": lambda: NoLimitLeduc(stack=5, bets="1/2-1-a", max_raises=2, suit_isomorphism=True),
+    "menu": lambda: load("menu(game=leduc_poker(suit_isomorphism=True),actions_0=0|1)"),
+    "menu that may be left": lambda: load(
+        "menu(game=leduc_poker(suit_isomorphism=True),actions_0=0|1,off_tree=1,off_tree_player=0)"
+    ),
     "goofspiel": lambda: Goofspiel(num_cards=4, imp_info=True, points_order="descending"),
     "goofspiel, random": lambda: Goofspiel(num_cards=3),
     "liars_dice": lambda: LiarsDice(dice_sides=3),
@@ -450,3 +456,35 @@ def test_a_game_with_fewer_moves_is_refused():
         places_in(short, enumerate_game(KuhnPoker()), "it")
     with pytest.raises(ValueError, match="expected a HistoryTree"):
         places_in(short, "ladder", "it")
+
+
+class Uneven(Rules[tuple]):
+    """After `a` player 1 ends it; after `b` chance moves twice, and then player 1 does."""
+
+    name = "uneven"
+    actions = ("a", "b")
+
+    def initial_state(self):
+        return ()
+
+    def actors(self, state):
+        if len(state) < 2:
+            return (0,) if not state else (1,) if state[0] == 0 else (CHANCE,)
+        return () if state[0] == 0 or len(state) == 4 else (CHANCE,) if len(state) == 2 else (1,)
+
+    def legal_actions(self, state, player):
+        return [0, 1]
+
+    def chance_outcomes(self, state):
+        return [(0, 0.5), (1, 0.5)]
+
+    def step(self, state, move):
+        return Step((*state, move), reward=float(move), public=(len(state), move))
+
+
+def test_dropped_histories_above_leave_the_parents_below_right():
+    """A game that does not listen gives the children of a leaf too; these may have none."""
+    game = StepwiseGame(Uneven())
+    tree, deaf = (enumerate_game(g, depth=1) for g in (game, Abstraction(game, lambda player, name: name)))
+    np.testing.assert_array_equal(deaf.parent, tree.parent)
+    assert deaf.parent.tolist() == [0, 0, 0, 2, 2, 3, 3, 4, 4]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 FOLD, CALL, RAISE = 0, 1, 2
-_ANTE = 1
+ANTE = 1
 
 
 class BettingState(NamedTuple):
@@ -17,12 +17,14 @@ class BettingState(NamedTuple):
       paid: chips of both players in the pot.
       raises: raises in this round.
       calls: calls and checks since the last raise, or in this round.
+      last_raise: chips of the last raise in this round, 0 before the first.
     """
 
     mover: int
-    paid: tuple[int, int] = (_ANTE, _ANTE)
+    paid: tuple[int, int] = (ANTE, ANTE)
     raises: int = 0
     calls: int = 0
+    last_raise: int = 0
 
     @property
     def is_pressed(self) -> bool:
@@ -36,13 +38,37 @@ class BettingState(NamedTuple):
 
     def after(self, played: int, raise_size: int) -> BettingState:
         """The state after a sensible action; a fold leaves the chips as they are."""
-        mover, paid, raises, calls = self
+        mover, paid, raises, calls, last_raise = self
         stakes = max(paid)
         puts = (paid[mover], stakes, stakes + raise_size)[played]
         paid = (puts, paid[1]) if mover == 0 else (paid[0], puts)
         if played == RAISE:
-            return BettingState(1 - mover, paid, raises + 1, 0)
-        return BettingState(1 - mover, paid, raises, calls + 1)
+            return BettingState(1 - mover, paid, raises + 1, 0, raise_size)
+        return BettingState(1 - mover, paid, raises, calls + 1, last_raise)
+
+
+class BettingRules(Protocol):
+    """What the levels of a game ask of its betting."""
+
+    def start(self) -> BettingState:
+        """Only the antes are in the pot."""
+        ...
+
+    def second_round(self, state: BettingState) -> BettingState:
+        """The state after the public card; its round is over already if nobody has chips to bet."""
+        ...
+
+    def legal_actions(self, state: BettingState) -> tuple[int, ...]:
+        """What the game offers, ascending."""
+        ...
+
+    def played(self, action: int, state: BettingState) -> int:
+        """What everybody sees that an action counts as."""
+        ...
+
+    def after(self, action: int, state: BettingState, is_second: bool) -> BettingState:
+        """The state after a legal action in the first or the second round."""
+        ...
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,3 +108,7 @@ class Betting:
     def played(self, action: int, state: BettingState) -> int:
         """What an action counts as: with `action_mapping` a pointless one is a call."""
         return CALL if self.action_mapping and action not in self.sensible(state) else action
+
+    def after(self, action: int, state: BettingState, is_second: bool) -> BettingState:
+        """The state after a legal action in the first or the second round."""
+        return state.after(self.played(action, state), self.raise_sizes[is_second])

@@ -8,21 +8,22 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL, Budget, HistoryLevel, dense_ids
 from jaxgadget.games.hands import HandsGame, PublicLevel, PublicTree, group_ends, name_cards, pair_names
-from jaxgadget.games.leduc.betting import FOLD, Betting
+from jaxgadget.games.leduc.betting import FOLD, BettingRules, BettingState
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
-_CARD = 3  # the public card, as a step of the betting
+_CARD = -1  # the public card, as a step of the betting
 
 
 def leduc_levels(
-    betting: Betting, rank: IntArray, copies: int, budget: Budget
+    betting: BettingRules, rank: IntArray, copies: int, budget: Budget
 ) -> Generator[HistoryLevel, BoolArray | None, None]:
     """Yields the two private deals, then the rest of the game for all deals at once.
 
@@ -43,7 +44,7 @@ def leduc_levels(
     yield _dealing(cards, copies * (1.0 / deck), np.stack([1 + cards, np.ones_like(cards)]))
     budget.claim(types * (types if copies > 1 else types - 1))
     deals = _Deals.of(rank, copies)
-    public = _PublicLevel.first(types, _BettingLines.of(betting))
+    public = _PublicLevel.first(types, _BettingLevel.first(betting))
     keep = deals.possible(public.card)
     level = deals.cross(public, keep, keep)
     action = level.action.copy()
@@ -57,7 +58,7 @@ def leduc_levels(
 
 
 def leduc_by_hands(
-    name: str, betting: Betting, rank: IntArray, copies: int, action_names: tuple[str, ...]
+    name: str, betting: BettingRules, rank: IntArray, copies: int, action_names: tuple[str, ...]
 ) -> HandsGame:
     """The game without its histories: a hand is a card that can be told apart.
 
@@ -68,19 +69,18 @@ def leduc_by_hands(
       copies: how many there are of each in the deck.
       action_names: of fold, call and raise.
     """
-    types, lines, deals = len(rank), _BettingLines.of(betting), _Deals.of(rank, copies)
+    types, deals = len(rank), _Deals.of(rank, copies)
     levels: list[PublicLevel] = []
-    publics = [_PublicLevel.first(types, lines)]
+    publics = [_PublicLevel.first(types, _BettingLevel.first(betting))]
     while len(publics[-1].card):
-        public = publics[-1]
+        public, lines = publics[-1], publics[-1].betting
         done = lines.action[:, public.line].max(axis=0)
         actor = lines.actor[public.line]
         levels.append(PublicLevel(public.parent, actor, np.where(public.dealt >= 0, public.dealt, done)))
         publics.append(public.next(np.ones(len(public.card), np.bool_)))
     tree = PublicTree.of(levels)
-    line, card = (
-        np.concatenate([getattr(public, field) for public in publics]) for field in ("line", "card")
-    )
+    columns = [(p.card, p.betting.won[p.line], p.betting.shows[p.line]) for p in publics]
+    card, won, shows = map(np.concatenate, zip(*columns, strict=True))
     deal = np.zeros((types, types))
     deal[tuple(deals.cards)] = copies * (1.0 / (types * copies)) * deals.chance
     # Tables: before the public card; then for each card, where somebody folded, and where the cards decide.
@@ -88,8 +88,8 @@ def leduc_by_hands(
     left[:, *deals.cards] = deals.left.T * (1.0 / (deals.deck - 2))
     ahead[:, *deals.cards] = deals.ahead.T
     shown = deal * left
-    won = lines.won[line[tree.ends]].astype(np.float64)
-    kind = np.where(card < 0, 0, 1 + card + types * lines.shows[line])[tree.ends]
+    won = won[tree.ends].astype(np.float64)
+    kind = np.where(card < 0, 0, 1 + card + types * shows)[tree.ends]
     possible = np.ones((len(tree), types), np.bool_)
     possible[card >= 0] = (shown.sum(axis=2) > 0)[card[card >= 0]]
     return HandsGame(
@@ -132,69 +132,109 @@ def _dealing(card: IntArray, chance: float, infostate: IntArray) -> HistoryLevel
     )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _BettingLines:
-    """All the betting of a hand in breadth-first order, the public card being a single step.
+class _Line(NamedTuple):
+    """The betting of a hand up to some point.
 
     Attributes:
+      state: the betting now.
+      is_second: whether the public card is dealt.
+      folder: who folded, -1 for nobody.
+      action: what player 0 and player 1 did last, -1 for nothing.
+      seen: id of what player 0, player 1 and the public know of the betting.
+    """
+
+    state: BettingState
+    is_second: bool = False
+    folder: int = -1
+    action: tuple[int, int] = (-1, -1)
+    seen: tuple[int, int, int] = (0, 0, 0)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _BettingLevel:
+    """All the betting of one length, the public card being a single step.
+
+    Attributes:
+      betting: the rules.
+      lines: `b` of them, in the order of their parents.
+      moves: what may follow each: legal actions, or the public card.
       actor: `[b]` as in `HistoryLevel`.
-      num_children: `[b]` number of legal actions, 1 where the public card is dealt.
-      first_child: `[b]` children lie side by side.
+      num_children: `[b]` how many moves there are.
       action: `[2, b]` what player 0 and player 1 did at the parent.
       shows: `[b]` whether the cards decide.
       won: `[b]` what player 0 gets (at a showdown: if it wins), 0 where play goes on.
       seen: `[3, b]` id of what player 0, player 1 and the public know of the betting.
+      ids: these three's ids by the id before, the own action and what everybody saw.
     """
 
+    betting: BettingRules
+    lines: Sequence[_Line]
+    moves: Sequence[tuple[int, ...]]
     actor: npt.NDArray[np.uint8]
     num_children: IntArray
-    first_child: IntArray
     action: IntArray
     shows: BoolArray
     won: IntArray
     seen: IntArray
+    ids: tuple[dict[tuple[int, int, int], int], ...]
 
     @staticmethod
-    def of(betting: Betting) -> _BettingLines:
-        """All lines of these rules."""
+    def first(betting: BettingRules) -> _BettingLevel:
+        """Before anybody has acted."""
+        return _BettingLevel._of(betting, [_Line(betting.start())], ({}, {}, {}))
+
+    @staticmethod
+    def _of(
+        betting: BettingRules, lines: Sequence[_Line], ids: tuple[dict[tuple[int, int, int], int], ...]
+    ) -> _BettingLevel:
         rows: list[tuple[int, ...]] = []
-        ids: tuple[dict[tuple[int, int, int], int], ...] = ({}, {}, {})
-        # Waiting: (state, whether in the second round, who folded, actions, seen by three).
-        queue = [(betting.start(), False, -1, (-1, -1), (0, 0, 0))]
-        for state, is_second, folder, actions, seen in queue:
-            if folder >= 0 or (state.round_is_over and is_second):
+        moves: list[tuple[int, ...]] = []
+        for state, is_second, folder, action, seen in lines:
+            is_over = folder >= 0 or (state.round_is_over and is_second)
+            if is_over:
                 actor, choices = TERMINAL, ()
             elif state.round_is_over:
                 actor, choices = CHANCE, (_CARD,)
             else:
                 actor, choices = ACTOR_BIT[state.mover], betting.legal_actions(state)
-            shows = actor == TERMINAL and folder < 0
-            won = min(state.paid) * (-1 if folder == 0 else 1) if actor == TERMINAL else 0
-            rows.append((actor, len(choices), len(queue), *actions, shows, won, *seen))
-            for choice in choices:
-                if choice == _CARD:
-                    after, played, did = betting.second_round(state), _CARD, (-1, -1)
-                else:
-                    played = betting.played(choice, state)
-                    after = state.after(played, betting.raise_sizes[is_second])
-                    did = (choice, -1) if state.mover == 0 else (-1, choice)
-                # The mover knows its choice, the others what it counts as.
-                keys = ((seen[0], did[0], played), (seen[1], did[1], played), (seen[2], -1, played))
-                a, b, public = (
-                    known.setdefault(key, len(known) + 1) for known, key in zip(ids, keys, strict=True)
-                )
-                folded = state.mover if played == FOLD else -1
-                queue.append((after, is_second or played == _CARD, folded, did, (a, b, public)))
-        columns = np.array(rows, np.int64).T
-        return _BettingLines(
+            won = min(state.paid) * (-1 if folder == 0 else 1) if is_over else 0
+            rows.append((actor, len(choices), is_over and folder < 0, won, *action, *seen))
+            moves.append(choices)
+        columns = np.array(rows, np.int64).reshape(-1, 9).T
+        return _BettingLevel(
+            betting=betting,
+            lines=lines,
+            moves=moves,
             actor=columns[0].astype(np.uint8),
             num_children=columns[1].astype(np.int32),
-            first_child=columns[2].astype(np.int32),
-            action=columns[3:5].astype(np.int16),
-            shows=columns[5] > 0,
-            won=columns[6],
-            seen=columns[7:].astype(np.int32),
+            shows=columns[2] > 0,
+            won=columns[3],
+            action=columns[4:6].astype(np.int16),
+            seen=columns[6:].astype(np.int32),
+            ids=ids,
         )
+
+    def next(self, goes_on: BoolArray) -> _BettingLevel:
+        """The level below those of the `[b]` lines that go on."""
+        rows = np.nonzero(goes_on)[0].tolist()
+        below = [self._after(self.lines[row], move) for row in rows for move in self.moves[row]]
+        return _BettingLevel._of(self.betting, below, self.ids)
+
+    def _after(self, line: _Line, move: int) -> _Line:
+        state, is_second, _, _, seen = line
+        if move == _CARD:
+            after, played, action, folder = self.betting.second_round(state), _CARD, (-1, -1), -1
+        else:
+            played = self.betting.played(move, state)
+            after = self.betting.after(move, state, is_second)
+            action = (move, -1) if state.mover == 0 else (-1, move)
+            folder = state.mover if played == FOLD else -1
+        # The mover knows its choice, the others what it counts as.
+        keys = ((seen[0], action[0], played), (seen[1], action[1], played), (seen[2], -1, played))
+        a, b, public = (
+            known.setdefault(key, len(known) + 1) for known, key in zip(self.ids, keys, strict=True)
+        )
+        return _Line(after, is_second or move == _CARD, folder, action, (a, b, public))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -203,9 +243,9 @@ class _PublicLevel:
 
     Attributes:
       types: number of cards that can be told apart.
-      lines: the betting.
+      betting: its lines of betting.
       parent: `[t]` row in the level above.
-      line: `[t]` betting so far.
+      line: `[t]` which of them.
       card: `[t]` public card, -1 before it is dealt.
       dealt: `[t]` public card if it was dealt just now, else -1.
       view: `[3, t]` what player 0, player 1 and the public know, their private cards aside;
@@ -214,7 +254,7 @@ class _PublicLevel:
     """
 
     types: int
-    lines: _BettingLines
+    betting: _BettingLevel
     parent: IntArray
     line: IntArray
     card: IntArray
@@ -223,13 +263,13 @@ class _PublicLevel:
     num_views: IntArray
 
     @staticmethod
-    def first(types: int, lines: _BettingLines) -> _PublicLevel:
+    def first(types: int, betting: _BettingLevel) -> _PublicLevel:
         """The start of the betting."""
         zero, none = np.zeros(1, np.int32), np.full(1, -1, np.int32)
         view, num_views = np.zeros((3, 1), np.int32), np.ones((3, 1), np.int32)
         return _PublicLevel(
             types=types,
-            lines=lines,
+            betting=betting,
             parent=zero,
             line=zero,
             card=none,
@@ -240,23 +280,27 @@ class _PublicLevel:
 
     def next(self, goes_on: BoolArray) -> _PublicLevel:
         """The level below those of the `[t]` rows that go on; empty after the last one."""
-        lines = self.lines
-        deals = lines.actor[self.line] == CHANCE
-        count = np.where(deals, self.types, lines.num_children[self.line]) * goes_on
+        above = self.betting
+        deals = above.actor[self.line] == CHANCE
+        line_goes_on = np.bincount(self.line[goes_on], minlength=len(above.lines)) > 0
+        below = above.next(line_goes_on)
+        num_below = above.num_children * line_goes_on
+        first_child = np.cumsum(num_below, dtype=np.int32) - num_below
+        count = np.where(deals, self.types, above.num_children[self.line]) * goes_on
         parent = np.repeat(np.arange(len(count), dtype=np.int32), count)
         nth = np.arange(len(parent), dtype=np.int32) - (np.cumsum(count) - count)[parent]
         deals = deals[parent]
-        line = lines.first_child[self.line][parent] + np.where(deals, 0, nth)
+        line = first_child[self.line][parent] + np.where(deals, 0, nth)
         card = np.where(deals, nth, self.card[parent])
         view = np.empty((3, len(parent)), np.int32)
         num_views = self.num_views.copy()
-        for viewer, seen in enumerate(lines.seen):
+        for viewer, seen in enumerate(below.seen):
             view[viewer], num_new = dense_ids(seen[line] * (self.types + 1) + card)
             num_views[viewer] += num_new
         view += self.num_views
         return _PublicLevel(
             types=self.types,
-            lines=lines,
+            betting=below,
             parent=parent,
             line=line,
             card=card,
@@ -328,7 +372,7 @@ class _Deals:
           above: `[d, t above]` which pairs the level above has.
           keep: `[d, t]` which pairs this level has.
         """
-        lines, line, types = public.lines, public.line, len(self.rank)
+        lines, line, types = public.betting, public.line, len(self.rank)
         deal, node = np.nonzero(keep)
         n = len(node)
         row_above = np.cumsum(above, dtype=np.int32).reshape(above.shape) - 1

@@ -31,7 +31,7 @@ from jaxgadget.games.parameters import (
 )
 from jaxgadget.util.arrays import BoolArray, IntArray
 
-_MAX_RAISES = 100  # all lines of betting are listed before the first history is counted
+MOST_RAISES = 100  # so that lines of betting stay short
 _MONEY = 100  # what a player starts with; only the infostate strings tell
 
 
@@ -71,13 +71,8 @@ class LeducPoker:
         check_integer(self.short_name, "starting_player", self.starting_player, 0, 1)
         check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MOST_ACTIONS)
         check_integer(self.short_name, "num_suits", self.num_suits, 1, MOST_ACTIONS)
-        check_integer(self.short_name, "max_raises", self.max_raises, 1, _MAX_RAISES)
-        if not 3 <= self.num_ranks * self.num_suits <= MOST_ACTIONS:
-            raise ValueError(
-                f"{self.short_name}: num_ranks={self.num_ranks} and num_suits={self.num_suits} make "
-                f"{self.num_ranks * self.num_suits} cards: expected at least 3, two private ones and a "
-                f"public one, and at most {MOST_ACTIONS}; change one of the two"
-            )
+        check_integer(self.short_name, "max_raises", self.max_raises, 1, MOST_RAISES)
+        check_deck(self.short_name, self.num_ranks, self.num_suits)
         _parse_raises(self.raise_sizes)
 
     @property
@@ -133,7 +128,7 @@ class LeducPoker:
             betting_round = 1 if public else 0
             played = betting.played(move, state)
             shown[betting_round].append(str(played))
-            state = state.after(played, betting.raise_sizes[betting_round])
+            state = betting.after(move, state, bool(public))
         paid = state.paid
         return (
             f"[Observer: {player}][Private: {moves[player]}][Round {2 if public else 1}]"
@@ -147,7 +142,7 @@ class LeducPoker:
 
     def cuts(self) -> Mapping[str, CutRule]:
         """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
-        return {"flop": _after_public_card, "before-flop": _before_public_card}
+        return LEDUC_CUTS
 
 
 def _after_public_card(tree: CutView) -> BoolArray:
@@ -156,6 +151,19 @@ def _after_public_card(tree: CutView) -> BoolArray:
 
 def _before_public_card(tree: CutView) -> BoolArray:
     return (tree.actor == CHANCE) & (tree.num_moves > 0)
+
+
+LEDUC_CUTS: Mapping[str, CutRule] = {"flop": _after_public_card, "before-flop": _before_public_card}
+
+
+def check_deck(game: str, num_ranks: int, num_suits: int) -> None:
+    """ValueError unless there are cards enough to deal three."""
+    if not 3 <= num_ranks * num_suits <= MOST_ACTIONS:
+        raise ValueError(
+            f"{game}: num_ranks={num_ranks} and num_suits={num_suits} make {num_ranks * num_suits} cards: "
+            f"expected at least 3, two private ones and a public one, and at most {MOST_ACTIONS}; change one "
+            "of the two"
+        )
 
 
 def _parse_raises(raise_sizes: object) -> tuple[int, int]:

@@ -1,0 +1,214 @@
+"""What the experiments share: games and cuts, what is known there, and what is found with it."""
+
+from __future__ import annotations
+
+import functools
+import math
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from experiments.common import titled
+from jaxgadget import HistoryTree, Knowledge, Policy, enumerate_game, load, make_blueprints, refine, solve
+from jaxgadget.games.game import ACTOR_BIT
+from jaxgadget.policy.exact import find_value
+from jaxgadget.refining.refine import default_gadgets
+from jaxgadget.tree.cut import Cut, cut
+from jaxgadget.util.arrays import BoolArray
+
+HERE = pathlib.Path(__file__).parent
+
+LEDUC = "leduc_poker"
+
+
+def goofspiel(num_cards: int) -> str:
+    """The Goofspiel of the other studies, of any size."""
+    return f"goofspiel(imp_info=True,num_cards={num_cards},points_order=descending)"
+
+
+def liars_dice(sides: int) -> str:
+    """Liar's Dice with a die each."""
+    return f"liars_dice(dice_sides={sides},numdice=1)"
+
+
+def dark_hex(rows: int, columns: int, version: str) -> str:
+    """OpenSpiel's Dark Hex, `classical` or `abrupt`, whose players know how many moves were made."""
+    rules = {"classical": "cdh", "abrupt": "adh"}[version]
+    parameters = f"gameversion={rules},num_cols={columns},num_rows={rows},obstype=reveal-numturns"
+    return f"openspiel:dark_hex({parameters})"
+
+
+def pennies(num_deals: int) -> str:
+    """N-matching pennies."""
+    return f"n_matching_pennies(num_deals={num_deals})"
+
+
+COMPONENTS = "order ∞"
+KNOWN: dict[str, tuple[float, bool]] = {
+    "order 1": (1, False),
+    "order 3": (3, False),
+    "order 1, unfrozen": (1, True),
+    COMPONENTS: (math.inf, False),
+}
+"""Orders of knowledge, and whether all that is kept is solved for."""
+
+COMBINED = ("together", "damped", "in-turn")
+WAYS = [(known, how) for known in KNOWN for how in COMBINED if known != COMPONENTS or how == COMBINED[0]]
+"""What is known, and how the strategies go together; in components there is nothing to combine."""
+
+SAFE = {("order 1", "damped"), ("order 1", "in-turn"), (COMPONENTS, "together")}
+"""In which of these ways exploitability never rises, by gadgets that are safe."""
+
+COLORS = {
+    "blueprint": "#000000",
+    "order 1, together": "#D55E00",
+    "order 1, damped": "#56B4E9",
+    "order 1, in-turn": "#0072B2",
+    "order 3, together": "#CC79A7",
+    "order 3, in-turn": "#E69F00",
+    "order 1, unfrozen, together": "#999999",
+    "order 1, unfrozen, in-turn": "#F0E442",
+    COMPONENTS: "#009E73",
+}
+
+EQUILIBRIUM = "equilibrium"
+"""A blueprint from a linear program of the whole game."""
+
+
+@functools.cache
+def tree_of(game: str) -> HistoryTree:
+    """A game's histories."""
+    return enumerate_game(load(game))
+
+
+@functools.cache
+def value_of(game: str, exact: bool = True) -> tuple[float, float]:
+    """The bracket of player 0's value."""
+    return find_value(tree_of(game), exact, False)
+
+
+@functools.cache
+def blueprints_of(game: str, specs: tuple[str, ...]) -> Policy:
+    """Blueprints by their SPECs, a lane each; one may be `EQUILIBRIUM`."""
+    tree = tree_of(game)
+    named = [spec for spec in specs if spec != EQUILIBRIUM]
+    policies = [make_blueprints(tree, named, progress=False)] if named else []
+    if EQUILIBRIUM in specs:
+        optimal = solve(tree, algorithm="lp").policy
+        policies.append(Policy(tree, optimal.probabilities, (EQUILIBRIUM,)))
+    return Policy.stack(policies)
+
+
+def own_decisions(tree: HistoryTree, player: int, count: int) -> BoolArray:
+    """`[n]` where a player decides for the nth time, `count` from 1."""
+    depth = tree.infosets[player].depth[tree.infoset[player]]
+    return (tree.actor == ACTOR_BIT[player]) & (depth == count - 1)
+
+
+def cut_of(game: str, where: str, player: int) -> Cut:
+    """A cut by name; `own:N` is where the player decides for the Nth time."""
+    kind, _, count = where.partition(":")
+    if kind == "own":
+        return cut(tree_of(game), lambda tree: own_decisions(tree, player, int(count)))
+    return cut(tree_of(game), where)
+
+
+def measure(
+    game: str,
+    where: str,
+    specs: Sequence[str],
+    *,
+    player: int,
+    known: str,
+    combine: str,
+    algorithm: str,
+    iterations: int = 0,
+    exact: bool = True,
+) -> pd.DataFrame:
+    """A row for every blueprint and gadget with prior, all own infostates re-solved.
+
+    Args:
+      game: which game.
+      where: the cut; see `cut_of`.
+      specs: of blueprints.
+      player: who re-solves.
+      known: one of `KNOWN`.
+      combine: how the strategies go together.
+      algorithm: `lp` or a rule of CFR's.
+      iterations: of CFR.
+      exact: whether the game's value is that of a linear program; else a bracket by CFR.
+    """
+    order, unfrozen = KNOWN[known]
+    how: dict[str, Any] = {"iterations": iterations, "dtype": "float64"} if algorithm != "lp" else {}
+    found = refine(
+        tree_of(game),
+        cut_of(game, where, player),
+        blueprints_of(game, tuple(specs)),
+        default_gadgets(),
+        knowledge=Knowledge(order=order, unfrozen=unfrozen, combine=combine),
+        player=player,
+        algorithm=algorithm,
+        value=value_of(game, exact),
+        progress=False,
+        **how,
+    )
+    columns = ["blueprint", "gadget", "prior", "epsilon", "blueprint_exploitability"]
+    columns += ["refined_exploitability", "exploitability_bound", "gap_max", "failure"]
+    return found.table[columns].assign(seconds=sum(found.seconds.values()))
+
+
+def way(known: str, combine: str) -> str:
+    """What is known and how strategies go together, in words."""
+    return known if known == COMPONENTS else f"{known}, {combine}"
+
+
+def with_way(frame: pd.DataFrame) -> pd.DataFrame:
+    """With a column `way`, and those of `with_rise`."""
+    ways = [way(known, combine) for known, combine in zip(frame["known"], frame["combine"], strict=True)]
+    return with_rise(frame).assign(way=ways)
+
+
+def with_rise(frame: pd.DataFrame) -> pd.DataFrame:
+    """With columns `solved`, the gadget with its prior if it has one, and `rise` of exploitability."""
+    is_plain = (frame["prior"] == "none") | (frame["gadget"] == "unsafe")
+    words = np.where(is_plain, frame["gadget"], frame["gadget"] + ", " + frame["prior"])
+    rise = frame["refined_exploitability"] - frame["blueprint_exploitability"]
+    return frame.assign(solved=words, rise=rise)
+
+
+PAIR = ["blueprint_exploitability", "refined_exploitability"]
+
+WORSE = 1e-3
+"""Exploitability has risen if by more than that [payoff]; gaps left by CFR+ stay below."""
+
+
+def ratio(frame: pd.DataFrame) -> float:
+    """The geometric mean of refined over blueprint exploitability, where there is something to win.
+
+    Blueprints that are not more exploitable than `WORSE` are left out, and no result counts less than it.
+    """
+    is_counted = frame["blueprint_exploitability"] > WORSE
+    start, end = (frame.loc[is_counted, column].clip(lower=WORSE) for column in PAIR)
+    return float(np.exp(np.log(end / start).mean()))
+
+
+def share_worse(frame: pd.DataFrame) -> float:
+    """Which share of results is worse than the blueprint."""
+    return float((frame["rise"] > WORSE).mean())
+
+
+def in_words(game: str, where: str = "") -> str:
+    """A game and a cut in a few words."""
+    name = titled(game.removeprefix("openspiel:"))
+    if game.startswith("openspiel:dark_hex"):
+        given = dict(part.split("=") for part in game.partition("(")[2].rstrip(")").split(","))
+        version = {"cdh": "classical", "adh": "abrupt"}[given["gameversion"]]
+        name = f"Dark Hex {given['num_rows']}×{given['num_cols']}, {version}"
+    elif game.startswith("n_matching_pennies"):
+        name = f"Pennies, N = {game.partition('=')[2].rstrip(')')}"
+    elif "num_turns=3" in game:
+        name += " in 3 rounds"
+    return " ".join(part for part in (name, where.replace("own:", "decision ").replace(":", " ")) if part)

@@ -1,0 +1,220 @@
+"""No-limit Leduc poker: one private card each, one public card, bets as fractions of the pot.
+
+The betting is that of OpenSpiel's `universal_poker(betting=nolimit, …)` with two rounds and one hole card,
+minimum raises included. With the bets `1-a` the game is the one with `bettingAbstraction=fcpa`, but that a
+bet of the pot which takes the whole stack is called all-in here.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fractions
+import functools
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar, cast
+
+import numpy as np
+
+from jaxgadget.games.game import Budget, CutRule, HistoryLevel, Move
+from jaxgadget.games.leduc.betting import ANTE, CALL, FOLD, RAISE, BettingState
+from jaxgadget.games.leduc.levels import leduc_levels
+from jaxgadget.games.leduc.rules import LEDUC_CUTS, MOST_RAISES, check_deck
+from jaxgadget.games.parameters import (
+    ALL_IN,
+    MOST_ACTIONS,
+    canonical_name,
+    check_choice,
+    check_flag,
+    check_integer,
+    read_bets,
+)
+
+_LARGEST_STACK = 10**9
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoLimitLeduc:
+    """No-limit Leduc poker; actions are 0 fold, 1 call (or check), then the bets, the smallest first.
+
+    A card is `rank · num_suits + suit`. The card that pairs the public card wins, else the higher rank; equal
+    ranks split the pot. Both ante 1 chip. A bet is its fraction of the pot, counted after calling, in whole
+    chips, halves to even. It is legal if it is at least the minimum raise and no more than the stack; all-in
+    may be less than a raise. Of bets that come to the same chips the one that is nearest to them is legal,
+    but all-in before any other. After an all-in that is called the public card decides.
+
+    Attributes:
+      stack: chips of each player, the ante included.
+      bets: fractions of the pot, and `a` for all-in, with dashes between them: "1/2-1-2-a".
+      max_raises: bets and raises in a round, of both players together; at most 100.
+      min_raise: `poker`, as in OpenSpiel: a raise is at least the last one of the round, and a chip; or
+        `chip`, where a chip is enough.
+      num_ranks: ranks in the deck.
+      num_suits: cards of each rank.
+      suit_isomorphism: cards are only ranks, and chance deals ranks.
+      starting_player: who begins both betting rounds.
+    """
+
+    short_name: ClassVar[str] = "no_limit_leduc"
+
+    stack: int = 13
+    bets: str = "1-a"
+    max_raises: int = 3
+    min_raise: str = "poker"
+    num_ranks: int = 3
+    num_suits: int = 2
+    suit_isomorphism: bool = False
+    starting_player: int = 0
+
+    def __post_init__(self) -> None:
+        check_integer(self.short_name, "stack", self.stack, ANTE + 1, _LARGEST_STACK)
+        sizes, has_all_in = read_bets(self.short_name, self.bets)
+        object.__setattr__(self, "bets", "-".join([*map(str, sizes), *[ALL_IN] * has_all_in]))
+        check_integer(self.short_name, "max_raises", self.max_raises, 1, MOST_RAISES)
+        check_choice(self.short_name, "min_raise", self.min_raise, ("poker", "chip"))
+        check_integer(self.short_name, "num_ranks", self.num_ranks, 1, MOST_ACTIONS)
+        check_integer(self.short_name, "num_suits", self.num_suits, 1, MOST_ACTIONS)
+        check_deck(self.short_name, self.num_ranks, self.num_suits)
+        check_flag(self.short_name, "suit_isomorphism", self.suit_isomorphism)
+        check_integer(self.short_name, "starting_player", self.starting_player, 0, 1)
+
+    @property
+    def name(self) -> str:
+        """The canonical game string."""
+        return canonical_name(self.short_name, self)
+
+    @property
+    def num_actions(self) -> int:
+        """Fold, call, and the bets."""
+        return RAISE + len(self.bets.split("-"))
+
+    @functools.cached_property
+    def betting(self) -> NoLimitBetting:
+        """The rules of the betting."""
+        sizes, has_all_in = read_bets(self.short_name, self.bets)
+        return NoLimitBetting(
+            starting_player=self.starting_player,
+            stack=self.stack,
+            sizes=sizes,
+            has_all_in=has_all_in,
+            max_raises=self.max_raises,
+            raises_grow=self.min_raise == "poker",
+        )
+
+    def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
+        """Yields the two private deals, then the rest of the game for all deals at once."""
+        copies = self.num_suits if self.suit_isomorphism else 1
+        types = self.num_ranks * self.num_suits // copies
+        return leduc_levels(self.betting, np.arange(types) * copies // self.num_suits, copies, budget)
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """As Leduc poker's, with what was done as f, c and bets as in `bets`, the same with other bets."""
+        state, public, shown = self._replay(history)
+        paid, private = state.paid, history[player]
+        return (
+            f"[Observer: {player}][Private: {private}][Round {2 if public else 1}][Player: {state.mover}]"
+            f"[Pot: {sum(paid)}][Money: {self.stack - paid[0]} {self.stack - paid[1]}]{public}"
+            f"[Round1: {' '.join(shown[0])}][Round2: {' '.join(shown[1])}]"
+        )
+
+    def action_string(self, player: int, action: int) -> str:
+        """`Fold`, `Call`, `Bet 1/2`, `AllIn`: names that games with other bets have too."""
+        if action < RAISE:
+            return ("Fold", "Call")[action]
+        token = self._token(action)
+        return "AllIn" if token == ALL_IN else f"Bet {token}"
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
+        return LEDUC_CUTS
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
+        """Chips of a legal bet divided by the pot after calling, 0 for a call; None for a fold."""
+        state, _, _ = self._replay(history)
+        return None if action == FOLD else self.betting.raise_of(action, state) / (2 * max(state.paid))
+
+    def _token(self, action: int) -> str:
+        return ("f", "c", *self.bets.split("-"))[action]
+
+    def _replay(self, history: Sequence[Move]) -> tuple[BettingState, str, tuple[list[str], list[str]]]:
+        """The betting after a history with both cards, the public card's text, and both rounds' actions."""
+        moves = cast(Sequence[int], history)  # nothing is simultaneous here
+        betting, state, public = self.betting, self.betting.start(), ""
+        shown: tuple[list[str], list[str]] = ([], [])
+        for move in moves[2:]:
+            if state.round_is_over and not public:
+                state, public = betting.second_round(state), f"[Public: {move}]"
+                continue
+            shown[1 if public else 0].append(self._token(move))
+            state = betting.after(move, state, bool(public))
+        return state, public, shown
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class NoLimitBetting:
+    """The rules of the betting; parameters as in `NoLimitLeduc`.
+
+    Attributes:
+      starting_player: who begins both rounds.
+      stack: chips of each player, the ante included.
+      sizes: bets as fractions of the pot after calling, ascending.
+      has_all_in: whether all-in is the last action.
+      max_raises: bets and raises in a round, of both players together.
+      raises_grow: whether a raise is at least the last one of the round.
+    """
+
+    starting_player: int
+    stack: int
+    sizes: tuple[fractions.Fraction, ...]
+    has_all_in: bool
+    max_raises: int
+    raises_grow: bool
+
+    def start(self) -> BettingState:
+        """Only the antes are in the pot."""
+        return BettingState(self.starting_player)
+
+    def second_round(self, state: BettingState) -> BettingState:
+        """The state after the public card; who is all-in is taken to have checked."""
+        is_all_in = min(state.paid) == self.stack
+        return BettingState(self.starting_player, state.paid, calls=2 if is_all_in else 0)
+
+    def legal_actions(self, state: BettingState) -> tuple[int, ...]:
+        """No fold without a bet to answer; the bets as `NoLimitLeduc` says."""
+        can_fold = (FOLD,) if state.is_pressed else ()
+        return (*can_fold, CALL, *self._raises(state))
+
+    def played(self, action: int, state: BettingState) -> int:
+        """The action itself."""
+        return action
+
+    def after(self, action: int, state: BettingState, is_second: bool) -> BettingState:
+        """The state after a legal action."""
+        return state.after(min(action, RAISE), self.raise_of(action, state))
+
+    def raise_of(self, action: int, state: BettingState) -> int:
+        """By how many chips an action raises; 0 for a fold or a call."""
+        stakes = max(state.paid)
+        if action < RAISE:
+            return 0
+        return (
+            self.stack - stakes if self._is_all_in(action) else round(self.sizes[action - RAISE] * 2 * stakes)
+        )
+
+    def _is_all_in(self, action: int) -> bool:
+        return action - RAISE == len(self.sizes)
+
+    def _raises(self, state: BettingState) -> list[int]:
+        """The legal bets, ascending."""
+        stakes = max(state.paid)
+        if state.raises == self.max_raises or stakes == self.stack:
+            return []
+        least = max(ANTE, state.last_raise) if self.raises_grow else ANTE
+        nearest: dict[int, tuple[fractions.Fraction, int]] = {}  # by chips, how far off and which
+        for action, size in enumerate(self.sizes, RAISE):
+            chips = self.raise_of(action, state)
+            if least <= chips <= self.stack - stakes:
+                off = abs(size * 2 * stakes - chips)
+                nearest[chips] = min((off, action), nearest.get(chips, (off, action)))
+        if self.has_all_in:
+            nearest[self.stack - stakes] = fractions.Fraction(0), RAISE + len(self.sizes)
+        return sorted(action for _, action in nearest.values())

@@ -1,0 +1,279 @@
+"""Action abstractions: a game in which players keep to a menu of its actions.
+
+Histories, infostates and payoffs are those of the game, less what is not on the menu. One player may be
+allowed to leave its menu so many times in a hand: that is the game which is solved when an opponent did
+what a blueprint does not have (*Safe and nested subgame solving*, §7). Policies are carried over by the
+names of moves (`jaxgadget.policy.lift.lift`, `jaxgadget.policy.translation.translate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+
+import numpy as np
+
+from jaxgadget.games.game import (
+    ACTOR_BIT,
+    TERMINAL,
+    Budget,
+    CutRule,
+    Game,
+    HistoryLevel,
+    Move,
+    bet_fraction,
+    next_level,
+)
+from jaxgadget.games.parameters import name_with
+from jaxgadget.util.arguments import check_player, check_whole_number, near_names
+from jaxgadget.util.arrays import BoolArray, IntArray
+
+_SEPARATOR = "|"
+_ALL, _NONE = "all", "none"
+
+
+class MenuAbstraction:
+    """A game with fewer actions; ids and names of those that are left stay.
+
+    Attributes:
+      game: the game that is abstracted.
+      menus: for both players, the ids of the actions that they keep to, ascending; None for all.
+      off_tree: how many times a hand the player `off_tree_player` may leave its menu.
+      off_tree_player: who may, None for nobody.
+      off_tree_actions: the ids of the actions that it may then choose, ascending; none of its menu.
+      name: `menu(game=…,actions_0=…,actions_1=…,off_tree=…,…)`, which `jaxgadget.load` takes if it takes the
+        game's.
+    """
+
+    def __init__(
+        self,
+        game: Game,
+        menus: Mapping[int, Sequence[int | str]],
+        *,
+        off_tree: int = 0,
+        off_tree_player: int | None = None,
+        off_tree_actions: Sequence[int | str] | None = None,
+    ):
+        """Wraps a game; nothing is enumerated yet.
+
+        Args:
+          game: the game to abstract.
+          menus: for one player or both, the actions that it keeps to, by name (`game.action_string`) or id. A
+            player without a menu has all of the game's.
+          off_tree: how many times a hand `off_tree_player` may do something else.
+          off_tree_player: 0 or 1, whose menu may be left; needed where `off_tree` is not 0.
+          off_tree_actions: what it may then do, by name or id, by default all that is not on its menu.
+
+        Raises:
+          ValueError: if a player or an action is unknown, a menu is empty, the player that may leave its
+            menu is not given or has none, or an off-tree action is on the menu.
+        """
+        if isinstance(game, type) or not hasattr(game, "levels"):
+            raise ValueError(f"game={game!r}: expected a game, from load(…)")
+        self.game = game
+        self._check_menus(menus)
+        first, second = (self._menu(player, menus.get(player)) for player in (0, 1))
+        self.menus: tuple[tuple[int, ...] | None, tuple[int, ...] | None] = (first, second)
+        self.off_tree = check_whole_number("off_tree", off_tree, 0)
+        self.off_tree_player: int | None = None
+        self.off_tree_actions: tuple[int, ...] = ()
+        if self.off_tree or off_tree_player is not None or off_tree_actions is not None:
+            who, what = self._leaving(off_tree_player, off_tree_actions)
+            if self.off_tree:  # else neither matters
+                self.off_tree_player, self.off_tree_actions = who, what
+        self.name = self._name()
+
+    @property
+    def num_actions(self) -> int:
+        """As in the game."""
+        return self.game.num_actions
+
+    def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
+        """Yields the game's levels without what is not on the menus.
+
+        A level is claimed as the game has it below what is left above, and then what is left out is released.
+
+        Raises:
+          ValueError: if a menu leaves no legal action after some history.
+        """
+        on_menu, off_tree = self._tables()
+        generated = iter(self.game.levels(budget))
+        level = next(generated, None)
+        # Of the rows of the level above as the game gave it.
+        goes_on, new_row, left_menu = np.ones(1, np.bool_), np.zeros(1, np.int64), np.zeros(1, np.int64)
+        above: list[HistoryLevel] = []
+        while level is not None:
+            kept = goes_on[level.parent]
+            left_menu = left_menu[level.parent]
+            for player in (0, 1):
+                action = level.action[player]  # -1, for nothing, is the last row of the tables
+                leaves = off_tree[player][action] & (left_menu < self.off_tree)
+                kept &= on_menu[player][action] | leaves
+                left_menu = left_menu + leaves
+            budget.release(int(np.count_nonzero(~kept)))
+            if above:
+                self._check_choices(above, new_row[level.parent[kept]], new_row[goes_on])
+            above.append(level.take(kept, new_row))
+            expand = yield above[-1]
+            goes_on = kept & (level.actor != TERMINAL)
+            if expand is not None:
+                goes_on[kept] &= expand
+            new_row = np.cumsum(kept) - 1
+            level = next_level(generated, goes_on) if goes_on.any() else None
+
+    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
+        """As in the game."""
+        return self.game.infostate_string(player, history)
+
+    def action_string(self, player: int, action: int) -> str:
+        """As in the game."""
+        return self.game.action_string(player, action)
+
+    def cuts(self) -> Mapping[str, CutRule]:
+        """The game's."""
+        return self.game.cuts()
+
+    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
+        """As in the game."""
+        return bet_fraction(self.game, history, action)
+
+    def _check_menus(self, menus: object) -> None:
+        if not isinstance(menus, Mapping) or not set(menus) <= {0, 1}:
+            raise ValueError(
+                f"menus={menus!r}: expected a dictionary from players, 0 or 1, to the actions that they keep "
+                "to, such as {0: ['Fold', 'Call']}"
+            )
+
+    def _menu(self, player: int, actions: object) -> tuple[int, ...] | None:
+        if actions is None:
+            return None
+        ids = self._ids(f"menus[{player}]", player, actions)
+        if not ids:
+            raise ValueError(f"menus[{player}] is empty: expected at least one action of player {player}")
+        return ids
+
+    def _ids(self, argument: str, player: int, actions: object) -> tuple[int, ...]:
+        """Ids of actions that are given by name or id."""
+        if isinstance(actions, str) or not isinstance(actions, Sequence):
+            raise ValueError(f"{argument}={actions!r}: expected a list of names or ids of actions")
+        names = [self.game.action_string(player, action) for action in range(self.num_actions)]
+        ids: set[int] = set()
+        for action in actions:
+            if isinstance(action, str) and names.count(action) == 1:
+                ids.add(names.index(action))
+            elif isinstance(action, int | np.integer) and 0 <= action < self.num_actions:
+                ids.add(int(action))
+            else:
+                raise ValueError(
+                    f"{argument}: {action!r} is no action of {self.game.name}; expected names like "
+                    f"{near_names(str(action), names)}, or ids below {self.num_actions}"
+                )
+        return tuple(sorted(ids))
+
+    def _leaving(self, player: object, actions: object) -> tuple[int, tuple[int, ...]]:
+        """Who may leave its menu, and for which actions."""
+        if player is None:
+            raise ValueError(
+                f"off_tree={self.off_tree}: expected off_tree_player too, 0 or 1, who may leave its menu"
+            )
+        who = check_player(player, "off_tree_player")
+        menu = self.menus[who]
+        if menu is None:
+            raise ValueError(
+                f"off_tree_player={player!r} has no menu that it could leave; give it one in menus, or let "
+                "the other player leave its own"
+            )
+        if actions is None:
+            return who, tuple(sorted(set(range(self.num_actions)) - set(menu)))
+        ids = self._ids("off_tree_actions", who, actions)
+        both = sorted(set(ids) & set(menu))
+        if both:
+            name = self.game.action_string(who, both[0])
+            raise ValueError(
+                f"off_tree_actions: {name!r} is on the menu of player {player!r}; expected others"
+            )
+        return who, ids
+
+    def _name(self) -> str:
+        menus = [_SEPARATOR.join(map(str, menu or ())) or _ALL for menu in self.menus]
+        player = -1 if self.off_tree_player is None else self.off_tree_player
+        everything = set(range(self.num_actions)) - set(self.menus[player] or ()) if self.off_tree else set()
+        off_tree_actions = _ALL
+        if set(self.off_tree_actions) != everything:
+            off_tree_actions = _SEPARATOR.join(map(str, self.off_tree_actions)) or _NONE
+        values = (self.game.name, *menus, self.off_tree, player, off_tree_actions)
+        return name_with("menu", dict(zip(_DEFAULTS, values, strict=True)), _DEFAULTS)
+
+    def _tables(self) -> tuple[BoolArray, BoolArray]:
+        """`[2, num_actions + 1]` what is on both menus, and what is allowed off them; last, to do nothing."""
+        on_menu = np.ones((2, self.num_actions + 1), np.bool_)
+        off_tree = np.zeros_like(on_menu)
+        for player, menu in enumerate(self.menus):
+            if menu is not None:
+                on_menu[player, :-1] = False
+                on_menu[player, list(menu)] = True
+        if self.off_tree_player is not None:
+            off_tree[self.off_tree_player, list(self.off_tree_actions)] = True
+        return on_menu, off_tree
+
+    def _check_choices(self, levels: Sequence[HistoryLevel], parents: IntArray, expanded: IntArray) -> None:
+        """ValueError if one of the rows that are expanded in the last of these levels has no child."""
+        childless = np.setdiff1d(expanded, parents)
+        if not len(childless):
+            return
+        row = int(childless[0])
+        player = 0 if levels[-1].actor[row] & ACTOR_BIT[0] else 1
+        moves: list[Move] = []
+        for level in reversed(levels[1:]):
+            first, second, outcome = level.action[:, row].tolist()
+            moves.append((first, second) if first >= 0 and second >= 0 else max(first, second, outcome))
+            row = int(level.parent[row])
+        raise ValueError(
+            f"{self.name}: the menu leaves player {player} no legal action after history "
+            f"{tuple(reversed(moves))}; add one of those that {self.game.name} has there"
+        )
+
+
+_DEFAULTS: Mapping[str, object] = {
+    "game": "no_limit_leduc",
+    "actions_0": _ALL,
+    "actions_1": _ALL,
+    "off_tree": 0,
+    "off_tree_player": -1,
+    "off_tree_actions": _ALL,
+}
+
+
+def menu(
+    game: str = "no_limit_leduc",
+    actions_0: str = _ALL,
+    actions_1: str = _ALL,
+    off_tree: int = 0,
+    off_tree_player: int = -1,
+    off_tree_actions: str = _ALL,
+) -> MenuAbstraction:
+    """A game in which players keep to a menu of its actions, and one may leave it so many times.
+
+    Args:
+      game: the game's name.
+      actions_0: player 0's menu, ids or names of actions with `|` between them, or `all`.
+      actions_1: player 1's.
+      off_tree: how many times a hand one player may leave its menu.
+      off_tree_player: who may, 0 or 1.
+      off_tree_actions: what it may then do, in the same way; `all` that is not on its menu, or `none`.
+    """
+    from jaxgadget.games.registry import load  # which knows this module
+
+    def actions(text: str) -> list[int | str] | None:
+        if text == _ALL:
+            return None
+        parts = [] if text == _NONE else text.split(_SEPARATOR)
+        return [int(part) if part.isdecimal() else part for part in parts]
+
+    menus = {player: actions(text) for player, text in enumerate((actions_0, actions_1))}
+    return MenuAbstraction(
+        load(game),
+        {player: menu for player, menu in menus.items() if menu is not None},
+        off_tree=off_tree,
+        off_tree_player=None if off_tree_player == -1 else off_tree_player,
+        off_tree_actions=actions(off_tree_actions),
+    )

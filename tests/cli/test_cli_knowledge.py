@@ -1,0 +1,135 @@
+"""`--order` and what goes with it, of `refine` and `nested`."""
+
+from __future__ import annotations
+
+import json
+import math
+import pathlib
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import jaxgadget as jg
+from jaxgadget.cli import app
+from jaxgadget.gadgets.specs import make_generation
+
+PENNIES = "n_matching_pennies(num_deals=4)"
+REFINE = ("refine", PENNIES, "--blueprint", "uniform", "--gadget", "resolving", "--prior", "none")
+EXACTLY = (*REFINE, "--algorithm", "lp")
+NESTED = ("nested", "kuhn_poker", "--blueprint", "uniform", "--gadget", "resolving", "--prior", "none")
+COLUMNS = ("order", "unfrozen", "generation", "combine")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "140"}).invoke(app, [*map(str, arguments)], prog_name="jaxgadget")
+
+
+def row(*arguments: object) -> dict[str, Any]:
+    result = run(*arguments, "--json", "-")
+    assert (result.exit_code, result.stderr) == (0, "")
+    (found,) = json.loads(result.stdout)["rows"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "knowledge", "said"),
+    [
+        (("--order", 1), jg.Knowledge(), (1, False, None, "damped")),
+        (
+            ("--order", 3, "--unfrozen", "--combine", "in-turn"),
+            jg.Knowledge(3, True, combine="in-turn"),
+            (3, True, None, "in-turn"),
+        ),
+        (
+            ("--order", "inf", "--generate", "random:1:3"),
+            jg.Knowledge(math.inf, generate=make_generation("random:1:3")),
+            ("inf", False, "random:1:3", "damped"),
+        ),
+    ],
+)
+def test_rows_say_what_was_known(
+    options: tuple[object, ...], knowledge: jg.Knowledge, said: tuple[object, ...]
+) -> None:
+    found = row(*EXACTLY, *options)
+    tree = jg.enumerate_game(jg.load(PENNIES))
+    (expected,) = jg.refine(
+        tree,
+        "subgame",
+        jg.Policy.uniform(tree),
+        jg.Resolving(jg.NoPrior()),
+        knowledge=knowledge,
+        algorithm="lp",
+    ).table.to_dict("records")
+    assert tuple(found[name] for name in COLUMNS) == said
+    for name in ("refined_exploitability", "mean_exploitability", "blueprint_exploitability"):
+        assert found[name] == expected[name]
+    assert (found["exploitability_bound"] is None) == bool(options[2:])
+
+
+def test_without_an_order_nothing_is_said_of_it() -> None:
+    assert not {*COLUMNS, "mean_exploitability"} & row(*EXACTLY).keys()
+    assert not {*COLUMNS, "mean_exploitability"} & row(*NESTED, "--iterations", 3, "--k", 1).keys()
+
+
+def test_tables_say_whether_that_is_safe() -> None:
+    safe = run(*EXACTLY, "--order", 1, "--combine", "in-turn").stdout
+    assert "resolving, order 1 in-turn" in safe and "are safe here" in safe
+    for options, why in {
+        ("--combine", "together"): "as if no other did",
+        ("--unfrozen",): "not played as it thinks",
+        ("--generate", "diverse:1"): "do not consider all",
+    }.items():
+        shown = run(*EXACTLY, "--order", 1, *options).stdout
+        assert "Not safe: exploitability may rise" in shown and why in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("follow", ["believed", "assembled"])
+def test_nested_search_by_what_is_known(follow: str) -> None:
+    found = row(*NESTED, "--leaf", "end", "--order", 1, "--follow", follow, "--iterations", 20)
+    tree = jg.enumerate_game(jg.load("kuhn_poker"))
+    (expected,) = jg.nested_search(
+        tree,
+        jg.Policy.uniform(tree),
+        jg.Resolving(jg.NoPrior()),
+        knowledge=jg.Knowledge(follow=follow),
+        iterations=20,
+    ).table.to_dict("records")
+    assert tuple(found[name] for name in COLUMNS) == (1, False, None, follow)
+    assert found["nested_exploitability"] == expected["nested_exploitability"]
+
+
+def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
+    sweep = ("sweep", tmp_path / "s", "--game", PENNIES, "--blueprint", "uniform", "--player", 0)
+    how = ("--gadget", "resolving", "--prior", "none", "--algorithm", "lp", "--combine", "in-turn")
+    result = run(*sweep, *how, "--order", 1, "--order", "inf", "--json", "-")
+    assert (result.exit_code, result.stderr) == (0, "")
+    found = json.loads(result.stdout)["rows"]
+    assert [(row["order"], row["combine"]) for row in found] == [(1, "in-turn"), ("inf", "in-turn")]
+    assert "resolving, order ∞" in run(*sweep, *how, "--order", 1, "--order", "inf").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((*REFINE, "--order", 2), "--order 2: expected 1, 3, 5, … or inf, what is common knowledge"),
+        ((*REFINE, "--order", "x"), "--order x: expected 1, 3, 5"),
+        ((*REFINE, "--combine", "damped"), "--combine means nothing without --order; leave it out"),
+        ((*REFINE, "--unfrozen"), "--unfrozen means nothing without --order; leave it out"),
+        ((*REFINE, "--generate", "diverse:2"), "--generate means nothing without --order; leave it out"),
+        ((*REFINE, "--order", 1, "--generate", "diverse"), "generation 'diverse': expected whole numbers"),
+        ((*REFINE, "--order", 1, "--generate", "diverse:0"), "num=0"),
+        (
+            (*REFINE, "--order", 1, "--generate", "all:3"),
+            "generation 'all' is unknown; expected one of random, diverse",
+        ),
+        (("refine", PENNIES, "--order", 1, "--gadget", "full"), "gadgets: full looks at play above the cut"),
+        ((*REFINE, "--order", 1, "--model", "uniform", "--p", 0.5), "knowledge and opponent: "),
+        ((*NESTED, "--follow", "believed"), "--follow means nothing without --order; leave it out"),
+        ((*NESTED, "--leaf", "end", "--depth", 2), "--depth means nothing with --leaf end; leave it out"),
+    ],
+)
+def test_what_means_nothing_is_refused(arguments: tuple[object, ...], message: str) -> None:
+    result = run(*arguments)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert message in result.stderr

@@ -1,0 +1,53 @@
+"""Translation in no-limit Leduc: how exploitable it is, and many draws."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+
+from jaxgadget.games.leduc.no_limit import NoLimitLeduc
+from jaxgadget.games.menu import MenuAbstraction
+from jaxgadget.policy.evaluate import exploitability
+from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.translation import translate
+from jaxgadget.tree.history import HistoryTree, enumerate_game
+from tests.policy.test_translation import assert_plays_over_draws
+
+exact = functools.cache(solve_exactly)
+
+
+@functools.cache
+def large() -> HistoryTree:
+    return enumerate_game(NoLimitLeduc(bets="1/2-1-2-a", max_raises=2, suit_isomorphism=True))
+
+
+@pytest.mark.parametrize(
+    ("names", "player", "expected"),
+    [
+        (("Bet 1", "AllIn"), 1, (0.4575, 0.4731, 0.4848)),
+        (("Bet 1", "AllIn"), 0, (0.2461, 0.2679, 0.2842)),
+        (("Bet 1/2", "Bet 1", "AllIn"), 1, (0.0305, 0.0250, 0.0707)),
+    ],
+)
+def test_exploitabilities(names: tuple[str, ...], player: int, expected: tuple[float, ...]):
+    """As the guide says; equilibria are not unique, so another solver may find other digits."""
+    menu = ("Fold", "Call", *names)
+    coarse = enumerate_game(MenuAbstraction(large().game, {0: menu, 1: menu}))
+    blueprint, value = exact(coarse).policy, exact(large()).value
+    losses = [
+        float(exploitability(translate(blueprint, large(), rule), player, value=(value, value))[0])
+        for rule in ("pseudo-harmonic", "linear", "nearest")
+    ]
+    assert losses == pytest.approx(expected, abs=0.02)
+    assert max(losses[:2]) < losses[2]
+
+
+@pytest.mark.parametrize("player", [0, 1])
+def test_over_draws_the_player_plays_the_translated_policy(player: int):
+    spec = {"bets": "1/2-1-2-a", "max_raises": 1, "stack": 9, "num_ranks": 2}
+    tree = enumerate_game(NoLimitLeduc(**spec, suit_isomorphism=True))
+    menu = ["Fold", "Call", "Bet 1/2", "AllIn"]
+    policy = Policy.dirichlet(enumerate_game(MenuAbstraction(tree.game, {0: menu, 1: menu})), 1)
+    assert_plays_over_draws(tree, policy, player, 400)
