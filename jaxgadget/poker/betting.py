@@ -10,8 +10,8 @@ import dataclasses
 import functools
 import itertools
 import math
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,10 +55,14 @@ class BetMenu:
     force_all_in: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, sizes in (("bets", self.bets), ("raises", self.raises)):
+        for name in ("bets", "raises"):
+            sizes: Any = getattr(self, name)
+            if isinstance(sizes, str) or not isinstance(sizes, Iterable):
+                raise ValueError(f"{name}={sizes!r}: expected shares of the pot, such as (0.5, 1.0)")
             for size in sizes:
                 if not (is_finite_number(size) or size == ALL_IN) or size <= 0:
                     raise ValueError(f"{name}={sizes!r}: {size!r} is no size: expected shares of the pot > 0")
+            object.__setattr__(self, name, tuple(sizes))
         if self.cap is not None:
             check_whole_number("cap", self.cap, 0)
         for name in ("add_all_in", "force_all_in"):

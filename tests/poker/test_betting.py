@@ -65,6 +65,10 @@ def test_thresholds_add_and_force_all_in():
     assert river(100, 70, BetMenu(bets=(0.5,), raises=(), force_all_in=0.09)).find("bet 50")
 
 
+def test_menus_are_equal_whatever_holds_their_sizes():
+    assert hash(BetMenu(bets=[0.5], raises=[])) == hash(BetMenu(bets=(0.5,), raises=()))  # type: ignore
+
+
 def test_sizes_that_are_one_are_offered_once():
     tree = river(100, 100, BetMenu(bets=(1.0, 2.0, ALL_IN), raises=()))
     assert [tree.action_name(child) for child in tree.children(0)] == ["check", "all-in 100"]
@@ -130,6 +134,9 @@ def test_sizes_that_are_none_are_refused(text: str):
     [
         ({"bets": (-1.0,)}, "-1.0 is no size"),
         ({"raises": (float("nan"),)}, "nan is no size"),
+        ({"bets": "50%"}, "bets='50%': expected shares of the pot, such as (0.5, 1.0)"),
+        ({"bets": 0.5}, "bets=0.5: expected shares of the pot"),
+        ({"raises": (True,)}, "True is no size"),
         ({"cap": -1}, "cap=-1: expected a whole number >= 0"),
         ({"add_all_in": -1}, "add_all_in=-1: expected a number of pots >= 0"),
         ({"force_all_in": "x"}, "force_all_in='x'"),

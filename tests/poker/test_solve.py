@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -10,8 +12,9 @@ from jaxgadget.hands.form import HandsForm
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.hands.solve import solve_hands
 from jaxgadget.poker.betting import ALL_IN, BetMenu
-from jaxgadget.poker.solve import SpotSolution, evaluate_spot, solve_spots
+from jaxgadget.poker.solve import SpotSolution, build_batch, evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
+from jaxgadget.util.precision import precision
 from tests.poker.enumerated import expected_chips
 
 NEVER = BetMenu(bets=(), raises=())
@@ -110,24 +113,27 @@ def test_values_are_those_of_linear_programs():
     assert solution.gap < 0.5
 
 
-def test_spots_side_by_side_are_as_each_by_itself():
-    common: dict[str, Any] = {"stack": 100, "menus": SMALL}
-    spots = [
-        Spot(board="Td9d6hQc2s", oop="QQ+,AK,T9s", ip="88-55,AQ", pot=100, **common),
-        Spot(board="2c2d7h7sKs", oop="A2s+", ip="random", pot=100, **common),
-    ]
-    together = solve_spots(spots, iterations=20, dtype="float64")
-    for spot, solution in list(zip(spots, together, strict=True))[1:]:
-        (alone,) = solve_spots([spot], iterations=20, dtype="float64")
-        assert solution.spot is spot
-        assert solution.ev == pytest.approx(alone.ev, abs=1e-9)
-        assert solution.gap == pytest.approx(alone.gap, abs=1e-9)
-        np.testing.assert_allclose(solution.strategy()["check"], alone.strategy()["check"], rtol=0, atol=1e-9)
-
-
 def test_it_stops_at_a_share_of_the_pot(bluffs: SpotSolution):
     assert bluffs.iterations < 5000
     assert 0 <= bluffs.gap <= 0.02
+
+
+def test_lanes_taken_from_a_batch_are_those_lanes():
+    given: dict[str, Any] = {"oop": "QQ+,AK", "ip": "random", "stack": 100, "menus": SMALL}
+    spots = [Spot(board=board, pot=pot, **given) for board, pot in (("Td9d6hQc2s", 100), ("2c2d7h7sKs", 101))]
+    batch = build_batch(spots, HandsForm(spots[0].by_hands()))
+    shared, by_lane = batch.payoff.num_bytes()
+    assert batch.payoff.take_lanes(np.array([1])).num_bytes()[1] >= by_lane * 0.5
+    assert by_lane > 8 * 47 * 46 * 46 > 0 < shared
+    rng = np.random.default_rng(0)
+    with precision(np.float64):
+        reach = [
+            jnp.asarray(rng.random((treeplex.num_sequences, 2))) for treeplex in (s.body for s in batch.sides)
+        ]
+        few = batch.problem(np.array([1])).payoff
+        gradient = jax.jit(lambda payoff, *reach: payoff.gradient(1, reach, None)[0])
+        together, alone = gradient(batch.payoff, *reach), gradient(few, *(own[:, 1:] for own in reach))
+    np.testing.assert_allclose(alone[:, 0], together[:, 1], rtol=0, atol=1e-9)
 
 
 def test_what_is_said_of_a_spot(bluffs: SpotSolution):
