@@ -27,6 +27,9 @@ ALL_IN = math.inf
 MOST_NODES = 1 << 18
 """Public nodes of a tree, at most."""
 
+MOST_MOVES = 64
+"""Moves in a row, at most: every one of them is compiled for."""
+
 PLAYERS = ("oop", "ip")
 """What the players are called."""
 
@@ -231,7 +234,7 @@ def build_betting(betting: Betting, cards: Sequence[int] = ()) -> BettingTree:
       cards: those that chance may show between the streets, ascending.
 
     Raises:
-      ValueError: if nobody has a choice, or the tree is too large.
+      ValueError: if nobody has a choice, or the tree is too large or too deep.
     """
     states, parents, labels = [_State(actor=0, street=0)], [0], [""]
     levels: list[tuple[list[_State], list[int], list[str]]] = []
@@ -239,6 +242,10 @@ def build_betting(betting: Betting, cards: Sequence[int] = ()) -> BettingTree:
     while states:
         levels.append((states, parents, labels))
         total += len(states)
+        if len(levels) > MOST_MOVES + 1:
+            raise ValueError(
+                f"menus: more than {MOST_MOVES} moves in a row: expected larger raises, or a cap on raises"
+            )
         if total > MOST_NODES:
             raise ValueError(
                 f"menus: more than {MOST_NODES:,} public nodes: expected fewer sizes, or a cap on raises"

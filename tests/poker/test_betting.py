@@ -151,6 +151,8 @@ def test_menus_are_checked(arguments: dict, message: str):
 def test_menus_without_a_choice_and_trees_that_are_too_large_are_refused(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="menus leave no action"):
         river(100, 100, NEVER)
+    with pytest.raises(ValueError, match="more than 64 moves in a row: expected larger raises, or a cap"):
+        river(5, 900, BetMenu(bets=(0.01,), raises=(0.01,)))
     monkeypatch.setattr(betting, "MOST_NODES", 50)
     with pytest.raises(
         ValueError, match="more than 50 public nodes: expected fewer sizes, or a cap on raises"
