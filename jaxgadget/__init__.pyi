@@ -65,6 +65,12 @@ from .play.match import play_players as play_players
 from .play.match import replay as replay
 from .play.match import replay_players as replay_players
 from .play.match import worst_matchup as worst_matchup
+from .poker.betting import BetMenu as BetMenu
+from .poker.ranges import HandRange as HandRange
+from .poker.solve import SpotSolution as SpotSolution
+from .poker.solve import evaluate_spot as evaluate_spot
+from .poker.solve import solve_spots as solve_spots
+from .poker.spots import Spot as Spot
 from .policy.blueprints import make_blueprints as make_blueprints
 from .policy.blueprints import spread_checkpoints as spread_checkpoints
 from .policy.evaluate import BestResponse as BestResponse
@@ -143,6 +149,7 @@ __all__ = [
     "ArrayValues",
     "BestResponse",
     "BestResponseValues",
+    "BetMenu",
     "BlueprintPrior",
     "BlueprintValues",
     "BothRefined",
@@ -156,6 +163,7 @@ __all__ = [
     "FolderRanges",
     "Forest",
     "Full",
+    "HandRange",
     "HandsForm",
     "HandsGame",
     "HandsPolicy",
@@ -197,6 +205,8 @@ __all__ = [
     "SearchPlayer",
     "Solution",
     "SolvedRanges",
+    "Spot",
+    "SpotSolution",
     "Training",
     "TranslatingPlayer",
     "UniformPrior",
@@ -221,6 +231,7 @@ __all__ = [
     "estimate_policy",
     "evaluate_hands",
     "evaluate_policy",
+    "evaluate_spot",
     "expected_matches",
     "exploitability",
     "find_hands",
@@ -257,6 +268,7 @@ __all__ = [
     "solve",
     "solve_hands",
     "solve_ranges",
+    "solve_spots",
     "solve_trunk",
     "spread_checkpoints",
     "sweep",

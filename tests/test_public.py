@@ -17,6 +17,7 @@ PROMISED = {
     *("Opponent", "RangePrior"),
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
     *("AbstractValues", "nested_off_tree", "translate_off_tree", "OffTree"),
+    *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),
 }
 
 

@@ -34,6 +34,7 @@ from jaxgadget.cli.command import (
     refuse_unused,
 )
 from jaxgadget.cli.export import EXPORT_EXAMPLES, export
+from jaxgadget.cli.holdem import HOLDEM_EXAMPLES, holdem
 from jaxgadget.cli.off_tree import OFF_TREE_EXAMPLES, off_tree
 from jaxgadget.cli.prepare import (
     enumerate_named,
@@ -385,6 +386,7 @@ _command("train-ranges", search.RANGES_EXAMPLES)(search.train_ranges)
 _command("nested", search.NESTED_EXAMPLES)(search.nested)
 _command("match", search.MATCH_EXAMPLES)(search.match)
 _command("export", EXPORT_EXAMPLES)(export)
+_command("holdem", HOLDEM_EXAMPLES)(holdem)
 
 
 @_command("bench", BENCH_EXAMPLES)
