@@ -175,11 +175,8 @@ class Refinement:
             skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined: {first}"
         if self.guard_failures:
             first = self.guard_failures[min(self.guard_failures)]
-            count = len(self.guard_failures)
-            skipped += (
-                f"; {count} of {self.policy.num_lanes} results are what was left of a guard's two, as one is "
-                f"undefined: {first}"
-            )
+            count = f"{len(self.guard_failures)} of {self.policy.num_lanes} results"
+            skipped += f"; for {count} only one of a guard's two solves was left: {first}"
         if self.target_gap is not None and worst > self.target_gap:
             advice = (
                 f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"

@@ -323,6 +323,14 @@ def test_what_an_older_version_did_not_measure_is_measured(
     assert jg.FolderRanges(str(kept)).error == undisturbed.value_rmse
 
 
+def test_what_earlier_versions_measured_besides_is_left_alone(
+    undisturbed: RangeTraining, kept: pathlib.Path
+) -> None:
+    write_record(kept / ERRORS, {name: getattr(undisturbed, name) for name in MEASURED} | {"shortfall": 0.5})
+    assert_same(train(kept), undisturbed)
+    assert jg.FolderRanges(str(kept)).error == undisturbed.value_rmse
+
+
 def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:
     again = train(kept)
     assert_same(again, undisturbed)

@@ -6,21 +6,24 @@ import dataclasses
 import pathlib
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.tree_util import Partial
 
 import jaxgadget as jg
 from jaxgadget import ContinuationPrior, ContinuationValues, ResolvedValues
+from jaxgadget.refining import refine
 from jaxgadget.refining.guard import keep_better, without_estimates
 from tests.refining.test_continuation import DRAWN, drawn
 
-GAME, CUT = "kuhn_poker", "depth:2"
+GAME, CUT = "kuhn_poker", "depth:1"
 TREE = jg.enumerate_game(jg.load(GAME))
 BLUEPRINTS = jg.Policy.stack([jg.Policy.dirichlet(TREE, seed) for seed in range(3)])
 VALUE = (-1 / 18, -1 / 18)
 GADGETS = (jg.Resolving, jg.MaxMargin)
-VALUES = ContinuationValues(ResolvedValues(20), iterations=20)
+VALUES = ContinuationValues(ResolvedValues(2), iterations=20)
 BARE = dataclasses.replace(VALUES, guard=False)
 LANES = (
     *("refined_exploitability", "blueprint_exploitability", "exploitability_bound", "gain", "epsilon"),
@@ -28,31 +31,29 @@ LANES = (
 )
 
 
-def per_history(size: float, seed: int | None = None) -> Any:
-    """Range values: what every history is worth to player 0, `size` or drawn from ± `size`."""
+def _matrix_values(matrix: jax.Array, ranges: jg.Pair) -> tuple[jax.Array, jax.Array]:
+    return matrix @ ranges[1], -matrix.T @ ranges[0]
+
+
+def per_history(worth: float, seed: int | None = None) -> Any:
+    """Range values: what every history is worth to player 0, the same or drawn from ± that."""
 
     def values(limit: jg.Limit) -> Any:
         cells = limit.matrix()
-        worth = np.full(len(cells.value), size)
+        factor = np.full(len(cells.value), worth)
         if seed is not None:
-            worth = np.random.default_rng(seed).uniform(-size, size, len(worth))
+            factor = np.random.default_rng(seed).uniform(-worth, worth, len(factor))
         payoff = np.zeros(cells.shape)
-        np.add.at(payoff, (cells.row, cells.column), cells.value * worth)
-        matrix = jnp.asarray(payoff, limit.dtype)
-        return lambda ranges: (matrix @ ranges[1], -matrix.T @ ranges[0])
+        np.add.at(payoff, (cells.row, cells.column), cells.value * factor)
+        return Partial(_matrix_values, jnp.asarray(payoff, limit.dtype))
 
     return values
 
 
-def estimates(kind: str, tree: jg.HistoryTree, seed: int) -> Any:
-    """Promises that nobody can keep, numbers without any sense, and nearly what all subgames say."""
-    many = {
-        "bad for one": per_history(3 * tree.payoff_range),
-        "bad for the other": per_history(-3 * tree.payoff_range),
-        "random": per_history(tree.payoff_range, seed),
-        "good": ResolvedValues(50),
-    }
-    return many[kind]
+def estimates(tree: jg.HistoryTree, seed: int) -> list[Any]:
+    """What nobody can keep, for either player, numbers without any sense, and nearly the right ones."""
+    unit = tree.payoff_range
+    return [per_history(3 * unit), per_history(-3 * unit), per_history(unit, seed), ResolvedValues(50)]
 
 
 def refined(gadgets: list[Any], **options: Any) -> jg.Refinement:
@@ -60,61 +61,58 @@ def refined(gadgets: list[Any], **options: Any) -> jg.Refinement:
     return jg.refine(TREE, CUT, BLUEPRINTS, gadgets, **how | options)
 
 
-@pytest.mark.parametrize("kind", ["bad for one", "bad for the other", "random", "good"])
-@pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
-@pytest.mark.parametrize(("shape", "seed"), DRAWN[::3])
-def test_nobody_is_worse_than_with_best_responses(shape: str, seed: int, algorithm: str, kind: str) -> None:
-    """Nor than with estimates alone, whatever these are: it is the less of both, as solved by themselves."""
+@pytest.mark.parametrize(("shape", "seed", "player"), [(*DRAWN[0], 0), (*DRAWN[3], 1), (*DRAWN[-1], 0)])
+def test_nobody_is_worse_than_with_best_responses(shape: str, seed: int, player: int) -> None:
+    """Nor than with estimates, whatever they are: number for number it is the less of both unguarded runs."""
     tree, where, blueprint = drawn(shape, seed)
-    source = estimates(kind, tree, seed)
-    promised = [ContinuationValues(source, guard=guard, iterations=30) for guard in (True, False)]
-    gadgets: list[Any] = [make(jg.NoPrior(), alternative=v) for v in promised for make in GADGETS]
-    gadgets += [make(jg.NoPrior()) for make in GADGETS]
-    exact = {"value": (-1.0, 1.0), "algorithm": algorithm, "progress": False}
-    how: dict[str, Any] = exact if algorithm == "lp" else exact | {"iterations": 100, "dtype": "float64"}
-    for player in (0, 1):
-        found = jg.refine(tree, where, blueprint, gadgets, player=player, **how)
-        guarded, estimated, safe = found.refined_exploitability.reshape(3, 2, -1)
-        np.testing.assert_allclose(guarded, np.minimum(estimated, safe), rtol=0, atol=1e-12)
-        assert (guarded <= safe).all()
-        shares, bounds = found.guard_share.reshape(3, 2, -1), found.exploitability_bound.reshape(3, 2, -1)
-        np.testing.assert_array_equal(shares[0], estimated < safe)
-        np.testing.assert_array_equal(bounds[0], np.where(shares[0] == 1, np.nan, bounds[2]))
-        assert np.isnan(shares[1:]).all() and np.isfinite(bounds[2]).all()
+    guarded, bare = (
+        [
+            make(jg.NoPrior(), alternative=ContinuationValues(source, guard=guard, iterations=30))
+            for source in estimates(tree, seed)
+            for make in GADGETS
+        ]
+        for guard in (True, False)
+    )
+    safe = [dataclasses.replace(gadget, alternative=jg.BestResponseValues()) for gadget in guarded]
+    taken: set[float] = set()
+    for algorithm in ("cfr+", "lp"):
+        how: dict[str, Any] = {"player": player, "value": (-1.0, 1.0), "algorithm": algorithm}
+        how |= {} if algorithm == "lp" else {"iterations": 100, "dtype": "float64"}
+        found, both = (
+            jg.refine(tree, where, blueprint, gadgets, progress=False, **how)
+            for gadgets in (guarded, [*bare, *safe])
+        )
+        estimated, best_responses = both.refined_exploitability.reshape(2, -1)
+        np.testing.assert_array_equal(found.refined_exploitability, np.minimum(estimated, best_responses))
+        np.testing.assert_array_equal(found.guard_share, estimated < best_responses)
+        bounds = both.exploitability_bound.reshape(2, -1)
+        assert np.isnan(bounds[0]).all() and (best_responses <= bounds[1] + 1e-9).all()
+        kept = np.where(found.guard_share == 1, np.nan, bounds[1])
+        np.testing.assert_array_equal(found.exploitability_bound, kept)
+        taken |= set(found.guard_share.tolist())
+    assert taken == {0.0, 1.0}, "both kinds are compared"
 
 
-def test_drawn_games_have_both_kinds_of_lanes() -> None:
-    """So that the test above compares something: bad estimates are left out, good ones kept."""
-    shares: dict[str, set[float]] = {}
-    for kind in ("bad for one", "good"):
-        for shape, seed in DRAWN[::3]:
-            tree, where, blueprint = drawn(shape, seed)
-            values = ContinuationValues(estimates(kind, tree, seed), iterations=30)
-            gadget, how = jg.Resolving(jg.NoPrior(), alternative=values), {"iterations": 100, "player": 1}
-            found = jg.refine(tree, where, blueprint, gadget, value=(-1.0, 1.0), progress=False, **how)
-            shares.setdefault(kind, set()).update(found.guard_share.tolist())
-    assert 0 in shares["bad for one"] and 1 in shares["good"]
-
-
-@pytest.mark.parametrize("player", [0, 1])
-def test_all_of_the_kept_lane_is_kept(player: int) -> None:
+def test_all_of_the_kept_lane_is_kept() -> None:
     """Every number and the strategy are those of the run without a guard; labels say what was asked for."""
-    guarded = [make(ContinuationPrior(BARE), 0.1, VALUES) for make in GADGETS]
-    estimated = [make(ContinuationPrior(BARE), 0.1, BARE) for make in GADGETS]
-    safe = [make(ContinuationPrior(BARE), 0.1) for make in GADGETS]
-    found, *both = (refined(part, player=player) for part in (guarded, estimated, safe))
-    assert set(found.guard_share) == {0.0, 1.0}, "both kinds are compared"
-    assert found.gadgets == tuple(guarded) and len(found.table) == len(found.policy.labels) == 6
-    for lane, share in enumerate(found.guard_share.tolist()):
-        kept = both[0] if share else both[1]
+    prior, taken = ContinuationPrior(BARE), set[float]()
+    guarded, estimated, safe = (
+        [make(prior, 0.1, alternative) for make in GADGETS]
+        for alternative in (VALUES, BARE, jg.BestResponseValues())
+    )
+    for player in (0, 1):
+        found, both = (refined(gadgets, player=player) for gadgets in (guarded, [*estimated, *safe]))
+        lanes = np.arange(6) + np.where(found.guard_share == 1, 0, 6)
         for name in LANES:
-            expected = getattr(kept, name)[..., lane]
-            np.testing.assert_allclose(getattr(found, name)[..., lane], expected, rtol=0, atol=1e-12)
-        for ours, theirs in zip(found.policy.probabilities, kept.policy.probabilities, strict=True):
-            np.testing.assert_allclose(ours[:, lane], theirs[:, lane], rtol=0, atol=1e-12)
-    assert all("alternative values:ResolvedValues" in label for label in found.policy.labels)
-    np.testing.assert_array_equal(found.table["guard_share"], found.guard_share)
-    assert set(found.table["alternative"]) == {VALUES.name}
+            np.testing.assert_array_equal(getattr(found, name), getattr(both, name)[..., lanes])
+        for ours, theirs in zip(found.policy.probabilities, both.policy.probabilities, strict=True):
+            np.testing.assert_array_equal(ours, theirs[:, lanes])
+        assert found.gadgets == tuple(guarded) and len(found.table) == 6
+        assert all("alternative values:ResolvedValues" in label for label in found.policy.labels)
+        np.testing.assert_array_equal(found.table["guard_share"], found.guard_share)
+        assert set(found.table["alternative"]) == {VALUES.name}
+        taken |= set(found.guard_share.tolist())
+    assert taken == {0.0, 1.0}, "both kinds are compared"
 
 
 @pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
@@ -210,14 +208,43 @@ def test_of_two_results_the_one_that_did_not_fail_is_kept() -> None:
     assert kept.left_out == {4: "estimates", 5: "best responses"}
 
 
-def test_a_failure_of_one_is_said_and_of_both_is_one() -> None:
-    """Reaches of 1e-40 have no inverse in float32, which max-margin needs; a huge promise has no float32."""
-    huge = ContinuationValues(per_history(1e30), iterations=2)
-    rows = [x.copy() for x in jg.Policy.uniform(TREE).probabilities]
-    infosets = TREE.infosets[0]
-    rows[0][:] = 1e-40
-    rows[0][infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
-    policies = [jg.Policy.uniform(TREE), jg.Policy(TREE, (rows[0], rows[1]), ("rare",))]
-    gadget = jg.MaxMargin(jg.NoPrior(), alternative=huge)
-    found = jg.refine(TREE, CUT, policies, gadget, iterations=5, value=VALUE, progress=False)
-    print(found.failures, found.guard_failures, found.message, found.guard_share)
+@pytest.mark.parametrize(("lane", "share"), [(1, 0.0), (7, 1.0)])
+def test_where_one_fails_the_other_is_kept_and_it_is_said(
+    lane: int, share: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Lane 1 is of estimates, lane 7 the same blueprint's of V̄, behind both gadgets that are asked for."""
+    gadgets = [jg.Resolving(jg.NoPrior(), alternative=VALUES), jg.Unsafe()]
+    unguarded = [jg.Resolving(jg.NoPrior(), alternative=BARE), jg.Unsafe(), jg.Resolving(jg.NoPrior())]
+    both, solve = refined(unguarded), refine.solve_gadgets
+
+    def failing(*arguments: Any) -> Any:
+        solutions = solve(*arguments)
+        solutions.failures[lane] = "the solve of subgame 0 came to nothing"
+        return solutions
+
+    monkeypatch.setattr(refine, "solve_gadgets", failing)
+    found = refined(gadgets)
+    assert not found.failures and found.guard_failures == {1: "the solve of subgame 0 came to nothing"}
+    kept = 1 if share else 7
+    assert found.guard_share[1] == share
+    assert found.refined_exploitability[1] == both.refined_exploitability[kept]
+    assert np.isfinite(found.exploitability_bound[1]) == (kept == 7)
+    assert found.table["failure"].isna().all()
+    said = "for 1 of 6 results only one of a guard's two solves was left: the solve of subgame 0"
+    assert said in found.message
+
+
+def test_where_both_fail_there_is_no_result() -> None:
+    """Reaches of 1e-40 have no inverse in float32, which max-margin needs whatever it promises."""
+    tree = jg.enumerate_game(jg.load("goofspiel(num_cards=3,imp_info=True,points_order=descending)"))
+    first, second = (rows.copy() for rows in jg.Policy.uniform(tree).probabilities)
+    infosets = tree.infosets[0]
+    first[:] = 1e-40
+    first[infosets.first_sequence - 1, 0] = 1 - 1e-40 * (infosets.num_actions - 1)
+    policies = [jg.Policy(tree, (first, second), ("rare",)), jg.Policy.uniform(tree)]
+    gadgets = [make(jg.NoPrior(), alternative=VALUES) for make in GADGETS]
+    found = jg.refine(tree, "depth:1", policies, gadgets, iterations=10, value=(0.0, 0.0), progress=False)
+    assert list(found.failures) == [2] and not found.guard_failures
+    assert "alternative values:ResolvedValues" in found.failures[2]
+    assert np.isnan(found.guard_share).tolist() == [False, False, True, False]
+    assert np.isnan(found.refined_exploitability).tolist() == [False, False, True, False]
