@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jaxgadget.gadgets.ranges import Ranges, inverse
-from jaxgadget.util.arguments import check_whole_number
+from jaxgadget.util.arguments import check_whole_number, is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 TRUNK_ITERATIONS = 500
