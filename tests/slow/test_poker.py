@@ -46,7 +46,7 @@ def test_tables_of_random_boards_are_those_of_all_pairs():
     [((FIRST, SECOND), 91.10738, 0.0149), (("random", "random"), 93.8103, 0.0278)],
 )
 def test_a_river_is_worth_what_another_solver_says(ranges: tuple[str, str], ev: float, exploitability: float):
-    """Discounted CFR of postflop-solver, 1,000 iterations; both are right within both exploitabilities."""
+    """An established solver, 1,000 iterations of DCFR; both are right within both exploitabilities."""
     (solution,) = solve_spots([Spot(oop=ranges[0], ip=ranges[1], **RIVER)], iterations=1000)
     assert solution.exploitability < 0.05
     assert abs(solution.ev[0] - ev) <= 2 * (solution.exploitability + exploitability)
