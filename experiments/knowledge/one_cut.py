@@ -37,7 +37,7 @@ SPOTS = (
     (dark_hex(2, 2, "classical"), "own:2"),
     (dark_hex(2, 2, "abrupt"), "own:2"),
 )
-SMOKE_SPOTS = ((goofspiel(3), "depth:1"), (dark_hex(2, 2, "abrupt"), "own:2"))
+SMOKE_SPOTS = ((goofspiel(3), "depth:1"),)
 
 BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM)
 SMOKE_BLUEPRINTS = ("uniform", EQUILIBRIUM)
