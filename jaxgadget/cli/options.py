@@ -382,8 +382,8 @@ Combine = Annotated[
     typer.Option(
         "--combine",
         metavar="damped|in-turn|together",
-        help="With `--order`, how the strategies of own infostates go together: `damped` and `in-turn` are "
-        "safe, `together` is not.",
+        help="With `--order`, how the strategies of own infostates go together: at order 1 `damped` and "
+        "`in-turn` are safe, `together` is not; at higher orders nothing is.",
     ),
 ]
 Rows = Annotated[bool, typer.Option("--rows", help="Print every row, not a summary of many.")]

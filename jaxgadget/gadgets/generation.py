@@ -148,13 +148,12 @@ def diverse(values: npt.ArrayLike, num: int) -> IntArray:
 def check_generation(generation: object) -> None:
     """ValueError unless it is a way to choose."""
     given: Any = generation
-    has_all = (
-        hasattr(given, "name") and hasattr(given, "draws") and callable(getattr(given, "consider", None))
-    )
+    has_name = isinstance(getattr(given, "name", None), str)
+    has_all = has_name and hasattr(given, "draws") and callable(getattr(given, "consider", None))
     if isinstance(given, type) or not has_all:
         raise ValueError(
             f"generation={given!r}: expected RandomGeneration(num), DiverseGeneration(num), or an object "
-            "with name, draws and consider"
+            "with name (a string), draws and consider"
         )
     check_whole_number("draws", given.draws, 1)
 

@@ -41,6 +41,7 @@ from jaxgadget.tree.knowledge import (
     SHARES,
     KnowledgeCover,
     check_order,
+    check_unfrozen,
     colour_classes,
     knowledge_cover,
     shares,
@@ -92,9 +93,8 @@ class Knowledge:
     follow: Follow = "believed"
 
     def __post_init__(self) -> None:
-        check_order(self.order)
-        if self.unfrozen not in (True, False):
-            raise ValueError(f"unfrozen={self.unfrozen!r}: expected True or False")
+        object.__setattr__(self, "order", check_order(self.order))
+        object.__setattr__(self, "unfrozen", check_unfrozen(self.unfrozen))
         if self.generate is not None:
             check_generation(self.generate)
         if self.combine not in COMBINE:
@@ -437,6 +437,11 @@ def _mix_draws(task: KnowledgeTask, solution: KnowledgeSolution) -> KnowledgeSol
     for lane in sorted(solution.failures):
         gadget, blueprint = lane // (draws * count), lane % count
         failures.setdefault(gadget * count + blueprint, solution.failures[lane])
+    if failures:  # what other classes and draws found does not stay either
+        lanes = list(failures)
+        rows = policy.probabilities[task.player].copy()
+        rows[:, lanes] = task.blueprint.probabilities[task.player][:, np.remainder(lanes, count)]
+        policy = _with_rows(policy, rows, task.player)
     mean, most = (functools.partial(task.over_draws, summary=how) for how in (np.mean, np.max))
     mixed = dataclasses.replace(
         solution,

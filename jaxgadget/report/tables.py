@@ -295,11 +295,13 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
     Returns:
       Columns `gadget`, `prior`, `epsilon`, `blueprints`, `blueprint_mean`, `blueprint_median`,
       `refined_mean`, `refined_median`, `improved`, `worse`, `bound_mean` (NaN if there is no
-      bound), `gap_max`; and `gain_mean` if there are opponents with a model, who are told apart like gadgets.
+      bound), `gap_max`; `gain_mean` if there are opponents with a model, who are told apart like gadgets; and
+      `drawn_mean` if some rows are mixtures of draws: the mean of these draws one by one.
     """
     import pandas as pd
 
-    has_models, table = follows_models(table), named(table).reset_index(drop=True)
+    has_models, has_draws = follows_models(table), _draws(table)
+    table = named(table).reset_index(drop=True)
     failed = table["failure"].notna() if "failure" in table else pd.Series(False, table.index)
     comparable = _comparable(table, failed)
     rows: list[dict[str, Any]] = []
@@ -322,6 +324,7 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
                 "bound_mean": part["exploitability_bound"].mean(skipna=False),
                 "gap_max": part["gap_max"].max(),
                 **({"gain_mean": part["gain"].mean()} if has_models else {}),
+                **({"drawn_mean": part["mean_exploitability"].mean()} if has_draws else {}),
             }
         )
     return pd.DataFrame(rows)
@@ -330,9 +333,10 @@ def summary(table: pd.DataFrame, *, noise: float = NOISE) -> pd.DataFrame:
 def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
     """A line for every gadget, prior and epsilon; above them the blueprints as they came."""
     summarised = summary(table, noise=noise)
-    has_models = "gain_mean" in summarised
+    has_models, has_draws = "gain_mean" in summarised, "drawn_mean" in summarised
     extra = ("mean\ngain",) if has_models else ()
     numbers = ("ε", "mean", "median", "fell", "rose", "mean\nbound", *extra, "largest\ngap")
+    numbers += ("mean of\ndraws",) if has_draws else ()
     shown = make_table("gadget", "prior", *numbers, right=numbers, fold="")
     shown.title = f"Exploitability, over {summarised['blueprints'].max()} blueprints"
     first = summarised.iloc[0]
@@ -348,6 +352,7 @@ def summary_table(table: pd.DataFrame, *, noise: float = NOISE) -> Table:
             _number(row["bound_mean"]),
             *((_number(row["gain_mean"]),) if has_models else ()),
             _number(row["gap_max"], 2),
+            *((_number(row["drawn_mean"]),) if has_draws else ()),
         )
     return shown
 

@@ -320,7 +320,7 @@ def piece_key(request: Request, setup: Setup, forest: Forest, piece: Piece) -> s
 
 
 def identity(thing: Any) -> Any:
-    """A gadget or prior as JSON has it, equal for equal ones; arrays and folders by their content's digest.
+    """A gadget or `Knowledge` as JSON has it, equal for equal ones; arrays and folders by their digest.
 
     Raises:
       ValueError: for what is neither a dataclass nor a plain value.
@@ -342,8 +342,8 @@ def identity(thing: Any) -> Any:
         names |= {FINGERPRINT: None} if hasattr(type(thing), FINGERPRINT) else {}
         return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}
     raise ValueError(
-        f"{thing!r} in a gadget or prior: a sweep must tell it from others when it is resumed; expected a "
-        "dataclass of numbers, strings and arrays"
+        f"{thing!r} in a gadget, prior or generation: a sweep must tell it from others when it is resumed; "
+        "expected a dataclass of numbers, strings and arrays"
     )
 
 
@@ -492,7 +492,8 @@ def _knowledge(
     for what in listed:
         if what is not None:
             check_knowledge(what, gadgets, opponents or None)
-    return tuple(dict.fromkeys(listed))
+    # a user's generation need not be hashable
+    return tuple(what for number, what in enumerate(listed) if what not in listed[:number])
 
 
 def _model_specs(opponents: Sequence[Opponent]) -> list[str]:

@@ -133,36 +133,42 @@ def knowledge_cover(
     Raises:
       ValueError: if there is no such player, the order is another, or `unfrozen` is no truth value.
     """
-    check_order(order)
-    if unfrozen not in (True, False):
-        raise ValueError(f"unfrozen={unfrozen!r}: expected True or False")
+    order, unfrozen = check_order(order), check_unfrozen(unfrozen)
     graph = infostate_graph(cut, player)
     if order == math.inf:
         first_root = np.unique(graph.own_of_root, return_index=True)[1]
         cover, subgame = cover_of(cut), cut.subgame[first_root]
     else:
-        cover, subgame = _limited_cover(cut, player, graph, int(order), bool(unfrozen), apart)
+        cover, subgame = _limited_cover(cut, player, graph, int(order), unfrozen, apart)
     roots, _ = find_roots(cover, player)
     place = roots.infostate.astype(np.int64) * cover.num_subgames + roots.subgame  # ascending
     return KnowledgeCover(
         cover=cover,
         player=int(player),
-        order=math.inf if order == math.inf else int(order),
-        unfrozen=bool(unfrozen),
+        order=order,
+        unfrozen=unfrozen,
         infostate=graph.own,
         subgame=subgame,
         target=np.searchsorted(place, graph.own.astype(np.int64) * cover.num_subgames + subgame),
     )
 
 
-def check_order(order: Any) -> None:
-    """ValueError unless it is an order of knowledge: 1, 3, 5, … or `math.inf`."""
+def check_order(order: Any) -> float:
+    """An order of knowledge: 1, 3, 5, … or `math.inf`; ValueError otherwise."""
     is_whole = isinstance(order, int | np.integer) and not isinstance(order, bool)
     is_infinite = isinstance(order, float) and order == math.inf
     if not (is_infinite or (is_whole and order >= 1 and order % 2 == 1)):
         raise ValueError(
             f"order={order!r}: expected an odd whole number >= 1, or math.inf for what is common knowledge"
         )
+    return math.inf if is_infinite else int(order)
+
+
+def check_unfrozen(unfrozen: Any) -> bool:
+    """Whether all that is kept is to be solved for; ValueError unless it is a truth value."""
+    if not isinstance(unfrozen, bool | np.bool_):
+        raise ValueError(f"unfrozen={unfrozen!r}: expected True or False")
+    return bool(unfrozen)
 
 
 def _limited_cover(

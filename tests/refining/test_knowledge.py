@@ -421,6 +421,34 @@ def test_in_turn_is_resumed(tmp_path: pathlib.Path) -> None:
         np.testing.assert_array_equal(found.value, expected.value)
 
 
+@pytest.mark.parametrize("generate", [None, RandomGeneration(1, draws=2)])
+def test_where_one_class_fails_the_whole_blueprint_stays(
+    generate: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And the lanes beside it are as they would have been."""
+    where, blueprints = spots(3)
+    policy, count = grove.to_policy(where.tree, blueprints), len(blueprints)
+    task = make_task(where, 0, policy, NO_MISTAKES, options(iterations=5), Knowledge(generate=generate))
+    usual, classes = solve_as(task, "in-turn"), list[Any]()
+
+    def failing(alone: Any, *given: Any) -> Any:
+        solutions = solve_gadgets(alone, *given)
+        if len(classes) == 1:
+            solutions.failures[0] = "too large"
+        classes.append(alone)
+        return solutions
+
+    monkeypatch.setattr("jaxgadget.refining.knowledge.solve_gadgets", failing)
+    found = solve_as(task, "in-turn")
+    assert len(classes) == 2 and found.failures == {0: "too large"}
+    before = np.tile(policy.probabilities[0], len(NO_MISTAKES))
+    rows, others = found.policy.probabilities[0], np.arange(1, len(NO_MISTAKES) * count)
+    np.testing.assert_array_equal(rows[:, 0], before[:, 0])
+    np.testing.assert_array_equal(rows[:, others], usual.policy.probabilities[0][:, others])
+    assert np.abs(usual.policy.probabilities[0] - before)[:, 0].max() > 0.1
+    assert np.isnan(found.value[:, 0]).all() and not np.isnan(found.gap[:, others]).any()
+
+
 @pytest.mark.parametrize(
     "gadget", [OptimalContinuation(), Full(), ReachResolving(), Resolving(alternative=ContinuationValues())]
 )
@@ -602,7 +630,7 @@ def test_refine_measures_mixtures_and_draws() -> None:
     table = found.table
     np.testing.assert_array_equal(table["mean_exploitability"], mean)
     kept = table[["order", "unfrozen", "generation", "combine"]].drop_duplicates()
-    assert kept.to_numpy().tolist() == [[1.0, False, "random, num 1, draws 5", "in-turn"]]
+    assert kept.to_numpy().tolist() == [[1.0, False, "random:1:5", "in-turn"]]
     usual = refine(where.tree, where, policy, GADGETS[:1], knowledge=Knowledge(math.inf), **how)
     assert (usual.table["order"] == math.inf).all() and usual.table["generation"].isna().all()
     np.testing.assert_array_equal(usual.mean_exploitability, usual.refined_exploitability)
@@ -756,6 +784,10 @@ def test_what_knowledge_refuses() -> None:
         Knowledge(2)
     with pytest.raises(ValueError, match="unfrozen=None: expected True or False"):
         Knowledge(unfrozen=None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="unfrozen=1: expected True or False"):
+        Knowledge(unfrozen=1)  # pyright: ignore[reportArgumentType]
+    kept = Knowledge(np.int64(3), np.True_)  # pyright: ignore[reportArgumentType]
+    assert (type(kept.order), kept.unfrozen) == (int, True) and isinstance(kept.unfrozen, bool)
     with pytest.raises(ValueError, match="combine='all': expected one of together"):
         Knowledge(combine="all")  # pyright: ignore[reportArgumentType]
     with pytest.raises(ValueError, match=r"generation='random': expected RandomGeneration\(num\)"):

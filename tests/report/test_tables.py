@@ -189,3 +189,17 @@ def test_variants_of_a_gadget_are_lines_of_their_own():
     assert summarised["blueprints"].tolist() == [3] * 6
     for name in summarised["gadget"]:
         assert name in printed(refinement_table(result, every_row=True))
+
+
+def test_mixtures_and_single_draws_are_both_summarised() -> None:
+    """In columns of their own; without several draws nothing is said of them."""
+    table = results([1.0, 0.5, 0.25]).assign(exploitability_bound=math.nan, gap_max=0.0)
+    table = table.assign(order=1.0, unfrozen=False, generation="random:1:3", combine="in-turn")
+    refined = table["refined_exploitability"]
+    drawn = table.assign(mean_exploitability=refined + 0.125)
+    found = summary(drawn)
+    np.testing.assert_allclose(found["drawn_mean"], found["refined_mean"] + 0.125, rtol=0, atol=1e-12)
+    shown = printed(summary_table(drawn))
+    assert "mean of" in shown and f"{found['drawn_mean'].iloc[0]:.5f}" in shown
+    for other in (table, table.assign(mean_exploitability=refined)):
+        assert "drawn_mean" not in summary(other) and "mean of" not in printed(summary_table(other))

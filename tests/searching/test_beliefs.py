@@ -15,6 +15,7 @@ import pytest
 from jaxgadget import (
     BlueprintPrior,
     ContinuationValues,
+    DiverseGeneration,
     ExactValues,
     HistoryTree,
     Knowledge,
@@ -113,7 +114,7 @@ def test_five_iterations_equal_those_of_one_search_at_a_time(depth: int | None, 
 
 
 def test_what_is_believed_matters() -> None:
-    """From the third level on, and not before: the first searches have the same beliefs."""
+    """From the second level on, and not before: the first searches have the same beliefs."""
     tree = deals.rounds(0)
     depth = tree.infosets[0].depth[tree.infosets[0].infoset[1:]]
     first, second = (rows(searched(tree, 0, knowledge)) for knowledge in (BELIEVED, ASSEMBLED))
@@ -261,9 +262,10 @@ def test_bad_input() -> None:
     bad: list[tuple[dict[str, Any], str]] = [
         ({"knowledge": 1}, r"knowledge=1: expected Knowledge\(\)"),
         ({"opponent": Opponent(uniform, 0.5)}, r"knowledge and opponent: .* expected one of the two"),
+        ({"values": OptimalValues()}, r"knowledge with values=OptimalValues\(.*expected values of histories"),
         (
-            {"values": OptimalValues()},
-            r"knowledge with values=OptimalValues.*: expected|knowledge with values",
+            {"knowledge": Knowledge(generate=DiverseGeneration(2))},
+            r"generate=DiverseGeneration\(num=2\): nested search considers all infostates; leave it out",
         ),
         ({"values": lambda ranges: ranges}, "knowledge with values=.* expected values of histories, or none"),
         ({"gadgets": OptimalContinuation()}, "gadgets: optimal-continuation looks at play above the cut"),

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import pathlib
 from typing import Any
 
+import numpy as np
 import pytest
 from pandas.testing import assert_frame_equal
 
@@ -70,6 +72,33 @@ def test_a_folder_is_of_what_was_to_be_known(finished: tuple[pathlib.Path, Any])
     with pytest.raises(ValueError, match="has other settings") as refused:
         jg.sweep(folder, **KUHN, knowledge=jg.Knowledge(3))
     assert any("order 3" in note for note in refused.value.__notes__)
+
+
+@dataclasses.dataclass
+class First:
+    """A user's generation: the first infostates; a dataclass that changes has no hash."""
+
+    num: int
+    name: str = "first"
+    draws: int = 1
+
+    def consider(self, values: np.ndarray, subgame: np.ndarray) -> np.ndarray:
+        """In the order of the rows."""
+        rank = np.arange(len(subgame)) - np.searchsorted(subgame, subgame)
+        return np.broadcast_to((rank < self.num)[:, None], values.shape)
+
+
+def test_a_generation_of_ones_own(tmp_path: pathlib.Path) -> None:
+    """Each once, and told from another when the sweep is resumed."""
+    first = [jg.Knowledge(generate=First(1)), jg.Knowledge(generate=First(1))]
+    asked = KUHN | {"blueprints": "uniform", "gadgets": "resolving"}
+    rows = jg.sweep(tmp_path / "sweep", **asked, knowledge=first)
+    assert rows["generation"].tolist() == ["first"]
+    assert_frame_equal(jg.sweep(tmp_path / "sweep", **asked, knowledge=first[0]), rows)
+    with pytest.raises(ValueError, match="has other settings"):
+        jg.sweep(tmp_path / "sweep", **asked, knowledge=jg.Knowledge(generate=First(2)))
+    with pytest.raises(ValueError, match=r"expected .* an object with name \(a string\), draws and consider"):
+        jg.Knowledge(generate=First(1, name=3))  # pyright: ignore[reportArgumentType]
 
 
 def test_what_cannot_be_known_is_refused_before_anything_is_solved(tmp_path: pathlib.Path) -> None:
