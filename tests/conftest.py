@@ -61,6 +61,7 @@ UNOPTIMISED = {
     "test_form",
     "test_experiments_cfr_d",
     "test_experiments_decomposition",
+    "test_experiments_knowledge",
     "test_experiments_nested",
     "test_experiments_performance",
     "test_experiments_refinements",

@@ -175,7 +175,10 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
                 cells[str(solved)] = f"{ratio(lanes):.3f}" + (
                     f" ({ratio(drawn):.3f})" if name == RANDOM else ""
                 )
-            row = {"considered": name if name == ALL else f"{name} {number}", "cells": part["cells"].iloc[0]}
+            row = {
+                "considered": name if name == ALL else f"{name} {number}",
+                "cells": f"{part['cells'].iloc[0]:,.0f}",
+            }
             table.append(row | cells)
         title = f"{in_words(str(game), str(where))}: mixture of draws (mean of draws)"
         tables[title] = pd.DataFrame(table)
@@ -202,8 +205,7 @@ def draw(frame: pd.DataFrame) -> Figure:
         ax.axhline(ratio(everything), color="#009E73", linewidth=1.2, label=ALL)
         ax.axvline(everything["cells"].iloc[0], color="#009E73", linewidth=0.6, linestyle=":")
         ax.axhline(1, color="#000000", linewidth=0.8, linestyle="--", label="blueprint")
-        ax.set_xscale("log")
-        ax.set_yscale("log")
+        ax.set_xlim(left=0)
         ax.set_title(in_words(str(game), str(where)), fontsize=9)
         ax.set_xlabel("Payoff entries of a search", fontsize=8)
         ax.set_ylabel("Exploitability / blueprint's", fontsize=8)

@@ -10,6 +10,7 @@ from experiments.study import Settings
 
 NAME = "larger_cut"
 SPOTS = (
+    (liars_dice(4), "depth:1"),
     (goofspiel(5), "depth:2"),
     (goofspiel(5), "depth:3"),
     (liars_dice(5), "depth:1"),

@@ -18,7 +18,6 @@ from experiments.knowledge.common import (
     blueprints_of,
     goofspiel,
     in_words,
-    liars_dice,
     ratio,
     share_worse,
     tree_of,
@@ -39,8 +38,8 @@ from jaxgadget import (
 )
 
 NAME = "nested"
-GAMES, SMALL = (goofspiel(4), LEDUC, liars_dice(4)), ("kuhn_poker",)
-PLAYERS, SMOKE_PLAYERS = (0, 1), (0,)
+GAMES, SMALL = (goofspiel(4), LEDUC), ("kuhn_poker",)
+PLAYER = 0
 BLUEPRINTS, SMOKE_BLUEPRINTS = ("dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM), ("cfr:3",)
 EPSILON = 2e-2
 """As in the experiments on nested search."""
@@ -76,10 +75,9 @@ def compute(settings: Settings) -> pd.DataFrame:
         return _search(settings, key)
 
     keys = [
-        {"game": game, "player": player, "until": until, "way": name}
+        {"game": game, "player": PLAYER, "until": until, "way": name}
         for game in settings.pick(GAMES, SMALL)
         for until in (TO_THE_END, LOOKAHEAD)
-        for player in settings.pick(PLAYERS, SMOKE_PLAYERS)
         for name in settings.pick(tuple(KNOWN), SMOKE_WAYS)
     ]
     return settings.gather(NAME, keys, search)
@@ -113,7 +111,8 @@ def _search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability of nested search over that of the blueprint, geometric means; share that got worse.
 
-    Both players, all blueprints but the equilibrium in the ratio; `worse` as in `cut`.
+    Player 0. Ratios leave out the equilibrium and count no number less than a thousandth; worse is what is
+    more exploitable than its blueprint by more than that.
     """
     frame = with_rise(frame)
     tables: dict[str, pd.DataFrame] = {}

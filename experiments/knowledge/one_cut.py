@@ -22,7 +22,6 @@ from experiments.knowledge.common import (
     dark_hex,
     goofspiel,
     in_words,
-    liars_dice,
     measure,
     ratio,
     share_worse,
@@ -35,7 +34,6 @@ NAME = "cut"
 SPOTS = (
     (goofspiel(4), "depth:2"),
     (LEDUC, "flop"),
-    (liars_dice(4), "depth:1"),
     (dark_hex(2, 2, "classical"), "own:2"),
     (dark_hex(2, 2, "abrupt"), "own:2"),
 )
