@@ -1,3 +1,4 @@
+from .gadgets.alternative import AbstractValues as AbstractValues
 from .gadgets.alternative import ArrayValues as ArrayValues
 from .gadgets.alternative import BestResponseValues as BestResponseValues
 from .gadgets.alternative import BlueprintValues as BlueprintValues
@@ -23,6 +24,7 @@ from .games.menu import MenuAbstraction as MenuAbstraction
 from .games.registry import list_games as list_games
 from .games.registry import load as load
 from .games.team import team as team
+from .hands.evaluate import HandsResponse as HandsResponse
 from .hands.evaluate import best_hands_response as best_hands_response
 from .hands.evaluate import evaluate_hands as evaluate_hands
 from .hands.evaluate import hands_exploitability as hands_exploitability
@@ -30,6 +32,9 @@ from .hands.evaluate import hands_value as hands_value
 from .hands.form import HandsForm as HandsForm
 from .hands.form import by_hands as by_hands
 from .hands.policy import HandsPolicy as HandsPolicy
+from .hands.refine import HandsRefinement as HandsRefinement
+from .hands.refine import public_cut as public_cut
+from .hands.refine import refine_hands as refine_hands
 from .hands.solve import HandsSolution as HandsSolution
 from .hands.solve import solve_hands as solve_hands
 from .learn.network import NetworkValues as NetworkValues
@@ -60,6 +65,12 @@ from .play.match import play_players as play_players
 from .play.match import replay as replay
 from .play.match import replay_players as replay_players
 from .play.match import worst_matchup as worst_matchup
+from .poker.betting import BetMenu as BetMenu
+from .poker.ranges import HandRange as HandRange
+from .poker.solve import SpotSolution as SpotSolution
+from .poker.solve import evaluate_spot as evaluate_spot
+from .poker.solve import solve_spots as solve_spots
+from .poker.spots import Spot as Spot
 from .policy.blueprints import make_blueprints as make_blueprints
 from .policy.blueprints import spread_checkpoints as spread_checkpoints
 from .policy.evaluate import BestResponse as BestResponse
@@ -84,6 +95,10 @@ from .policy.translation import translate as translate
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
 from .refining.knowledge import Knowledge as Knowledge
+from .refining.off_tree import OffTree as OffTree
+from .refining.off_tree import OffTreeLevel as OffTreeLevel
+from .refining.off_tree import nested_off_tree as nested_off_tree
+from .refining.off_tree import translate_off_tree as translate_off_tree
 from .refining.promises import PromiseError as PromiseError
 from .refining.promises import measure_promise as measure_promise
 from .refining.refine import BothRefined as BothRefined
@@ -128,11 +143,13 @@ from .values.trunk import solve_trunk as solve_trunk
 __version__: str
 
 __all__ = [
+    "AbstractValues",
     "Abstraction",
     "ArrayPrior",
     "ArrayValues",
     "BestResponse",
     "BestResponseValues",
+    "BetMenu",
     "BlueprintPrior",
     "BlueprintValues",
     "BothRefined",
@@ -146,9 +163,12 @@ __all__ = [
     "FolderRanges",
     "Forest",
     "Full",
+    "HandRange",
     "HandsForm",
     "HandsGame",
     "HandsPolicy",
+    "HandsRefinement",
+    "HandsResponse",
     "HandsSolution",
     "HistoryTree",
     "Knowledge",
@@ -160,6 +180,8 @@ __all__ = [
     "Nested",
     "NetworkValues",
     "NoPrior",
+    "OffTree",
+    "OffTreeLevel",
     "OptimalContinuation",
     "OptimalValues",
     "OwnValues",
@@ -183,6 +205,8 @@ __all__ = [
     "SearchPlayer",
     "Solution",
     "SolvedRanges",
+    "Spot",
+    "SpotSolution",
     "Training",
     "TranslatingPlayer",
     "UniformPrior",
@@ -207,6 +231,7 @@ __all__ = [
     "estimate_policy",
     "evaluate_hands",
     "evaluate_policy",
+    "evaluate_spot",
     "expected_matches",
     "exploitability",
     "find_hands",
@@ -225,13 +250,16 @@ __all__ = [
     "mix",
     "nash_conv",
     "nested_exactly",
+    "nested_off_tree",
     "nested_search",
     "play_matches",
     "play_players",
+    "public_cut",
     "range_rmse",
     "read_sweep",
     "refine",
     "refine_both",
+    "refine_hands",
     "replay",
     "replay_players",
     "respond",
@@ -240,6 +268,7 @@ __all__ = [
     "solve",
     "solve_hands",
     "solve_ranges",
+    "solve_spots",
     "solve_trunk",
     "spread_checkpoints",
     "sweep",
@@ -247,6 +276,7 @@ __all__ = [
     "train_ranges",
     "train_value",
     "translate",
+    "translate_off_tree",
     "tremble",
     "visited_rmse",
     "worst_matchup",

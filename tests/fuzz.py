@@ -733,20 +733,20 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
     """Values of continuations, solved or estimated, as alternatives of safe gadgets, by linear programs.
 
     Exact ones make safe gadgets the optimal continuation; those of a few iterations are as safe as these;
-    with estimates max-margin keeps the bounds of the largest error.
+    with estimates max-margin keeps the bounds of the largest error; a guard keeps the better of these and V̄.
     """
     rng = np.random.default_rng(bundle.seed + player)
     blueprint = bundle.blueprints.lane(int(rng.integers(bundle.blueprints.num_lanes)))
     how: dict[str, Any] = {"player": player, "value": _value(bundle), "progress": False}
     exact, few = jaxgadget.ContinuationValues(), jaxgadget.ContinuationValues(5)
     rough = jaxgadget.ResolvedValues(10)
-    estimates = [
-        jaxgadget.ContinuationValues(rough, guard=guard, iterations=30)
-        for guard in (False, 0.01 * bundle.unit)
-    ]
+    bare, guarded = (
+        jaxgadget.ContinuationValues(rough, guard=guard, iterations=30) for guard in (False, True)
+    )
     none, alone = jaxgadget.NoPrior(), [jaxgadget.OptimalContinuation(jaxgadget.NoPrior())]
     asked: list[Gadget] = [make(none, alternative=v) for v in (exact, few) for make in SAFE]
     asked += [make(prior, "auto", exact) for make in SAFE[:2] for prior in PRIORS_WITH_MISTAKES]
+    estimates = (bare, guarded, jaxgadget.BestResponseValues())
     asked += [jaxgadget.MaxMargin(none, alternative=values) for values in estimates]
     found = refine(bundle.tree, bundle.where, blueprint, [*alone, *asked], algorithm="lp", **how)
     (optimum, *after), bounds = found.refined_exploitability.tolist(), found.exploitability_bound.tolist()[1:]
@@ -759,13 +759,17 @@ def examine_promises(bundle: Bundle, player: int, findings: Findings) -> None:
             findings.hold(
                 "with V* safe gadgets are the optimal continuation", where, number - optimum, tolerance
             )
-        if not values.is_estimate:
-            findings.hold("with a continuation's values its bound holds", where, number - bound, tolerance)
+        if not getattr(values, "is_estimate", False):
+            findings.hold("with values of best responses the bound holds", where, number - bound, tolerance)
             continue
         error = jaxgadget.measure_promise(bundle.tree, bundle.where, blueprint, values, **how)
         for what in ("bound", "theorem2_bound"):
             most = float(getattr(error, what)[0])
             findings.hold(f"with estimates max-margin keeps {what}", where, number - most, tolerance)
+    *_, estimated, kept, safe = after
+    where = f"{bundle.name}, player {player}, {blueprint.labels[0]} | {describe(asked[-2])}"
+    difference = abs(kept - min(estimated, safe))
+    findings.hold("a guard keeps the better of estimates and V̄", where, difference, tolerance)
 
 
 def attack(seed: int, structures: int, batch: int, programs: int, iterations: int) -> Findings:

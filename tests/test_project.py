@@ -25,6 +25,7 @@ ROOMS = (
     "gadgets",
     "policy",
     "hands",
+    "poker",
     "opponents",
     "values",
     "refining",

@@ -16,6 +16,8 @@ PROMISED = {
     *("SolvedRanges", "RangeNetwork", "RangeTraining", "FolderRanges", "ContinuationPrior"),
     *("Opponent", "RangePrior"),
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
+    *("AbstractValues", "nested_off_tree", "translate_off_tree", "OffTree"),
+    *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),
 }
 
 

@@ -6,7 +6,7 @@ is there; networks are kept in `build/continuation/networks`.
 
 from __future__ import annotations
 
-from experiments.continuation import closing, nested, networks, play, speed, trunks
+from experiments.continuation import closing, guard, nested, networks, play, speed, trunks
 from experiments.continuation.common import HERE
 from experiments.study import Study
 
@@ -14,7 +14,7 @@ STUDY = Study(
     name="continuation",
     description=__doc__,
     folder=HERE,
-    experiments=(speed, networks, closing, play, trunks, nested),
+    experiments=(speed, networks, closing, guard, play, trunks, nested),
 )
 main = STUDY.main
 

@@ -81,7 +81,8 @@ def _measure(settings: Settings, game: str, cut: str, player: int) -> pd.DataFra
     count = LARGER_ITERATIONS if larger else settings.pick(ITERATIONS, SMOKE_ITERATIONS)
     refined = refine(tree, cut, profiles, gadgets, iterations=count, **how)
     promised = _promised(values, profiles, cut, player, ranges.cbv, exact.refined_exploitability, settings)
-    lanes = profiles.num_lanes
+    unknown = {"delta": np.nan, "theorem2_bound": np.nan}
+    lanes, unguarded = profiles.num_lanes, np.full(profiles.num_lanes, np.nan)
     rows = [
         pd.DataFrame(
             {
@@ -94,12 +95,14 @@ def _measure(settings: Settings, game: str, cut: str, player: int) -> pd.DataFra
                 "blueprint_exploitability": exact.blueprint_exploitability,
                 "refined": numbers,
                 "payoff_range": tree.payoff_range,
-                **promised.get(source, {"delta": np.nan, "theorem2_bound": np.nan, "guard_share": np.nan}),
+                **(promised if "network" in source else unknown),
+                "guard_share": share,
             }
         )
-        for (source, method, _), numbers in zip(
+        for (source, method, _), numbers, share in zip(
             [*asked, ("exact", "optimal continuation", None)],
-            np.split(np.append(refined.refined_exploitability, exact.refined_exploitability), len(asked) + 1),
+            [*np.split(refined.refined_exploitability, len(asked)), exact.refined_exploitability],
+            [*np.split(refined.guard_share, len(asked)), unguarded],
             strict=True,
         )
     ]
@@ -115,28 +118,18 @@ def _promised(
     exact: FloatArray,
     optimal: FloatArray,
     settings: Settings,
-) -> dict[str, dict[str, FloatArray]]:
-    """Theorem 2's Δ and bound of what a network promises, by source: `measure_promise` where V* is known."""
-    guards = {"network": True, "network, no guard": False}
-    asked = tuple(ContinuationValues(values, guard=guard) for guard in guards.values())
+) -> dict[str, FloatArray]:
+    """Theorem 2's Δ and bound of what a network promises: `measure_promise` where V* is known."""
+    asked = (ContinuationValues(values),)
     promises = find_promises(profiles.tree, cut, profiles, asked, player, "float32", settings.progress)
-    mass, found = promises.ranges.mass, dict[str, dict[str, FloatArray]]()
-    for source, continuation in zip(guards, promises.continuations, strict=True):
-        difference = np.abs(continuation.values.array - exact)
-        relative = np.divide(difference, mass, out=np.zeros_like(difference), where=mass > 0)
-        share = continuation.guard_share
-        error = PromiseError(
-            delta=relative.max(axis=0, initial=0.0),
-            optimal_exploitability=optimal,
-            promised_exploitability=np.full(profiles.num_lanes, np.nan),  # nobody asks
-            guard_share=np.full(profiles.num_lanes, np.nan) if share is None else share,
-        )
-        found[source] = {
-            "delta": error.delta,
-            "theorem2_bound": error.theorem2_bound,
-            "guard_share": error.guard_share,
-        }
-    return found
+    difference, mass = np.abs(promises.continuations[0].values.array - exact), promises.ranges.mass
+    relative = np.divide(difference, mass, out=np.zeros_like(difference), where=mass > 0)
+    error = PromiseError(
+        delta=relative.max(axis=0, initial=0.0),
+        optimal_exploitability=optimal,
+        promised_exploitability=np.full(profiles.num_lanes, np.nan),  # nobody asks
+    )
+    return {"delta": error.delta, "theorem2_bound": error.theorem2_bound}
 
 
 def _methods(
@@ -216,9 +209,9 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     Promises: Δ is how far a network's promises are from V*, at most, divided by N(s), in per cent of the
     payoff range: its mean and the largest of all blueprints. Bound: the mean of Theorem 2's, the optimal
     continuation's exploitability plus 2Δ, beside the mean exploitability of what was refined. Above: refined
-    strategies above that bound; beyond: those that are worse than the blueprint by more than 2Δ. Share: the
-    guard's, of the way from best responses to estimates. Cost, gain: what the guard took from, and added to,
-    the mean share of the way.
+    strategies above that bound; beyond: those that are worse than the blueprint by more than 2Δ. Share: of
+    the blueprints after which a guard kept what came of estimates. Gain: what it added to the mean share of
+    the way. It can take nothing from it.
     """
     measured = shares(frame)
     measured = measured.assign(behind=behind(measured) > BEHIND)
@@ -246,7 +239,7 @@ def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
                 promises.append({"game": titled(str(game), str(cut)), **table[-1], **_promise(part, rows)})
         tables[titled(str(game), str(cut))] = pd.DataFrame(table)
     shown = ["game", "alternative values", "method", "mean Δ [%]", "largest Δ [%]", "bound", "refined"]
-    shown += ["above", "worse", "beyond", "behind", "share", "cost", "gain"]
+    shown += ["above", "worse", "beyond", "behind", "share", "gain"]
     tables["Promises"] = pd.DataFrame(promises, columns=shown)
     return tables
 
@@ -258,7 +251,6 @@ def _promise(part: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
     method = part["method"].iloc[0]
     alone = rows[(rows["source"] == "network, no guard") & (rows["method"] == method)]
     alone = alone.set_index(keys)["share"].reindex(pd.MultiIndex.from_frame(part[keys])).to_numpy()
-    difference = part["share"] - alone
     near = SOLVED * unit
     return {
         "mean Δ [%]": 100 * (delta / unit).mean(),
@@ -268,8 +260,7 @@ def _promise(part: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
         "above": int((part["refined"] > part["theorem2_bound"] + near).sum()),
         "beyond": int((part["refined"] > part["blueprint_exploitability"] + 2 * delta + near).sum()),
         "share": part["guard_share"].mean(),
-        "cost": difference.clip(upper=0).abs().mean(),
-        "gain": difference.clip(lower=0).mean(),
+        "gain": (part["share"] - alone).mean(),
     }
 
 

@@ -10,7 +10,7 @@ from experiments.continuation.common import cases, larger_cases, train
 from experiments.study import Settings
 
 NAME = "networks"
-ERRORS = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
+ERRORS = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
 
 
 def compute(settings: Settings) -> pd.DataFrame:
@@ -29,8 +29,7 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """Root mean squared errors in per cent of the payoff range, and the largest gap of what was learnt from.
 
     Held out: by sample and blueprint; blueprint: by blueprint alone; visited: where searches after other
-    blueprints ask; value: of the predicted value of the optimal continuation, which is unique; shortfall: the
-    most by which resolving fell short of what was promised, with which guards count.
+    blueprints ask; value: of the predicted value of the optimal continuation, which is unique.
     """
     table = frame[["game", "cut", "samples", "subgames_per_second", "seconds"]].copy()
     for name in (*ERRORS, "gap_max"):

@@ -34,6 +34,8 @@ from jaxgadget.cli.command import (
     refuse_unused,
 )
 from jaxgadget.cli.export import EXPORT_EXAMPLES, export
+from jaxgadget.cli.holdem import HOLDEM_EXAMPLES, holdem
+from jaxgadget.cli.off_tree import OFF_TREE_EXAMPLES, off_tree
 from jaxgadget.cli.prepare import (
     enumerate_named,
     exit_if_undefined,
@@ -74,8 +76,8 @@ A **blueprint** is a strategy for the whole game, a **cut** says where subgames 
 opponent's way into one. `refine` re-solves everything below the cut, and tells how exploitable the strategy
 was before and is after; `sweep` does so for many games, cuts and settings, and goes on where it stopped.
 `show` shows one subgame under a policy, `infostates` lists what may be asked for by name. `solve` finds an
-equilibrium of a whole game, `respond` strategies against models of an opponent. `bench` tells how fast that
-goes here.
+equilibrium of a whole game, `respond` strategies against models of an opponent, and `off-tree` answers to
+actions that a blueprint does not have. `bench` tells how fast that goes here.
 """
 
 FIRST_STEPS = """\
@@ -375,6 +377,7 @@ def _finish_refine(
 
 
 _command("respond", RESPOND_EXAMPLES)(respond)
+_command("off-tree", OFF_TREE_EXAMPLES)(off_tree)
 _command("show", looking.SHOW_EXAMPLES)(looking.show_subgame)
 _command("infostates", looking.INFOSTATES_EXAMPLES)(looking.infostates)
 _command("sweep", SWEEP_EXAMPLES)(sweep)
@@ -383,6 +386,7 @@ _command("train-ranges", search.RANGES_EXAMPLES)(search.train_ranges)
 _command("nested", search.NESTED_EXAMPLES)(search.nested)
 _command("match", search.MATCH_EXAMPLES)(search.match)
 _command("export", EXPORT_EXAMPLES)(export)
+_command("holdem", HOLDEM_EXAMPLES)(holdem)
 
 
 @_command("bench", BENCH_EXAMPLES)

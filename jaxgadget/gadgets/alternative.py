@@ -132,25 +132,15 @@ class ContinuationValues:
     Attributes:
       source: `exact`, by linear programs; a number of iterations of regret matching; or range values
         (`RangeValues`), such as `FolderRanges(folder)` for a network.
-      guard: an error of range values, in payoff units, that a guard counts with. It promises the estimates
-        only where the best response above the cut gets less than against the blueprint, even if every root is
-        worth error × N(s) less than promised; else the blueprint's V̄. True: the error that the range values
-        state (`error`). False: no guard.
+      guard: whether a gadget with range values is solved with V̄, too, and the better result is kept,
+        blueprint by blueprint: what is less exploitable in the whole game, or what gets more from the mixture
+        with an opponent's model. So none is worse than with V̄. What is no estimate needs no guard.
       iterations: of the opponent's trunk, for range values.
-
-    What the guard compares is a bound for max-margin without mistakes. If some continuation attains the
-    estimates but for error × N(s), no margin of max-margin's solution is below -error, and the opponent gets
-    no more above the cut than if all margins were that. The error counts once, by the probability that play
-    gets below the cut. Theorem 2 (Brown and Sandholm 2017, §6) counts it twice, as it does not look at what
-    is promised but bounds it by V*. For resolving, which adds up what a subgame's roots fall short instead
-    of looking at the worst, it is a rule of thumb, and so it is for any gadget with an error that is only
-    typical.
     """
 
     source: Literal["exact"] | int | Callable[..., Any] = EXACT
-    guard: float | bool = True
+    guard: bool = True
     iterations: int = TRUNK_ITERATIONS
-    _stated: bool = dataclasses.field(default=False, init=False, repr=False)  # as True == 1.0
     exact: bool = dataclasses.field(default=False, init=False, repr=False)
     needs: frozenset[str] = dataclasses.field(default=frozenset({"continuation"}), init=False, repr=False)
 
@@ -164,37 +154,15 @@ class ContinuationValues:
                 "or range values, such as FolderRanges(folder)"
             )
         check_whole_number("iterations", self.iterations, 1)
-        object.__setattr__(self, "_stated", isinstance(self.guard, bool))
-        self._check_guard()
+        guard: Any = self.guard
+        if not isinstance(guard, bool):
+            raise ValueError(
+                f"guard={guard!r}: expected True, to solve with V̄, too, and keep the better result, or False"
+            )
         if not self.is_estimate and self.iterations != TRUNK_ITERATIONS:
             raise ValueError(
                 f"iterations={self.iterations!r} for {source!r}: they are those of the opponent's trunk with "
                 "range values; leave them out"
-            )
-
-    def _check_guard(self) -> None:
-        """ValueError for a guard that is no number or has nothing to guard, or for want of an error."""
-        source: Any = self.source
-        stated = getattr(source, "error", 0.0) if self.guard is True and self.is_estimate else 0.0
-        if stated is None:
-            raise ValueError(
-                f"guard=True: {source!r} states no error, as its training is not finished; go on with it, or "
-                "give an error in payoff units, or guard=False"
-            )
-        if not (is_finite_number(stated) and stated >= 0):
-            raise ValueError(
-                f"guard=True: {source!r} states an error of {stated!r}, as its training diverged; train "
-                "again, or give an error in payoff units, or guard=False"
-            )
-        if not self.is_estimate and not isinstance(self.guard, bool):
-            raise ValueError(
-                f"guard={self.guard!r} for {source!r}: only range values are estimates that a guard is for; "
-                "leave it out"
-            )
-        if not isinstance(self.guard, bool) and not (is_finite_number(self.guard) and self.guard >= 0):
-            raise ValueError(
-                f"guard={self.guard!r}: expected an error >= 0 in payoff units, True for the one that range "
-                "values state, or False"
             )
 
     @property
@@ -203,21 +171,12 @@ class ContinuationValues:
         return callable(self.source) and not isinstance(self.source, type)
 
     @property
-    def error(self) -> float | None:
-        """What the guard counts with; None without one."""
-        if isinstance(self.guard, bool):
-            return getattr(self.source, "error", None) if self.guard and self.is_estimate else None
-        return self.guard
-
-    @property
     def name(self) -> str:
         """See `Alternative`."""
         if self.is_estimate:
             parts = [f"values:{getattr(self.source, 'name', type(self.source).__name__)}"]
-            if self.guard is False:
+            if not self.guard:
                 parts.append("no guard")
-            elif not isinstance(self.guard, bool):
-                parts.append(f"guard {self.guard:g}")
             if self.iterations != TRUNK_ITERATIONS:
                 parts.append(f"{self.iterations} iterations")
             return ", ".join(parts)
@@ -228,6 +187,53 @@ class ContinuationValues:
         raise ValueError(
             f"{self!r} has no numbers: refine and sweep solve the continuation first, for gadgets whose "
             "alternative is this and nothing around it"
+        )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class AbstractValues:
+    """What the opponent gets at best in an abstraction: an estimate (Brown and Sandholm 2017, §6, §7).
+
+    A root infostate that the abstraction has is worth its counterfactual best response there. One that
+    follows an action of the opponent which the abstraction lacks is worth what the opponent gets before that
+    action, with the abstraction's actions alone. Both are taken per unit of `N(s)`.
+
+    Attributes:
+      policy: of an abstraction of the game, of one lane or a lane for each blueprint; None in
+        `nested_off_tree`, for the strategy of the level before.
+      error: Δ, how far off a value is at most, divided by `N(s)`, in payoff units, from what the root is
+        worth against the best strategy that differs from the blueprint in the subgames alone; None if that
+        is unknown. Max-margin without mistakes is then at most 2Δ more exploitable than that strategy
+        (Theorem 2).
+
+    Raises:
+      ValueError: if the policy is none, or the error no finite number >= 0.
+    """
+
+    policy: Any = None
+    error: float | None = None
+    name: str = dataclasses.field(default="abstract", init=False, repr=False)
+    exact: bool = dataclasses.field(default=False, init=False, repr=False)
+    needs: frozenset[str] = dataclasses.field(default=frozenset(), init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.policy, type) or (
+            self.policy is not None and not hasattr(self.policy, "probabilities")
+        ):
+            raise ValueError(
+                f"AbstractValues(policy={self.policy!r}): expected a Policy of an abstraction of the game"
+            )
+        if self.error is not None and not (is_finite_number(self.error) and self.error >= 0):
+            raise ValueError(
+                f"AbstractValues(error={self.error!r}): expected a finite number >= 0 in payoff units, or "
+                "None if it is not known"
+            )
+
+    def values(self, ranges: Ranges) -> FloatArray:
+        """See `Alternative`."""
+        raise ValueError(
+            f"{self!r} has no numbers: refine looks them up first, given the policy of an abstraction, and "
+            "nested_off_tree, for gadgets whose alternative is this and nothing around it"
         )
 
 

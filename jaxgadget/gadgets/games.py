@@ -20,6 +20,7 @@ from jaxgadget.gadgets.structure import Structure
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
+from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.tree.forest import opponent_roots
 from jaxgadget.tree.trunk import Trunk
@@ -196,6 +197,7 @@ def build_games(
     *,
     mixtures: Mixtures | None = None,
     frozen: Frozen | None = None,
+    floor: FloatArray | None = None,
     lanes: tuple[IntArray, IntArray, IntArray] | None = None,
 ) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
@@ -207,6 +209,7 @@ def build_games(
       trunk: what lies above the cut, for gadgets that need it.
       mixtures: opponents who follow models; by default there is one, who adapts.
       frozen: what is not solved for, in subgames of own infostates; by default there is nothing.
+      floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
       lanes: `[L]` the gadget, `[L]` the opponent and `[L]` the blueprint of every lane; by default all with
         all, `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
 
@@ -233,7 +236,9 @@ def build_games(
             constant = on_host(frozen.earned[:, blueprint[lanes]])
             theirs = dataclasses.replace(theirs, body_constant=constant)
         nothing = np.zeros((sides[player].entry.num_sequences, len(lanes)))
-        ours = Terms(scale=on_host(resolver_scale[:, blueprint[lanes]]), constant=on_host(nothing))
+        bounds = Bounds() if floor is None else Bounds(floor=on_host(floor[:, blueprint[lanes]]))
+        scale = on_host(resolver_scale[:, blueprint[lanes]])
+        ours = Terms(scale=scale, constant=on_host(nothing), body=bounds)
         if mixtures is not None:
             ours, theirs = mixtures.mix(opponent[lanes], ours, theirs, len(ranges.subgame))
         return (ours, theirs) if player == 0 else (theirs, ours)

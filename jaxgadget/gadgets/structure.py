@@ -93,7 +93,7 @@ def find_ranges(
     ]
     with precision(np.float64):
         numbers = (structure.sides, structure.payoff, strategy, (padded[0], padded[1]))
-        best, followed = _opponent_values(*numbers, player=player, played=played)
+        best, followed = opponent_values(*numbers, player=player, played=played)
     count = len(roots)
     chance = as_matrix(forest.chance, other)
     return Ranges(
@@ -109,7 +109,7 @@ def find_ranges(
 
 
 @functools.partial(compile_quickly, static_argnames=("player", "played"))
-def _opponent_values(
+def opponent_values(
     sides: tuple[Side, Side],
     payoff: Payoff,
     strategy: tuple[jax.Array, jax.Array],

@@ -192,6 +192,10 @@ def _listens(generated: object) -> TypeGuard[GeneratorType[HistoryLevel, Any, An
     return generated.gi_yieldfrom is None or _listens(generated.gi_yieldfrom)
 
 
+class TooLargeError(ValueError):
+    """A game has more histories than may be enumerated."""
+
+
 class Budget:
     """Stops an enumeration before it fills the memory."""
 
@@ -205,8 +209,8 @@ class Budget:
         """Counts one more level of `count` histories.
 
         Raises:
-          ValueError: if the game has more than `max_histories` histories so far, or seems never
-            to end.
+          TooLargeError: if the game has more than `max_histories` histories so far.
+          ValueError: if it seems never to end.
         """
         self.num_histories += int(count)
         self.num_levels += 1
@@ -216,7 +220,7 @@ class Budget:
                 "line of play come to a terminal history"
             )
         if self.num_histories > self.max_histories:
-            raise ValueError(
+            raise TooLargeError(
                 f"{self.game} has at least {self.num_histories:,} histories (reached at level "
                 f"{self.num_levels - 1}), more than max_histories={self.max_histories:,}: raise "
                 "max_histories (--max-histories on the command line) if the memory allows, about "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
@@ -67,6 +68,10 @@ class PublicTree:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    def levels_below(self) -> list[slice]:
+        """The nodes of every level but the root's, top-down."""
+        return [slice(*ends) for ends in itertools.pairwise(self.level_offset[1:].tolist())]
 
     def __repr__(self) -> str:
         return f"<PublicTree: {len(self)} nodes, {len(self.ends)} of them ends>"
@@ -135,7 +140,9 @@ class HandsGame:
       hands: names of both players' hands.
       tree: what is public.
       ends: what is paid, every end once; an end that pays nothing may be left out.
-      deal: `[H_0, H_1]` probability of each pair of hands; None if nobody wrote it down.
+      deals: `[K, H_0, H_1]` probability of each pair of hands together with what public chance showed, by K
+        boards, the empty one among them; None if nobody wrote them down.
+      board: `[n]` which of these lies at every public node; None likewise.
       possible: for both players `[n, H_p]` which hands it may hold at every public node, None for all:
         a public card is in nobody's hand.
       payoff_bounds: the least and the most that player 0 gets.
@@ -148,7 +155,8 @@ class HandsGame:
     tree: PublicTree
     ends: tuple[PublicEnds, ...]
     payoff_bounds: tuple[float, float]
-    deal: FloatArray | None = None
+    deals: FloatArray | None = None
+    board: IntArray | None = None
     possible: tuple[BoolArray | None, BoolArray | None] = (None, None)
     constant: float = 0.0
     action_names: tuple[str, ...] = ()

@@ -89,7 +89,8 @@ class KuhnPoker:
             tree=tree,
             ends=group_ends(tree.ends, stakes, shows.astype(np.int64), tables),
             payoff_bounds=(-2.0, 2.0),
-            deal=dealt,
+            deals=dealt[None],
+            board=np.zeros(len(tree), np.int64),
             action_names=(self.action_string(0, 0), self.action_string(0, 1)),
         )
 

@@ -193,7 +193,8 @@ class LiarsDice:
             tree=tree,
             ends=group_ends(tree.ends, np.concatenate(scales), np.concatenate(doubts), holds),
             payoff_bounds=(-1.0, 1.0),
-            deal=deal,
+            deals=deal[None],
+            board=np.zeros(len(tree), np.int8),
             action_names=self._action_strings,
         )
 

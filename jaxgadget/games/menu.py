@@ -23,11 +23,14 @@ from jaxgadget.games.game import (
     bet_fraction,
     next_level,
 )
-from jaxgadget.games.parameters import name_with
+from jaxgadget.games.parameters import name_with, read_bets
 from jaxgadget.util.arguments import check_player, check_whole_number, near_names
 from jaxgadget.util.arrays import BoolArray, IntArray
 
 _SEPARATOR = "|"
+BET, ALL_IN_NAME = "Bet ", "AllIn"
+"""What games call a bet of some size, and one of the whole stack."""
+
 _ALL, _NONE = "all", "none"
 
 
@@ -231,6 +234,55 @@ class MenuAbstraction:
             f"{self.name}: the menu leaves player {player} no legal action after history "
             f"{tuple(reversed(moves))}; add one of those that {self.game.name} has there"
         )
+
+
+def read_actions(game: Game, player: int, text: str, what: str) -> tuple[str, ...]:
+    """Actions as they are typed: their names with `|` between them, or bets.
+
+    Args:
+      game: whose actions these are.
+      player: whose.
+      text: names as `game.action_string` has them; or, as for `no_limit_leduc(bets=…)`, fractions of the
+        pot, and `a` for all-in, with dashes between them: "1/2-1-a".
+      what: errors call the text so.
+
+    Raises:
+      ValueError: if a name or bet is none of the game's, or there is none.
+    """
+    names, bets = _names(game, player), _bets(game, player)
+    parts = [part.strip() for part in text.split(_SEPARATOR)]
+    if set(parts) <= set(names):
+        return tuple(parts)
+    if not bets or len(parts) > 1:
+        strange = next(part for part in parts if part not in names)
+        raise ValueError(
+            f"{what} {text!r}: {strange!r} is no action of {game.name}; expected names like "
+            f"{near_names(strange, names)}, with {_SEPARATOR} between them"
+        )
+    sizes, has_all_in = read_bets(what, text)
+    chosen = (*(f"{BET}{size}" for size in sizes), *[ALL_IN_NAME] * has_all_in)
+    strange = [name for name in chosen if name not in bets]
+    if strange:
+        raise ValueError(
+            f"{what} {text!r}: {strange[0]!r} is no bet of {game.name}; expected some of {', '.join(bets)}"
+        )
+    return chosen
+
+
+def read_menu(game: Game, player: int, text: str, what: str) -> tuple[str, ...]:
+    """A menu as it is typed, see `read_actions`; of bets alone, all that is no bet is on it, too."""
+    chosen, bets = read_actions(game, player, text, what), _bets(game, player)
+    if not set(chosen) <= set(bets):
+        return chosen
+    return tuple(name for name in _names(game, player) if name in chosen or name not in bets)
+
+
+def _names(game: Game, player: int) -> list[str]:
+    return [game.action_string(player, action) for action in range(game.num_actions)]
+
+
+def _bets(game: Game, player: int) -> list[str]:
+    return [name for name in _names(game, player) if name.startswith(BET) or name == ALL_IN_NAME]
 
 
 _DEFAULTS: Mapping[str, object] = {

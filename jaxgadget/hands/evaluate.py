@@ -102,7 +102,7 @@ def best_hands_response(policy: HandsPolicy, player: int) -> HandsResponse:
     nodes = tree.decisions(player)
     count = tree.num_children[nodes]
     first = np.cumsum(count) - count
-    best, choice = np.full((len(nodes), *q.shape[:0], *action_values.shape[1:]), -np.inf), None
+    best = np.full((len(nodes), *action_values.shape[1:]), -np.inf)
     choice = np.zeros(best.shape, np.int64)
     for slot in range(int(count.max(initial=0))):
         has = np.flatnonzero(count > slot)

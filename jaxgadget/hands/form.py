@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Sequence
 
 import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.games.game import ACTOR_BIT, Game
-from jaxgadget.games.hands import DealsHands, HandsGame
+from jaxgadget.games.hands import DealsHands, HandsGame, PublicEnds
 from jaxgadget.hands.payoff import HandsPayoff, build_payoff
-from jaxgadget.kernels.problem import Problem, build_side, fixed_entry, free_game
+from jaxgadget.kernels.problem import Problem, Side, build_side, fixed_entry, free_game
 from jaxgadget.tree.hands import find_hands
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.tree.sequence import HostTreeplex, build_treeplex
@@ -52,20 +53,46 @@ def by_hands(game: Game | HistoryTree | HandsGame) -> HandsGame:
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class HandsForm:
-    """The public treeplexes of a game by hands.
+    """The public treeplexes of a game by hands, or of its public subgames below some nodes.
 
     Attributes:
       game: whose.
+      roots: `[S]` the public nodes below which it is laid out, ascending, none below another; by default all.
     """
 
     game: HandsGame
+    roots: IntArray = dataclasses.field(default_factory=lambda: np.zeros(1, np.int64))
 
     def __repr__(self) -> str:
-        return f"<HandsForm of {self.game!r}>"
+        below = "" if self.is_whole else f" below {len(self.roots)} nodes"
+        return f"<HandsForm of {self.game!r}{below}>"
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is the whole game's."""
+        return self.roots.tolist() == [0]
+
+    @functools.cached_property
+    def root_of(self) -> IntArray:
+        """`[n]` which of the roots lies above each public node, or is that node; -1 where none."""
+        tree = self.game.tree
+        root = np.full(len(tree), -1, np.int64)
+        root[self.roots] = np.arange(len(self.roots))
+        for level in tree.levels_below():
+            above = root[tree.parent[level]]
+            twice = np.flatnonzero((above >= 0) & (root[level] >= 0))
+            if len(twice):
+                node = level.start + int(twice[0])
+                raise ValueError(
+                    f"roots of {self.game.name}: public node {node} lies below node "
+                    f"{int(self.roots[above[twice[0]]])}; expected nodes none of which is below another"
+                )
+            root[level] = np.maximum(root[level], above)
+        return root
 
     @functools.cached_property
     def _laid_out(self) -> tuple[tuple[HostTreeplex, IntArray], tuple[HostTreeplex, IntArray]]:
-        return _lay_out(self.game, 0), _lay_out(self.game, 1)
+        return _lay_out(self, 0), _lay_out(self, 1)
 
     @property
     def treeplex(self) -> tuple[HostTreeplex, HostTreeplex]:
@@ -75,7 +102,7 @@ class HandsForm:
 
     @property
     def sequence(self) -> tuple[IntArray, IntArray]:
-        """For both players `[n]` the sequence of its treeplex that leads to each public node."""
+        """For both players `[n]` the sequence of its treeplex that leads to each public node, -1 outside."""
         (_, first), (_, second) = self._laid_out
         return first, second
 
@@ -105,43 +132,75 @@ class HandsForm:
 
     def payoff(self, dtype: DTypeLike) -> HandsPayoff:
         """Between the bodies."""
+        ends = self.game.ends if self.is_whole else keep_nodes(self.game.ends, self.root_of >= 0)
         num_blocks = (self.treeplex[0].num_sequences, self.treeplex[1].num_sequences)
         with precision(dtype):
-            return build_payoff(self.game.num_hands, self.game.ends, self.sequence, num_blocks, dtype)
+            return build_payoff(self.game.num_hands, ends, self.sequence, num_blocks, dtype)
 
-    def problem(self, num_lanes: int, dtype: DTypeLike) -> Problem:
-        """The whole game; no positive regret counts as none, the driver fills that in."""
+    def sides(self, dtype: DTypeLike) -> tuple[Side, Side]:
+        """Both players' structure on the device, entries fixed: a root a public root, and below it a hand."""
         with precision(dtype):
             first, second = (
-                build_side(treeplex, fixed_entry(1), np.zeros(hands, np.int64), dtype, hands=hands)
+                build_side(
+                    treeplex,
+                    fixed_entry(len(self.roots)),
+                    np.repeat(np.arange(len(self.roots)), hands),
+                    dtype,
+                    hands=hands,
+                )
                 for treeplex, hands in zip(self.treeplex, self.game.num_hands, strict=True)
             )
-            return free_game((first, second), self.payoff(dtype), num_lanes, dtype)
+        return first, second
+
+    def problem(self, num_lanes: int, dtype: DTypeLike) -> Problem:
+        """The game; no positive regret counts as none, the driver fills that in."""
+        with precision(dtype):
+            return free_game(self.sides(dtype), self.payoff(dtype), num_lanes, dtype)
 
 
-def _lay_out(game: HandsGame, player: int) -> tuple[HostTreeplex, IntArray]:
-    """A player's decisions with a single hand, and `[n]` its sequence at every public node."""
-    tree = game.tree
+def keep_nodes(groups: Sequence[PublicEnds], kept: BoolArray) -> tuple[PublicEnds, ...]:
+    """Only some of the nodes of groups; `[n]` which. Tables whose nodes do not go on alike stand alone."""
+    parts: list[PublicEnds] = []
+    for group in groups:
+        inside = kept[group.node]
+        if inside.all():
+            parts.append(group)
+        elif not isinstance(group.pays, np.ndarray):
+            # An operator is asked for all its nodes: those left out weigh nothing.
+            parts.append(group._replace(scale=np.where(inside, group.scale, 0.0)))
+        else:
+            parts += [
+                PublicEnds(nodes[None, chosen], scales[None, chosen], table[None])
+                for nodes, scales, table, chosen in zip(*group, inside, strict=True)
+                if chosen.any()
+            ]
+    return tuple(parts)
+
+
+def _lay_out(form: HandsForm, player: int) -> tuple[HostTreeplex, IntArray]:
+    """A player's decisions with a single hand, and `[n]` its sequence at every public node, -1 outside."""
+    tree, root = form.game.tree, form.root_of
     nodes = tree.decisions(player)
+    nodes = nodes[root[nodes] >= 0]
     infoset = np.full(len(tree), -1, np.int64)  # the player's last one, the node's own left aside
     slot, depth = np.zeros(len(tree), np.int64), np.zeros(len(tree), np.int64)
     number = np.full(len(tree), -1, np.int64)
     number[nodes] = np.arange(len(nodes))
-    acts = tree.actor == ACTOR_BIT[player]
-    for begin, end in zip(tree.level_offset[1:-1].tolist(), tree.level_offset[2:].tolist(), strict=True):
-        above = tree.parent[begin:end]
-        infoset[begin:end] = np.where(acts[above], number[above], infoset[above])
-        slot[begin:end] = np.where(acts[above], tree.slot[begin:end], slot[above])
-        depth[begin:end] = depth[above] + acts[above]
+    acts = number >= 0
+    for level in tree.levels_below():
+        above = tree.parent[level]
+        infoset[level] = np.where(acts[above], number[above], infoset[above])
+        slot[level] = np.where(acts[above], tree.slot[level], slot[above])
+        depth[level] = depth[above] + acts[above]
     treeplex, position = build_treeplex(
-        num_roots=1,
+        num_roots=len(form.roots),
         depth=depth[nodes],
         num_actions=tree.num_children[nodes],
         parent_infoset=infoset[nodes],
-        parent_slot=slot[nodes],
+        parent_slot=np.where(infoset[nodes] < 0, root[nodes], slot[nodes]),
         infoset=nodes,
     )
-    sequence = np.zeros(len(tree), np.int64)
+    sequence = root.copy()
     below = np.flatnonzero(infoset >= 0)
     sequence[below] = treeplex.sequence(position[infoset[below]], slot[below])
     return treeplex, sequence

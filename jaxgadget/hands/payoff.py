@@ -175,17 +175,20 @@ def build_payoff(
     Args:
       hands: H_0 and H_1.
       ends: what is paid.
-      sequence: for both players `[n]`, the block of sequences that leads to each public node.
+      sequence: for both players `[n]`, the block of sequences that leads to each public node; -1 where
+        nothing is paid.
       num_blocks: how many there are of each player.
       dtype: of the numbers.
     """
     first, second = (
-        tuple(jax.device_put(blocks[group.node].astype(np.int32)) for group in ends) for blocks in sequence
+        tuple(jax.device_put(np.maximum(blocks[group.node], 0).astype(np.int32)) for group in ends)
+        for blocks in sequence
     )
     node = np.concatenate([np.zeros(0, np.int64), *(group.node.ravel() for group in ends)])
     scale = np.concatenate([np.zeros(0), *(group.scale.ravel() for group in ends)])
+    paid = np.flatnonzero(scale != 0)
     sums = [
-        build_row_sums(sequence[player][node], np.arange(len(node)), sign * scale, num_blocks[player], dtype)
+        build_row_sums(sequence[player][node[paid]], paid, sign * scale[paid], num_blocks[player], dtype)
         for player, sign in enumerate((1, -1))
     ]
     return HandsPayoff(

@@ -22,7 +22,6 @@ from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import solve
 from jaxgadget.solving.lp import Goal, solve_program
 from jaxgadget.solving.memory import (
-    ADVICE,
     FINAL_ARRAYS,
     LOOP_ARRAYS,
     STATE_ARRAYS,
@@ -108,7 +107,8 @@ def check_fits(game: HandsGame, dtype: DTypeLike, memory_limit: int | None = Non
     if available is not None and needed > available:
         raise DoesNotFit(
             f"{game.name} by hands: {len(tree):,} public nodes and {first} × {second} hands take "
-            f"{megabytes(needed)} of memory, {megabytes(available)} may be taken; {ADVICE}"
+            f"{megabytes(needed)} of memory, {megabytes(available)} may be taken; expected a larger "
+            "memory_limit, or a smaller game"
         )
 
 

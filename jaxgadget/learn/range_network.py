@@ -47,6 +47,7 @@ KIND = NetworkKind(name="range network", version=1, writer="train_ranges")
 NETWORKS = ("padded", "infostates")
 
 ERRORS = "errors.json"
+MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
 """What a finished training measured, beside the network."""
 
 DIVERGED = 0.5
@@ -387,9 +388,9 @@ class RangeNetwork:
       shape: its architecture.
       scale: the payoff range, the unit of its outputs.
       weights: its parameters.
-      error: how much more the opponent got than the network promised, at most, in payoff units, as
-        `train_ranges` measured it after blueprints of its own (`RangeTraining.shortfall`): what a guard
-        counts with, and no Δ of Theorem 2, which bounds every promise. None if training is not finished.
+      error: how far off the predicted values of optimal continuations are, a root mean square in payoff
+        units, as `train_ranges` measured it after blueprints of its own (`RangeTraining.value_rmse`), and no
+        Δ of Theorem 2, which bounds every promise. None if training is not finished.
       name: what tables call it: the folder that it is in, else `ranges`.
     """
 
@@ -497,7 +498,7 @@ def load_ranges(
                 "this cut"
             )
     network.weights = restore_weights(folder, abstract_weights(network.shape), KIND)
-    network.error = read_errors(folder).get("shortfall")
+    network.error = read_errors(folder).get("value_rmse")
     return network
 
 
@@ -531,7 +532,7 @@ class FolderRanges:
     def error(self) -> float | None:
         """See `RangeNetwork`; ValueError if it cannot be read."""
         read_description(self.folder, KIND)
-        return read_errors(self.folder).get("shortfall")
+        return read_errors(self.folder).get("value_rmse")
 
     @property
     def doubt(self) -> str | None:
@@ -559,7 +560,7 @@ def _doubt(name: str, error: float | None, scale: float) -> str | None:
         )
     if not error <= DIVERGED * scale:  # NaN is none either
         return (
-            f"the network in {name!r} diverged: the opponent got {error:.3g} more than it promised, with "
+            f"the network in {name!r} diverged: the values that it predicts are off by {error:.3g}, with "
             f"payoffs in a range of {scale:g}; train again in another folder, with a smaller learning_rate "
             "or more steps"
         )
@@ -577,7 +578,8 @@ def read_errors(folder: str | os.PathLike[str]) -> dict[str, float]:
     for name, error in errors.items():
         if error is not None and not is_finite_number(error):
             raise damaged(path, ValueError(f"{name} is {error!r}"), remedy)
-    return {name: math.nan if error is None else float(error) for name, error in errors.items()}
+    known = {name: errors[name] for name in MEASURED if name in errors}  # earlier versions measured more
+    return {name: math.nan if error is None else float(error) for name, error in known.items()}
 
 
 def _parse(description: dict[str, Any], name: str) -> RangeNetwork:

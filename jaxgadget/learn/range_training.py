@@ -21,11 +21,9 @@ import numpy as np
 import pandas as pd
 from jax.tree_util import Partial
 
-from jaxgadget.gadgets.alternative import ArrayValues, ContinuationValues
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import divide, sum_rows
 from jaxgadget.gadgets.real_way import OptimalContinuation
-from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.kernels.regret import CFR_PLUS, Rule
 from jaxgadget.learn.checkpoints import REMEDY, TrainingFolder, last_step
 from jaxgadget.learn.options import TrainingOptions
@@ -33,6 +31,7 @@ from jaxgadget.learn.perceptron import Weights, initial_weights
 from jaxgadget.learn.range_network import (
     ERRORS,
     KIND,
+    MEASURED,
     NETWORKS,
     PublicStates,
     RangeArchitecture,
@@ -44,7 +43,6 @@ from jaxgadget.learn.range_network import (
 )
 from jaxgadget.learn.trainer import Trainer
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.promises import find_promises
 from jaxgadget.refining.refine import refine
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Report
@@ -109,8 +107,6 @@ class RangeTraining:
       blueprint_rmse: over the ranges of blueprints that were held out; NaN likewise.
       visited_rmse: where searches with the trained network ask, after blueprints drawn for this alone.
       value_rmse: of the value that the network predicts for the optimal continuations of these blueprints.
-      shortfall: the most by which resolving falls short of what the network promises after these blueprints;
-        see `largest_shortfall`. The guard of `ContinuationValues` counts with it.
       payoff_range: the largest less the smallest payoff.
       samples: subgames that were solved to learn from.
       gap_max: the largest gap of these, in payoff units.
@@ -125,7 +121,6 @@ class RangeTraining:
     blueprint_rmse: float
     visited_rmse: float
     value_rmse: float
-    shortfall: float
     payoff_range: float
     samples: int
     gap_max: float
@@ -237,7 +232,7 @@ def train_ranges(
                 trainer.lesson, trainer.counts = data.lesson(limit), data.counts
         values.weights = trainer.progress.weights
         measured = {} if keeper is None else read_errors(keeper.path)
-        if "shortfall" not in measured:  # else the training was finished before
+        if set(measured) != set(MEASURED):  # else the training was finished before
             train_rmse, heldout_rmse = trainer.errors()
             measured = {
                 "train_rmse": train_rmse,
@@ -248,7 +243,7 @@ def train_ranges(
             if keeper is not None:
                 known = {name: error if math.isfinite(error) else None for name, error in measured.items()}
                 write_record(keeper.path / ERRORS, known)
-    values.error = measured["shortfall"]
+    values.error = measured["value_rmse"]
     return RangeTraining(
         values=values,
         log=pd.DataFrame(trainer.log),
@@ -298,7 +293,6 @@ def _judged(
     return {
         "visited_rmse": range_rmse(values, visited),
         "value_rmse": value_rmse(forest, values, judges, progress=progress),
-        "shortfall": largest_shortfall(forest, values, judges, progress=progress),
     }
 
 
@@ -629,48 +623,6 @@ def value_rmse(
         )
         errors.append(predicted + best.gadget_value[0])
     return float(np.sqrt(np.mean(np.square(errors))))
-
-
-def largest_shortfall(
-    forest: Forest,
-    values: RangeValues,
-    blueprint: Policy,
-    iterations: int = 1000,
-    *,
-    progress: bool | None = None,
-) -> float:
-    """How much more the opponent gets after resolving than values promise it, at most, in payoff units.
-
-    If the values were those of a continuation there would be no difference. Errors where the opponent does
-    not go cost nothing, and do not count here as they do in Theorem 2's Δ (`measure_promise`). It is no bound
-    for other blueprints.
-
-    Args:
-      forest: the subgames.
-      values: what is judged.
-      blueprint: what the resolving player follows above the cut, a lane each; both players in turn.
-      iterations: of resolving, without a prior.
-      progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
-    """
-    promise, tree, shortfall = ContinuationValues(values, guard=False), forest.tree, 0.0
-    low, high = tree.payoff_bounds
-    for player in (0, 1):
-        promises = find_promises(tree, forest.cut, blueprint, (promise,), player, "float32", progress)
-        kept = ArrayValues(promises.continuations[0].values.array)
-        resolved = refine(
-            tree,
-            forest.cut,
-            blueprint,
-            Resolving(NoPrior(), alternative=kept),
-            player=player,
-            iterations=iterations,
-            value=(low, high),  # of the middle of which exploitabilities are measured
-            progress=progress,
-        )
-        middle = (low + high) / 2 * (1 if player == 0 else -1)
-        gets = resolved.refined_exploitability - middle
-        shortfall = max(shortfall, float((gets - promises.best_responses[0]).max()))
-    return shortfall
 
 
 def _search(

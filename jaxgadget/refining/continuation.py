@@ -21,7 +21,6 @@ from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
 from jaxgadget.tree.cover import Roots
 from jaxgadget.tree.forest import Forest, build_forest
@@ -66,14 +65,12 @@ class Continuation(NamedTuple):
         the blueprints.
       values: `[R, lanes]` what its roots are worth, in the resolver's utility.
       reach: `[R, lanes]` how likely the opponent's own choices lead to its roots in it.
-      guard_share: `[lanes]` 1 where a guard took the estimates, 0 where best responses; None without one.
       failures: lanes that came to nothing, and why.
     """
 
     policy: Policy
     values: ArrayValues
     reach: FloatArray
-    guard_share: FloatArray | None
     failures: dict[int, str]
 
 
@@ -125,7 +122,7 @@ def promise(gadget: Promising, continuations: dict[ContinuationValues, Continuat
 def _estimate(
     task: GadgetTask, asked: ContinuationValues, watch: Stopwatch, progress: bool | None
 ) -> Continuation:
-    """What range values say; only the guard looks below the cut, where it evaluates the blueprints."""
+    """What range values say: nothing below the cut is looked at."""
     player, other, tree = task.player, 1 - task.player, task.forest.tree
     assert callable(asked.source)
     check_lanes(asked.source, task.blueprint.num_lanes)
@@ -141,14 +138,10 @@ def _estimate(
             dtype=task.options.dtype,
             progress=progress,
         )
-        estimated, roots, share = -found.values[other], found.limit.roots[other], None
-        if asked.error is not None:
-            ranges = whole_ranges(task)
-            share = guard_share(ranges, estimated, asked.error)
-            estimated = np.where(share > 0, estimated, ranges.cbv)
+    roots = found.limit.roots[other]
     row = _rows(task, roots)
     reach = found.policy.reach(other)[roots.sequence]
-    return Continuation(task.blueprint, ArrayValues(estimated[row], asked.name), reach[row], share, {})
+    return Continuation(task.blueprint, ArrayValues(-found.values[other][row], asked.name), reach[row], {})
 
 
 def _rows(task: GadgetTask, roots: Roots) -> IntArray:
@@ -159,25 +152,6 @@ def _rows(task: GadgetTask, roots: Roots) -> IntArray:
 def _whole_forest(task: GadgetTask) -> Forest:
     """All subgames below the cut, of which a task may have some."""
     return task.forest if task.whole is task.forest.cut else build_forest(task.forest.tree, task.whole)
-
-
-def whole_ranges(task: GadgetTask) -> Ranges:
-    """What blueprints bring to all subgames below the cut, with what lies above it."""
-    gadgets = (OptimalContinuation(NoPrior()),)
-    return prepare(_whole_forest(task), task.player, task.blueprint, gadgets).ranges
-
-
-def guard_share(ranges: Ranges, estimated: FloatArray, error: float) -> FloatArray:
-    """`[lanes]` 1 where the guard takes the estimates, else 0; see `ContinuationValues.guard`.
-
-    Args:
-      ranges: of all subgames below the cut, with the trunk.
-      estimated: `[R, lanes]` in the resolver's utility.
-      error: in payoff units.
-    """
-    promises = estimated - error * ranges.mass, ranges.cbv
-    wary, safe = (ranges.above.best_values(values)[2][0] for values in promises)
-    return (wary < safe).astype(np.float64)
 
 
 def _solve(
@@ -208,4 +182,4 @@ def _solve(
     if whole is not task.forest:  # elsewhere gadgets keep the blueprint
         policy = task.blueprint.splice(player, task.forest.infosets(player), policy)
     promised = _StrategyValues(values[row], asked.name)
-    return Continuation(policy, promised, reach[row], None, solutions.failures)
+    return Continuation(policy, promised, reach[row], solutions.failures)

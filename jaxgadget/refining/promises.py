@@ -11,11 +11,13 @@ from jax.typing import DTypeLike
 from jaxgadget.gadgets.alternative import ContinuationValues
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.gadgets.ranges import Ranges
+from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.policy.evaluate import check_value, exploitability
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
-from jaxgadget.refining.continuation import Continuation, solve_continuations, whole_ranges
+from jaxgadget.refining.continuation import Continuation, solve_continuations
+from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import CutSpec, cut
@@ -38,13 +40,11 @@ class PromiseError:
       theorem2_bound: `[L]` that plus 2Δ, which max-margin without mistakes does not exceed.
       promised_exploitability: `[L]` what it would be if all roots were worth what is promised.
       bound: `[L]` that plus Δ: no more than Theorem 2's, and a bound for the same.
-      guard_share: `[L]` see `Refinement`.
     """
 
     delta: FloatArray
     optimal_exploitability: FloatArray
     promised_exploitability: FloatArray
-    guard_share: FloatArray
 
     @property
     def theorem2_bound(self) -> FloatArray:
@@ -73,7 +73,7 @@ def measure_promise(
       tree: the game's histories.
       where: the cut.
       blueprint: profiles, a lane each, as in `refine`.
-      values: what is promised, such as `ContinuationValues(network)`, with its guard as it says.
+      values: what is promised, such as `ContinuationValues(network)`; guards play no part in it.
       player: who re-solves.
       value: bracket of player 0's value of the game, if known; else it is found.
       progress: as in `refine`.
@@ -95,13 +95,11 @@ def measure_promise(
     mass = ranges.mass
     difference = np.abs(promised.values.array - optimal.values.array)
     relative = np.divide(difference, mass, out=np.zeros_like(difference), where=mass > 0)
-    share = np.full(profiles.num_lanes, np.nan) if promised.guard_share is None else promised.guard_share
     sign = 1 if player == 0 else -1
     return PromiseError(
         delta=relative.max(axis=0, initial=0.0),
         optimal_exploitability=exploitability(optimal.policy, player, value=bracket),
         promised_exploitability=sign * (bracket[0] + bracket[1]) / 2 + promises.best_responses[0],
-        guard_share=share,
     )
 
 
@@ -133,8 +131,10 @@ def find_promises(
     options = make_options(algorithm="cfr+", iterations=1, dtype=dtype)
     forest = build_forest(tree, cut(tree, where))
     gadgets = tuple(Resolving(NoPrior(), alternative=promise) for promise in values)
-    task = GadgetTask(forest, player, blueprint, gadgets, options)
-    solved, ranges = solve_continuations(task, Stopwatch(), progress), whole_ranges(task)
+    solved = solve_continuations(
+        GadgetTask(forest, player, blueprint, gadgets, options), Stopwatch(), progress
+    )
+    ranges = prepare(forest, player, blueprint, (OptimalContinuation(NoPrior()),)).ranges
     continuations = [solved[promise] for promise in values]
     for continuation in continuations:
         if continuation.failures:

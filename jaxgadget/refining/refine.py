@@ -26,7 +26,9 @@ from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import check_value, exploitability, nash_conv
 from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
+from jaxgadget.refining.abstract import above_optimum, look_up_gadget
 from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
+from jaxgadget.refining.guard import keep_better, without_estimates
 from jaxgadget.refining.knowledge import (
     Knowledge,
     KnowledgeTask,
@@ -36,7 +38,7 @@ from jaxgadget.refining.knowledge import (
     solve_knowledge,
 )
 from jaxgadget.refining.range_prior import follow_models
-from jaxgadget.refining.subgames import GadgetTask, Solutions, solve_gadgets
+from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP, make_options
@@ -84,7 +86,8 @@ class Refinement:
       gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
       has_decision: `[S, lanes]` False where a subgame had nothing to solve and the blueprint stayed.
       epsilon: `[lanes]` how likely mistakes were; for `auto`, the ε that sufficed.
-      guard_share: `[lanes]` 1 where a guard took estimates, 0 where best responses, NaN without one.
+      guard_share: `[lanes]` 1 where a guard kept what came of estimates, 0 where of V̄; NaN without one, and
+        where both failed.
       game_value: bracket of player 0's value of the game.
       algorithm: the rule's name.
       iterations: for every lane, iterations done; of the simplex method if `algorithm` is `lp`.
@@ -94,6 +97,8 @@ class Refinement:
       failures: lanes in which the solve of a subgame came to nothing, because it overflowed or its linear
         program was not solved, and why. Their numbers are NaN, but for the blueprint's own, and their policy
         is the blueprint's.
+      guard_failures: lanes in which one of the two solves of a guard came to nothing, so that the other was
+        kept, and why.
       knowledge: what the player was to know, if not what is common knowledge. Subgames are then those of own
         infostates (at order 1 one for each, in the order of `forest.roots[player]`), and may overlap. The
         policies are mixtures of what all draws of a generation come to; of several draws `gadget_value` is
@@ -123,6 +128,7 @@ class Refinement:
     seconds: dict[str, float]
     plans: tuple[Plan, ...] = ()
     failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
+    guard_failures: Mapping[int, str] = dataclasses.field(default_factory=dict[int, str])
     knowledge: Knowledge | None = None
 
     def __repr__(self) -> str:
@@ -168,6 +174,10 @@ class Refinement:
         if self.failures:
             first = self.failures[min(self.failures)]
             skipped += f"; {len(self.failures)} of {self.policy.num_lanes} results are undefined: {first}"
+        if self.guard_failures:
+            first = self.guard_failures[min(self.guard_failures)]
+            count = f"{len(self.guard_failures)} of {self.policy.num_lanes} results"
+            skipped += f"; for {count} only one of a guard's two solves was left: {first}"
         if self.target_gap is not None and worst > self.target_gap:
             advice = (
                 f"; the target of {self.target_gap:g} was not reached, increase iterations or use float64"
@@ -280,7 +290,7 @@ def refine(
         an infoset, a number out of range, or too little memory for one lane of a subgame.
 
     Warns:
-      UserWarning: of range values without a guard that are not to be relied on, such as unfinished networks.
+      UserWarning: of range values that are not to be relied on, such as unfinished networks.
     """
     profiles = as_policy(blueprint, tree, name="blueprint")
     opponents = None if opponent is None else list_opponents(opponent, tree, name="opponent")
@@ -395,6 +405,8 @@ def refine_forest(
 ) -> Refinement:
     """Solves a task and measures what came out in the full game.
 
+    A gadget with a guard is solved with V̄, too, as one more gadget of the same batch.
+
     Args:
       task: forest, blueprints, gadgets and options, checked.
       value: bracket of player 0's value of the game, found if it is not given.
@@ -402,20 +414,53 @@ def refine_forest(
       progress: see `refine`.
     """
     asked = [continuation for gadget in task.gadgets for continuation in asked_for(gadget)]
-    warn_of_doubts([continuation.source for continuation in asked if continuation.guard is False])
+    warn_of_doubts([continuation.source for continuation in asked])
+    safe = without_estimates(task.gadgets)
+    both = dataclasses.replace(task, gadgets=(*task.gadgets, *safe.values()))
+    refinement = _refine_all(both, value, watch, progress)
+    return _keep_better(refinement, list(safe)) if safe else refinement
+
+
+def _keep_better(both: Refinement, guarded: list[int]) -> Refinement:
+    """The refinement of the gadgets that were asked for.
+
+    Args:
+      both: of these, and behind them of those with V̄ for some of them.
+      guarded: the numbers of these, in order.
+    """
+    gained = np.where(both.p > 0, both.p * both.gain, 0.0)
+    objective = gained - (1 - both.p) * both.refined_exploitability
+    kept = keep_better(objective.reshape(len(both.gadgets), -1), guarded, both.failures)
+    policy = both.policy.take_lanes(kept.lanes)
+    of_lanes = (
+        *("blueprint_exploitability", "refined_exploitability", "drawn_exploitability"),
+        *("exploitability_bound", "gain", "gadget_value", "gap", "has_decision", "epsilon", "iterations"),
+    )
+    return dataclasses.replace(
+        both,
+        gadgets=both.gadgets[: -len(guarded)],
+        policy=dataclasses.replace(policy, labels=both.policy.labels[: policy.num_lanes]),
+        guard_share=kept.share,
+        failures=kept.failures,
+        guard_failures=kept.left_out,
+        **{name: getattr(both, name)[..., kept.lanes] for name in of_lanes},
+    )
+
+
+def _refine_all(
+    task: GadgetTask, value: tuple[float, float] | None, watch: Stopwatch, progress: bool | None
+) -> Refinement:
+    """The same without guards."""
     # What is promised to an opponent is promised to one who adapts: its share of the mixture.
     continuations = solve_continuations(dataclasses.replace(task, opponents=None), watch, progress)
     base = [task.blueprint] * len(task.gadgets)
     number_of, _, blueprint_of = task.lanes()
-    guard_share = np.full(len(number_of), np.nan)
     for number, gadget in enumerate(task.gadgets):
         if (alternative := alternative_of(gadget)) is not None:
             base[number] = continuations[alternative].policy
-            if (share := continuations[alternative].guard_share) is not None:
-                lanes = number_of == number
-                guard_share[lanes] = share[blueprint_of[lanes]]
     followed = (follow_models(gadget, task.forest, 1 - task.player) for gadget in task.gadgets)
-    promising = tuple(promise(gadget, continuations) for gadget in followed)
+    looked_up = (look_up_gadget(gadget, task.forest, task.player, task.blueprint) for gadget in followed)
+    promising = tuple(promise(gadget, continuations) for gadget in looked_up)
     solutions = solve_gadgets(
         dataclasses.replace(task, gadgets=promising, promised=tuple(base)), watch, progress
     )
@@ -437,11 +482,20 @@ def refine_forest(
             policy=policy,
             blueprint_exploitability=np.tile(measured[id(task.blueprint)], len(task.gadgets) * len(against)),
             refined_exploitability=exploitability(policy, player, value=bracket),
-            exploitability_bound=promised_exploitability + solutions.loss_bound,
+            exploitability_bound=promised_exploitability + _loss_bound(task, solutions),
             gain=gain_against(policy, against, task.lanes()[1], player, bracket),
-            guard_share=guard_share,
             game_value=bracket,
         )
+
+
+def _loss_bound(task: GadgetTask, solutions: GadgetSolutions) -> FloatArray:
+    """`[lanes]` by how much exploitability may rise; with estimates too whose error is known (Theorem 2)."""
+    bound = solutions.loss_bound
+    if not task.against.adapt:
+        return bound
+    gaps = np.split(solutions.gap, len(task.gadgets), axis=1)
+    estimated = [above_optimum(gadget, gap) for gadget, gap in zip(task.gadgets, gaps, strict=True)]
+    return np.where(np.isnan(bound), np.concatenate(estimated), bound)
 
 
 def list_gadgets(

@@ -79,6 +79,8 @@ class GadgetTask:
       blueprints_of: `[gadgets, B]` which lanes of `blueprint` each gadget takes; by default all.
       adopted: `[R]` below which of the player's roots in `forest` the strategy is taken, where an infostate
         is in several subgames; by default below all.
+      held: the tree's infosets of the player at which it keeps to the blueprint all the same; by default
+        none.
     """
 
     forest: Forest
@@ -95,6 +97,7 @@ class GadgetTask:
     copies: int = 1
     blueprints_of: IntArray | None = None
     adopted: BoolArray | None = None
+    held: IntArray | None = None
 
     @property
     def whole(self) -> Cut:
@@ -137,6 +140,14 @@ class GadgetTask:
         shape = (len(taken), len(self.against), taken.shape[1])
         gadget, opponent, column = np.indices(shape).reshape(3, -1)
         return gadget, opponent, taken[gadget, column]
+
+    def floor(self, prepared: Prepared) -> FloatArray | None:
+        """`[Q, blueprints]` least probabilities of the player's actions; None if nothing is held."""
+        if self.held is None:
+            return None
+        treeplex = prepared.forest.form.treeplex[self.player]
+        held = np.isin(treeplex.infoset[treeplex.sequence_infoset], self.held)
+        return np.where(held[:, None], prepared.rows(self.player), 0.0)
 
     def mixtures(self, forest: Forest) -> Mixtures | None:
         """The opponents over some of the subgames; None if all of them only adapt."""
@@ -477,6 +488,7 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
             prepared.trunk,
             mixtures=mixtures,
             frozen=prepared.frozen,
+            floor=task.floor(prepared),
             lanes=task.lanes(numbers),
         )
         batch = games.batch
@@ -657,6 +669,7 @@ def _exact_games(
             prepared.trunk,
             mixtures=mixtures,
             frozen=prepared.frozen,
+            floor=task.floor(prepared),
             lanes=task.lanes([number]),
         )
 

@@ -1,5 +1,6 @@
 from .curves import convergence_curves as convergence_curves
 from .heatmap import pairwise_heatmap as pairwise_heatmap
+from .holdem import grid_picture as grid_picture
 from .pareto import plot_responses as plot_responses
 from .plots import exploitability_scatter as exploitability_scatter
 from .plots import save_picture as save_picture
@@ -16,6 +17,7 @@ __all__ = [
     "convergence_curves",
     "decisions_frame",
     "exploitability_scatter",
+    "grid_picture",
     "paired_t_tests",
     "pairwise_heatmap",
     "plot_responses",

@@ -224,7 +224,7 @@ def training_table(training: Training, visited_rmse: float, steps: int) -> Table
 def ranges_record(training: RangeTraining, steps: int) -> dict[str, Any]:
     """What `jaxgadget train-ranges --json` writes; errors and gaps in units of payoff."""
     fresh = training.subgames_per_second
-    errors = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
+    errors = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
     return {
         "game": training.values.game,
         "cut": training.values.cut,
@@ -258,8 +258,6 @@ def ranges_notes(training: RangeTraining) -> list[str]:
     return [
         f"{training.samples} subgames solved{a_second}, largest gap {training.gap_max:.2g} with a payoff "
         f"range of {training.payoff_range:g}; {training.seconds:.0f} s in all.",
-        f"Resolving left the opponent at most {training.shortfall:.3g} more than the network promised it, "
-        "which a guard counts with.",
     ]
 
 

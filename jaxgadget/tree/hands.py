@@ -58,16 +58,15 @@ def find_hands(tree: HistoryTree) -> FoundHands:
     public = PublicTree.of(levels)
     possible = _check_public(tree, node, hand, public, num_hands)
     low, high = tree.payoff_bounds
-    dealt = np.flatnonzero(step == 0)
-    deal = np.zeros(num_hands)
-    np.add.at(deal, tuple(hand[:, dealt]), tree.chance[dealt])
+    deals, board = _find_boards(tree, node, hand, public, num_hands)
     game = HandsGame(
         name=tree.game.name,
         hands=(tuple(map(str, range(num_hands[0]))), tuple(map(str, range(num_hands[1])))),
         tree=public,
         ends=_find_ends(tree, node, hand, public, num_hands),
         payoff_bounds=(low, high),
-        deal=deal,
+        deals=deals,
+        board=board,
         possible=possible,
         constant=tree.constant,
         action_names=_name_actions(tree),
@@ -187,7 +186,9 @@ def _find_ends(
     tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
 ) -> tuple[PublicEnds, ...]:
     """What every end pays; tables that differ in a factor alone are one."""
-    pays = end_tables(tree, node, hand, public, num_hands)
+    end = np.searchsorted(public.ends, node[tree.terminals])
+    earned = tree.chance[tree.terminals] * tree.payoff[tree.terminals]
+    pays = _sum_pairs(tree, end, hand[:, tree.terminals], earned, (len(public.ends), *num_hands))
     largest = np.abs(pays).max(axis=1)
     paid = np.flatnonzero(largest > 0)
     sign = np.sign(pays[paid, (pays[paid] != 0).argmax(axis=1)])
@@ -199,23 +200,28 @@ def _find_ends(
     return group_ends(public.ends[paid], scale, kind, tables[first].reshape(-1, *num_hands))
 
 
-def end_tables(
+def _find_boards(
     tree: HistoryTree, node: IntArray, hand: IntArray, public: PublicTree, num_hands: tuple[int, int]
-) -> FloatArray:
-    """`[ends, H_0 × H_1]` chance × player 0's payoff at every end, by pairs of hands.
+) -> tuple[FloatArray, IntArray]:
+    """Chance's probability of pairs of hands by boards, and `[n]` the board at every public node."""
+    after = np.flatnonzero(node >= 0)
+    shape = (len(public), *num_hands)
+    chance = _sum_pairs(tree, node[after], hand[:, after], tree.chance[after], shape)
+    _, first, board = np.unique(
+        chance.round(SAME_TABLE_DIGITS), axis=0, return_index=True, return_inverse=True
+    )
+    return chance[first].reshape(-1, *num_hands), board
 
-    Raises:
-      ValueError: if there are too many to be written down.
-    """
-    first, second = num_hands
-    size = len(public.ends) * first * second
+
+def _sum_pairs(
+    tree: HistoryTree, place: IntArray, hand: IntArray, value: FloatArray, shape: tuple[int, int, int]
+) -> FloatArray:
+    """`[places, H_0 × H_1]` sums by pairs of hands; ValueError if they are too many to be written down."""
+    size, (count, first, second) = int(np.prod(shape)), shape
     if size > MOST_PAYS:
         raise ValueError(
-            f"{tree.game.name} has {len(public.ends)} public ends and {first} × {second} hands: expected at "
-            f"most {MOST_PAYS:,} numbers of what they pay; use the form of histories"
+            f"{tree.game.name} has {count} public nodes and {first} × {second} hands: expected at most "
+            f"{MOST_PAYS:,} numbers of what they pay; use the form of histories"
         )
-    terminals = tree.terminals
-    end = np.searchsorted(public.ends, node[terminals])
-    cell = (end * first + hand[0, terminals]) * second + hand[1, terminals]
-    earned = np.bincount(cell, tree.chance[terminals] * tree.payoff[terminals], minlength=size)
-    return np.asarray(earned, np.float64).reshape(len(public.ends), first * second)
+    total = np.bincount((place * first + hand[0]) * second + hand[1], value, minlength=size)
+    return np.asarray(total, np.float64).reshape(count, first * second)

@@ -120,8 +120,8 @@ class RangeValues(Protocol):
     An object may say `num_lanes` = L, else it serves any number of lanes; and `linear` = True, if each
     player's values are a fixed matrix times the other's range: then the depth-limited game is a matrix game
     and has a certified gap. That is taken at its word: said of other values, the gap certifies nothing.
-    It may state an `error`, in payoff units, which guards count with (`ContinuationValues`); and a `doubt`, a
-    sentence that says why it is not to be relied on, None if nothing is known against it.
+    It may have a `doubt`, a sentence that says why it is not to be relied on, None if nothing is known
+    against it.
     """
 
     def __call__(self, limit: Limit) -> RangeFunction:
@@ -140,7 +140,7 @@ def check_lanes(values: object, num_lanes: int) -> None:
 
 
 def warn_of_doubts(values: Sequence[object]) -> None:
-    """Says of range values that nothing guards why they are not to be relied on, each reason once.
+    """Says of range values why they are not to be relied on, each reason once.
 
     Warns:
       UserWarning: if an object has a `doubt`; see `RangeValues`.

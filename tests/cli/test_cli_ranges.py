@@ -23,7 +23,7 @@ TRAIN: tuple[object, ...] = (
 )
 RECORD = [
     *("game", "cut", "subgames_per_second", "samples", "steps", "seconds"),
-    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall"),
+    *("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse"),
     *("gap_max", "payoff_range"),
 ]
 REFINE = ("refine", "kuhn_poker", "--cut", "depth:2", "--blueprint", "cfr:3", "--prior", "none")
@@ -79,7 +79,7 @@ def test_train_ranges(trained: Trained) -> None:
     assert all(0 < found[name] < 4 for name in RECORD if name.endswith("_rmse"))
     assert picture.read_bytes().startswith(b"\x89PNG")
     loaded = jg.load_ranges(out, jg.enumerate_game(jg.load("kuhn_poker")))
-    assert loaded.error == found["shortfall"] and loaded.shape.width == 8
+    assert loaded.error == found["value_rmse"] and loaded.shape.width == 8
 
 
 def test_rows_say_what_the_guard_took(trained: Trained) -> None:

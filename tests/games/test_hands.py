@@ -70,14 +70,14 @@ def test_sizes(spec: str, hands: int, nodes: int, infosets: int):
     assert game.num_hands == (hands, hands)
     assert len(game.tree) == nodes
     assert game.num_infosets(0) == infosets
-    assert game.deal.sum() == pytest.approx(1, abs=1e-14)
+    assert game.deals[game.board[0]].sum() == pytest.approx(1, abs=1e-14)
     assert game.payoff_range == game.payoff_bounds[1] - game.payoff_bounds[0] > 0
 
 
 def test_rolls_weigh_what_they_stand_for():
     game = load("liars_dice(numdice=2,dice_sides=3)").by_hands()
     assert game.hands[0] == ("11", "12", "13", "22", "23", "33")
-    np.testing.assert_allclose(game.deal.sum(axis=1) * 9, [1, 2, 2, 1, 2, 1], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(game.deals[0].sum(axis=1) * 9, [1, 2, 2, 1, 2, 1], rtol=0, atol=1e-14)
 
 
 def test_no_hand_holds_the_public_card():

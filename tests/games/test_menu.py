@@ -16,7 +16,7 @@ from jaxgadget.games.goofspiel import Goofspiel
 from jaxgadget.games.kuhn import KuhnPoker
 from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.leduc.rules import LeducPoker
-from jaxgadget.games.menu import MenuAbstraction
+from jaxgadget.games.menu import MenuAbstraction, read_actions, read_menu
 from jaxgadget.games.registry import load
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.tree.history import HistoryTree, enumerate_game
@@ -234,3 +234,38 @@ def test_a_menu_that_leaves_nothing_is_refused():
     with pytest.raises(ValueError, match=expected):
         enumerate_game(game)
     assert enumerate_game(game, depth=1).num_leaves > 0, "it is not asked for what is not enumerated"
+
+
+@pytest.mark.parametrize(
+    ("text", "menu"),
+    [
+        ("1-a", ("Fold", "Call", "Bet 1", "AllIn")),
+        ("2-1/2", ("Fold", "Call", "Bet 1/2", "Bet 2")),
+        ("0.5", ("Fold", "Call", "Bet 1/2")),
+        ("a", ("Fold", "Call", "AllIn")),
+        ("Bet 1", ("Fold", "Call", "Bet 1")),
+        ("Call | Bet 1", ("Call", "Bet 1")),
+    ],
+)
+def test_menus_as_they_are_typed(text: str, menu: tuple[str, ...]):
+    assert read_menu(LARGE, 0, text, "--menu") == menu
+
+
+def test_typed_actions_are_no_more_than_what_is_typed():
+    assert read_actions(LARGE, 0, "1/2-a", "--off-tree") == ("Bet 1/2", "AllIn")
+    assert read_actions(coin_toss(), 0, "Sell", "--off-tree") == ("Sell",)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("3", "--menu '3': 'Bet 3' is no bet of no_limit_leduc"),
+        ("0-a", "'0' is no fraction of the pot > 0"),
+        ("1-1", "'1' is there twice"),
+        ("", "expected distinct fractions of the pot"),
+        ("Fold|Shove", "'Shove' is no action of no_limit_leduc"),
+    ],
+)
+def test_menus_that_are_none(text: str, message: str):
+    with pytest.raises(ValueError, match=re.escape(message)):
+        read_menu(LARGE, 0, text, "--menu")

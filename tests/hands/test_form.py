@@ -11,6 +11,7 @@ import pytest
 from jaxgadget import enumerate_game, load
 from jaxgadget.games.game import ACTOR_BIT
 from jaxgadget.hands.form import HandsForm, by_hands
+from jaxgadget.hands.solve import solve_hands
 from jaxgadget.kernels.problem import Parts, follow
 from jaxgadget.policy.evaluate import to_parts, whole_problem
 from jaxgadget.tree.sequence import sequence_form
@@ -118,7 +119,5 @@ def test_a_player_who_never_acts():
     form = HandsForm(dataclasses.replace(game, tree=short, ends=ends))
     assert form.treeplex[1].num_infosets == 0
     assert form.game.num_infosets(1) == 0
-    from jaxgadget.hands.solve import solve_hands
-
     solution = solve_hands(form, iterations=200)
     assert solution.nash_conv < 1e-3

@@ -47,7 +47,7 @@ SMALL: dict[str, Any] = {
     "heldout": 0.25,
     "show_progress": False,
 }
-MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse", "shortfall")
+MEASURED = ("train_rmse", "heldout_rmse", "blueprint_rmse", "visited_rmse", "value_rmse")
 
 
 @functools.cache
@@ -289,7 +289,7 @@ def check_resuming(
         assert jg.FolderRanges(str(tmp_path)).error is None
     resumed = train(tmp_path)
     assert_same(resumed, undisturbed)
-    assert jg.load_ranges(tmp_path, game()).error == undisturbed.shortfall
+    assert jg.load_ranges(tmp_path, game()).error == undisturbed.value_rmse
 
 
 def test_networks_say_what_speaks_against_them(undisturbed: RangeTraining, kept: pathlib.Path) -> None:
@@ -316,11 +316,19 @@ def test_networks_say_what_speaks_against_them(undisturbed: RangeTraining, kept:
 def test_what_an_older_version_did_not_measure_is_measured(
     undisturbed: RangeTraining, kept: pathlib.Path
 ) -> None:
-    older = {name: getattr(undisturbed, name) for name in MEASURED if name != "shortfall"}
+    older = {name: getattr(undisturbed, name) for name in MEASURED if name != "value_rmse"}
     write_record(kept / ERRORS, older)
     assert jg.FolderRanges(str(kept)).error is None
     assert_same(train(kept), undisturbed)
-    assert jg.FolderRanges(str(kept)).error == undisturbed.shortfall
+    assert jg.FolderRanges(str(kept)).error == undisturbed.value_rmse
+
+
+def test_what_earlier_versions_measured_besides_is_left_alone(
+    undisturbed: RangeTraining, kept: pathlib.Path
+) -> None:
+    write_record(kept / ERRORS, {name: getattr(undisturbed, name) for name in MEASURED} | {"shortfall": 0.5})
+    assert_same(train(kept), undisturbed)
+    assert jg.FolderRanges(str(kept)).error == undisturbed.value_rmse
 
 
 def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTraining) -> None:
@@ -328,7 +336,7 @@ def test_a_finished_training_is_read(kept: pathlib.Path, undisturbed: RangeTrain
     assert_same(again, undisturbed)
     loaded, lazy = jg.load_ranges(kept, game(), CUT), jg.FolderRanges(str(kept))
     assert same_weights(loaded, undisturbed.values)
-    assert loaded.error == lazy.error == undisturbed.shortfall
+    assert loaded.error == lazy.error == undisturbed.value_rmse
     assert (loaded.name, loaded.cut, lazy.name, lazy.cut) == (str(kept), CUT, str(kept), CUT)
     measured = json.loads((kept / ERRORS).read_text())
     assert {name: measured[name] for name in MEASURED} == {n: getattr(undisturbed, n) for n in MEASURED}

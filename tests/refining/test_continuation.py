@@ -14,8 +14,7 @@ import jaxgadget as jg
 from jaxgadget import ContinuationPrior, ContinuationValues, ResolvedValues
 from jaxgadget.gadgets.alternative import WithGifts
 from jaxgadget.refining import continuation
-from jaxgadget.refining.continuation import guard_share, solve_continuations
-from jaxgadget.refining.promises import find_promises
+from jaxgadget.refining.continuation import solve_continuations
 from jaxgadget.refining.subgames import GadgetTask
 from jaxgadget.solving.options import make_options
 from jaxgadget.util.arrays import FloatArray
@@ -206,11 +205,6 @@ def explicit(
     return above, jg.build_forest(tree, where).roots[1 - player].infostate.tolist()
 
 
-def best_responses(above: Above, states: list[int]) -> FloatArray:
-    by_state = {s: part.worst_value(s, above.blueprint) for part in above.subgames for s in part.states}
-    return np.array([by_state[state] for state in states])
-
-
 def masses(above: Above, states: list[int]) -> FloatArray:
     """N(s)."""
     by_state = {s: part.normalizer(s) for part in above.subgames for s in part.states}
@@ -232,28 +226,6 @@ def bound(above: Above, states: list[int], values: FloatArray) -> float:
 CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(("name", "cut"), CUTS)
-def test_the_guard_takes_the_smaller_bound(name: str, cut: str, player: int) -> None:
-    """Of estimates, with the error at every root, and of best responses, from an explicit tree."""
-    estimated = promised(name, cut, player, ContinuationValues(RESOLVED, guard=False))
-    taken: set[int] = set()
-    for error in (0.0, 0.004, 0.05, 0.1, 1e6):
-        guarded = promised(name, cut, player, ContinuationValues(RESOLVED, guard=error))
-        for lane in range(2):
-            above, states = explicitly(name, cut, player, lane)
-            safe = best_responses(above, states)
-            promises = safe, estimated[:, lane]
-            wary = bound(above, states, promises[1] - error * masses(above, states))
-            assert wary <= bound(above, states, promises[1]) + error + 1e-9, "at most once"
-            share = int(wary < bound(above, states, safe))
-            np.testing.assert_allclose(guarded[:, lane], promises[share], rtol=0, atol=1e-9)
-            taken.add(share)
-            assert error < 1e6 or share == 0
-    if (name, player) == ("kuhn_poker", 0):
-        assert taken == {0, 1}
-
-
 DRAWN = [(shape, seed) for shape in SHAPES for seed in (0, 1)]
 
 
@@ -268,154 +240,22 @@ def drawn(shape: str, seed: int) -> tuple[jg.HistoryTree, jg.Cut, jg.Policy]:
     )
 
 
-@pytest.mark.parametrize("player", [0, 1])
-@pytest.mark.parametrize(("shape", "seed"), DRAWN)
-def test_max_margin_keeps_the_guards_bound(shape: str, seed: int, player: int) -> None:
-    """Values of the optimal continuation, off by as much as is told: the error counts once."""
-    tree, where, blueprint = drawn(shape, seed)
-    promises = find_promises(tree, where, blueprint, (ContinuationValues(),), player, "float64", False)
-    exact, ranges = np.asarray(promises.continuations[0].values.array), promises.ranges
-    rng, size = np.random.default_rng(seed), 0.1 * tree.payoff_range
-    off = rng.choice([-1.0, 1.0, 0.5, 1.0], size=exact.shape)
-    estimated = exact + size * off * ranges.mass
-    shares = [guard_share(ranges, estimated, size), np.ones(2)]
-    promised = [np.where(share > 0, estimated, ranges.cbv) for share in shares]
-    asked = [jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values)) for values in promised]
-    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
-    found = jg.refine(tree, where, blueprint, [jg.OptimalContinuation(jg.NoPrior()), *asked], **how)
-    value = (1 - 2 * player) * sum(found.game_value) / 2
-    optimal, *refined = found.refined_exploitability.reshape(-1, 2)
-    tolerance = 1e-6 * tree.payoff_range
-    for lane in range(2):
-        above, states = explicit(tree, where, blueprint, player, lane)
-        mass = masses(above, states)
-        bounds: list[float] = []
-        for share, values, exploitability in zip(shares, promised, refined, strict=True):
-            bounds.append(value + bound(above, states, values[:, lane] - share[lane] * size * mass))
-            assert exploitability[lane] <= bounds[-1] + tolerance
-        assert bounds[0] <= min(found.blueprint_exploitability[lane], *bounds) + tolerance
-        assert bounds[-1] <= optimal[lane] + 2 * size + tolerance, "Theorem 2"
-
-
-def test_without_the_error_there_is_no_bound() -> None:
-    """In some of these games max-margin leaves the opponent more than a best response to the promise gets."""
-    more = 0.0
-    for shape, seed in DRAWN[:4]:
-        tree, where, blueprint = drawn(shape, seed)
-        promises = find_promises(tree, where, blueprint, (ContinuationValues(),), 0, "float64", False)
-        size = 0.1 * tree.payoff_range
-        values = np.asarray(promises.continuations[0].values.array) + size * promises.ranges.mass
-        gadget = jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values))
-        found = jg.refine(tree, where, blueprint, gadget, algorithm="lp", progress=False)
-        gets = found.refined_exploitability - sum(found.game_value) / 2
-        more = max(more, float(((gets - promises.ranges.above.best_values(values)[2][0]) / size).max()))
-    assert 0.5 < more <= 1 + 1e-6
-
-
-def too_much(limit: jg.Limit) -> Any:
-    """Everything is worth 9 to either player, far more than the game pays."""
-    chance = np.zeros((len(limit.roots[0]), len(limit.roots[1])))
-    cells = limit.matrix()
-    chance[cells.row, cells.column] = cells.value
-    return lambda ranges: (9 * (chance @ ranges[1]), 9 * (chance.T @ ranges[0]))
-
-
-@pytest.mark.parametrize("player", [0, 1])
-def test_estimates_that_promise_too_much_are_not_taken(player: int) -> None:
-    """Even if they are believed to have no error; without a guard they are."""
-    rash = promised("kuhn_poker", "depth:2", player, ContinuationValues(too_much, guard=False))
-    guarded = promised("kuhn_poker", "depth:2", player, ContinuationValues(too_much, guard=0.0))
-    for lane in range(2):
-        above, states = explicitly("kuhn_poker", "depth:2", player, lane)
-        safe = best_responses(above, states)
-        np.testing.assert_allclose(guarded[:, lane], safe, rtol=0, atol=1e-9)
-        assert (rash[:, lane] <= safe - 0.5).any()
-
-
-class Rated(ResolvedValues):
-    """Range values that state an error."""
-
-    error: float | None = 1e6
-
-
-class Unrated(ResolvedValues):
-    """Range values that state none yet."""
-
-    error: float | None = None
-
-
-def test_what_the_guard_counts_with() -> None:
-    alike: dict[Any, ContinuationValues] = {
-        "stated": ContinuationValues(Rated(100)),
-        "no guard": ContinuationValues(Rated(100), guard=False),
-        "told": ContinuationValues(Rated(100), guard=0),
-        "nothing known": ContinuationValues(RESOLVED),
-    }
-    errors = {name: values.error for name, values in alike.items()}
-    assert errors == {"stated": 1e6, "no guard": None, "told": 0, "nothing known": None}
-    found = {name: promised("kuhn_poker", "depth:2", 0, values) for name, values in alike.items()}
-    np.testing.assert_array_equal(found["nothing known"], found["no guard"])
-    with pytest.raises(ValueError, match="states no error, as its training is not finished"):
-        ContinuationValues(Unrated(100))
-    diverged = Unrated(100)
-    object.__setattr__(diverged, "error", float("nan"))
-    with pytest.raises(ValueError, match="states an error of nan, as its training diverged; train again"):
-        ContinuationValues(diverged)
-    assert ContinuationValues(Unrated(100), guard=0.5).error == 0.5
-
-
-def test_the_share_of_the_guard_is_told() -> None:
-    """In the order of lanes, NaN where there is none; 1 where the estimates are promised, 0 where V̄ is."""
-    values = [ContinuationValues(RESOLVED, guard=guard) for guard in (0.1, False)]
-    asked = [jg.Resolving(jg.NoPrior()), *(jg.Resolving(jg.NoPrior(), alternative=v) for v in values)]
-    found = refined("kuhn_poker", "depth:2", 0, asked, iterations=10)
-    shares = found.guard_share.reshape(3, 2)
-    assert np.isnan(shares[[0, 2]]).all() and sorted(shares[1]) == [0, 1]
-    np.testing.assert_array_equal(found.table["guard_share"], found.guard_share)
-    guarded, estimated = (promised("kuhn_poker", "depth:2", 0, v) for v in values)
-    for lane in range(2):
-        safe = best_responses(*explicitly("kuhn_poker", "depth:2", 0, lane))
-        expected = safe + shares[1, lane] * (estimated[:, lane] - safe)
-        np.testing.assert_allclose(guarded[:, lane], expected, rtol=0, atol=1e-9)
-
-
-def test_true_is_no_number_and_false_is_not_0() -> None:
-    """Continuations are found again by what was asked for, and True == 1.0 in Python."""
-    by_number = {ContinuationValues(Rated(100), guard=guard): guard for guard in (True, 1.0, False, 0.0)}
-    assert len(by_number) == 4
-
-
-def test_the_guard_moves_the_promise() -> None:
-    stated, bare = (
-        promised("kuhn_poker", "depth:2", 0, ContinuationValues(Rated(100), guard=guard))
-        for guard in (True, False)
-    )
-    found = {"stated": stated, "no guard": bare}
-    assert np.abs(found["stated"] - found["no guard"]).max() > 1e-3
-    assert (
-        ContinuationValues(RESOLVED).name == "values:ResolvedValues" and not ContinuationValues().is_estimate
-    )
-
-
 def test_names_tell_guards_and_iterations_apart() -> None:
     """So that rows can be told apart."""
     names = {
         ContinuationValues(RESOLVED).name: "values:ResolvedValues",
         ContinuationValues(RESOLVED, guard=False).name: "values:ResolvedValues, no guard",
-        ContinuationValues(RESOLVED, guard=0.05).name: "values:ResolvedValues, guard 0.05",
-        ContinuationValues(RESOLVED, guard=1.0).name: "values:ResolvedValues, guard 1",
         ContinuationValues(RESOLVED, iterations=60).name: "values:ResolvedValues, 60 iterations",
         ContinuationValues(30).name: "continuation:30",
         ContinuationValues().name: "continuation",
     }
     assert list(names) == list(names.values())
+    assert not ContinuationValues().is_estimate
 
 
 @pytest.mark.parametrize(
     ("source", "options", "message"),
     [
-        (30, {"guard": 0.1}, "guard=0.1 for 30: only range values are estimates"),
-        ("exact", {"guard": 0}, "guard=0 for 'exact': only range values"),
         (30, {"iterations": 20}, "iterations=20 for 30: they are those of the opponent's trunk"),
     ],
     ids=str,
@@ -431,14 +271,12 @@ class Doubted(ResolvedValues):
     doubt = "nobody finished these; finish them"
 
 
-def test_without_a_guard_doubts_are_told_once() -> None:
-    values = [ContinuationValues(Doubted(2), guard=False, iterations=2) for _ in range(2)]
+def test_doubts_are_told_once() -> None:
+    values = [ContinuationValues(Doubted(2), guard=guard, iterations=2) for guard in (True, False)]
     asked = [jg.Resolving(ContinuationPrior(values[0]), 0.1, values[0]), jg.MaxMargin(alternative=values[1])]
     with pytest.warns(UserWarning, match="nobody finished these; finish them") as told:
         refined("kuhn_poker", "depth:2", 0, asked, iterations=2)
     assert len(told) == 1
-    guarded = ContinuationValues(Doubted(2), guard=0.1, iterations=2)
-    refined("kuhn_poker", "depth:2", 0, [jg.Resolving(alternative=guarded)], iterations=2)
 
 
 @pytest.mark.parametrize("count", [1, 3])
@@ -453,11 +291,9 @@ def test_range_values_of_another_number_of_lanes_are_refused(count: int) -> None
             jg.refine(tree, "depth:2", jg.Policy.uniform(tree), asked, iterations=2)
 
 
-@pytest.mark.parametrize("guard", [-0.1, float("nan"), float("inf"), "yes", None])
+@pytest.mark.parametrize("guard", [0.05, 1, float("nan"), "yes", None])
 def test_wrong_guards_are_refused(guard: Any) -> None:
-    with pytest.raises(
-        ValueError, match=re.escape(f"guard={guard!r}: expected an error >= 0 in payoff units")
-    ):
+    with pytest.raises(ValueError, match=re.escape(f"guard={guard!r}: expected True, to solve with V̄, too")):
         ContinuationValues(RESOLVED, guard=guard)
     with pytest.raises(ValueError, match="iterations=0"):
         ContinuationValues(RESOLVED, iterations=0)
@@ -469,10 +305,10 @@ def test_wrong_guards_are_refused(guard: Any) -> None:
 
 @pytest.mark.parametrize("player", [0, 1])
 def test_with_good_range_values_safe_gadgets_are_nearly_the_optimal_continuation(player: int) -> None:
-    """Guarded by the error that 200 iterations leave, or not at all; nothing is certified."""
+    """With a guard or without; V̄ has a certificate where the guard keeps it, estimates have none."""
     tree = game("kuhn_poker")
     error = tree.payoff_range / 1000
-    values = [ContinuationValues(ResolvedValues(200), guard=g, iterations=200) for g in (False, error)]
+    values = [ContinuationValues(ResolvedValues(200), guard=g, iterations=200) for g in (False, True)]
     asked = [make(jg.NoPrior(), alternative=v) for v in values for make in SAFE]
     optimal, plain = jg.OptimalContinuation(jg.NoPrior()), jg.Resolving(jg.NoPrior())
     found = refined("kuhn_poker", "depth:2", player, [optimal, plain, *asked], algorithm="lp")
@@ -480,17 +316,16 @@ def test_with_good_range_values_safe_gadgets_are_nearly_the_optimal_continuation
     assert (np.array(numbers) <= best + 2 * error + 1e-9).all()
     assert (np.array(numbers) >= best - 1e-9).all()
     bounds = found.exploitability_bound.reshape(-1, 2)
-    assert np.isnan(bounds[2:]).all() and np.isfinite(bounds[:2]).all(), "estimates have no certificate"
-    names = [f"values:ResolvedValues, {guard}, 200 iterations" for guard in ("no guard", f"guard {error:g}")]
+    shares = found.guard_share.reshape(-1, 2)
+    np.testing.assert_array_equal(np.isfinite(bounds[2:]), shares[2:] == 0)
+    assert np.isfinite(bounds[:2]).all() and (shares == 1).any() == (player == 0)
+    names = [f"values:ResolvedValues, {rest}200 iterations" for rest in ("no guard, ", "")]
     assert set(found.table["alternative"].dropna()) == {"best-response", *names}
     if player == 0:
         assert (without - best).max() > 2 * error
 
 
-SOURCES = [
-    *(ContinuationValues(RESOLVED, guard=guard) for guard in (False, 0.01)),
-    *(ContinuationValues(), ContinuationValues(7)),
-]
+SOURCES = [ContinuationValues(RESOLVED, guard=False), ContinuationValues(), ContinuationValues(7)]
 
 
 @pytest.mark.parametrize("values", SOURCES, ids=str)

@@ -11,7 +11,7 @@ import pytest
 import jaxgadget as jg
 from jaxgadget import ContinuationValues, ResolvedValues
 from jaxgadget.refining.promises import find_promises
-from tests.refining.test_continuation import explicit, masses
+from tests.refining.test_continuation import DRAWN, bound, drawn, explicit, masses
 
 GOOFSPIEL = "goofspiel(num_cards=3,imp_info=True,points_order=descending)"
 CUTS = [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")]
@@ -54,7 +54,7 @@ def check_error(name: str, cut: str, player: int) -> None:
         exact = np.array([by_state[state] for state in states])
         error = np.abs(promised[:, lane] - exact) / masses(above, states)
         assert found.delta[lane] == pytest.approx(error.max(), abs=1e-6)
-    assert (found.delta > 1e-3).all() and np.isnan(found.guard_share).all()
+    assert (found.delta > 1e-3).all()
     assert (exploitability <= found.bound + 1e-7).all()
     assert (found.bound <= found.theorem2_bound + 1e-7).all()
     np.testing.assert_allclose(
@@ -69,14 +69,55 @@ def test_exact_values_have_no_error() -> None:
     np.testing.assert_allclose(found.bound, found.optimal_exploitability, rtol=0, atol=1e-7)
 
 
-def test_the_guard_is_part_of_the_promise() -> None:
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(("shape", "seed"), DRAWN)
+def test_max_margin_keeps_the_bound_of_the_error(shape: str, seed: int, player: int) -> None:
+    """Values of the optimal continuation, off by as much as is told: the error counts once."""
+    tree, where, blueprint = drawn(shape, seed)
+    promises = find_promises(tree, where, blueprint, (ContinuationValues(),), player, "float64", False)
+    exact, mass = np.asarray(promises.continuations[0].values.array), promises.ranges.mass
+    rng, size = np.random.default_rng(seed), 0.1 * tree.payoff_range
+    estimated = exact + size * rng.choice([-1.0, 1.0, 0.5, 1.0], size=exact.shape) * mass
+    gadget = jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(estimated))
+    how: dict[str, Any] = {"player": player, "algorithm": "lp", "progress": False}
+    found = jg.refine(tree, where, blueprint, [jg.OptimalContinuation(jg.NoPrior()), gadget], **how)
+    value = (1 - 2 * player) * sum(found.game_value) / 2
+    optimal, refined = found.refined_exploitability.reshape(2, -1)
+    tolerance = 1e-6 * tree.payoff_range
+    for lane in range(2):
+        above, states = explicit(tree, where, blueprint, player, lane)
+        most = value + bound(above, states, estimated[:, lane] - size * masses(above, states))
+        assert refined[lane] <= most + tolerance
+        assert most <= value + bound(above, states, estimated[:, lane]) + size + tolerance, "at most once"
+        assert most <= optimal[lane] + 2 * size + tolerance, "Theorem 2"
+
+
+def test_without_the_error_there_is_no_bound() -> None:
+    """In some of these games max-margin leaves the opponent more than a best response to the promise gets."""
+    more = 0.0
+    for shape, seed in DRAWN[:4]:
+        tree, where, blueprint = drawn(shape, seed)
+        promises = find_promises(tree, where, blueprint, (ContinuationValues(),), 0, "float64", False)
+        size = 0.1 * tree.payoff_range
+        values = np.asarray(promises.continuations[0].values.array) + size * promises.ranges.mass
+        gadget = jg.MaxMargin(jg.NoPrior(), alternative=jg.ArrayValues(values))
+        found = jg.refine(tree, where, blueprint, gadget, algorithm="lp", progress=False)
+        gets = found.refined_exploitability - sum(found.game_value) / 2
+        more = max(more, float(((gets - promises.ranges.above.best_values(values)[2][0]) / size).max()))
+    assert 0.5 < more <= 1 + 1e-6
+
+
+def test_a_guard_changes_no_promise() -> None:
     tree = game("kuhn_poker")
     how: dict[str, Any] = {"player": 1, "value": VALUE, "progress": False}
-    wary = ContinuationValues(ROUGH, guard=100.0, iterations=20)
-    found = jg.measure_promise(tree, "depth:2", blueprints(tree), wary, **how)
-    assert found.guard_share.tolist() == [0, 0]
-    own = jg.exploitability(blueprints(tree), 1, value=VALUE)
-    np.testing.assert_allclose(found.promised_exploitability, own, rtol=0, atol=1e-9)
+    guarded, bare = (
+        jg.measure_promise(
+            tree, "depth:2", blueprints(tree), ContinuationValues(ROUGH, guard=guard, iterations=20), **how
+        )
+        for guard in (True, False)
+    )
+    np.testing.assert_array_equal(guarded.delta, bare.delta)
+    np.testing.assert_array_equal(guarded.bound, bare.bound)
 
 
 @pytest.mark.parametrize(

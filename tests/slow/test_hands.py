@@ -20,3 +20,18 @@ def test_values_and_best_responses(spec: str):
 @pytest.mark.parametrize("spec", alike.LONG)
 def test_iterates(spec: str, algorithm: str):
     alike.check_iterations(spec, algorithm)
+
+
+@pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.parametrize(
+    ("spec", "cut", "where"),
+    [
+        ("leduc_poker", "flop", "chance"),
+        ("leduc_poker(num_ranks=5)", "flop", "chance"),
+        ("leduc_poker(num_ranks=13,num_suits=4,suit_isomorphism=True)", "flop", "chance"),
+        ("liars_dice(dice_sides=4)", "depth:2", "depth:2"),
+        ("liars_dice(numdice=2,dice_sides=3)", "depth:3", "depth:3"),
+    ],
+)
+def test_gadget_games(spec: str, cut: str, where: str, player: int):
+    alike.check_refinement(spec, cut, where, player, 1e-10)

@@ -40,7 +40,7 @@ def test_it_learns(network: str) -> None:
     assert found.log["loss"].iloc[-1] < found.log["loss"].iloc[0] / 3
     assert (found.log["examples_per_second"] > 0).all() and found.log["seconds"].is_monotonic_increasing
     assert found.log["heldout_rmse"].iloc[-1] == found.heldout_rmse
-    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.shortfall
+    assert found.payoff_range == tree.payoff_range == 4 and found.values.error == found.value_rmse
     # Saying 0 is wrong by the root mean square of what a half of the payoff range may be.
     nothing = dataclasses.replace(
         found.values, weights=jax.tree.map(lambda x: np.zeros_like(x), found.values.weights)

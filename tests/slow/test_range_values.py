@@ -53,5 +53,4 @@ def test_a_network_closes_most_of_the_way(cut: str, network: str) -> None:
     closed = [float((before - after).sum() / (before - best).sum()) for after in (safe, estimated, guarded)]
     assert closed[0] < 0.85 and min(closed[1:]) > 0.97
     assert (estimated <= before + 2 * found.value_rmse).all()
-    assert (guarded <= safe + 2 * found.value_rmse).all()
-    assert (guarded <= before + 2 * found.value_rmse).all()
+    assert (guarded <= safe).all() and (guarded <= estimated).all()

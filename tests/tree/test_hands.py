@@ -31,7 +31,9 @@ def test_hands_in_histories_are_those_of_the_rules(spec: str):
     for field in ("level_offset", "parent", "actor", "action"):
         np.testing.assert_array_equal(getattr(found.game.tree, field), getattr(told.tree, field))
     np.testing.assert_allclose(pays(found.game), pays(told), rtol=0, atol=1e-16)
-    np.testing.assert_allclose(found.game.deal, told.deal, rtol=0, atol=1e-16)
+    one, other = (x.deals[x.board] for x in (found.game, told))
+    np.testing.assert_allclose(one, other, rtol=0, atol=1e-16)
+    assert len(found.game.deals) == len(told.deals)
     assert len(found.game.ends) == len(told.ends), "ends that differ in their scale alone share a table"
     assert found.game.action_names == told.action_names
     assert found.game.payoff_bounds == told.payoff_bounds
@@ -92,7 +94,7 @@ def test_a_game_of_ones_own_is_found():
     assert found.game.num_hands == (2, 1)
     assert len(found.game.tree) == 7
     assert found.game.action_names == ("stop", "go")
-    np.testing.assert_array_equal(found.game.deal, [[0.5], [0.5]])
+    np.testing.assert_array_equal(found.game.deals, [[[0.5], [0.5]]])
 
 
 @pytest.mark.parametrize(
@@ -116,6 +118,6 @@ def test_what_is_no_game_by_hands(flaw: str, why: str):
 def test_truncated_trees_and_large_tables_are_refused(monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(ValueError, match="expected a tree of the whole game"):
         find_hands(enumerate_game(load("kuhn_poker"), depth=1))
-    monkeypatch.setattr(hands, "MOST_PAYS", 44)
-    with pytest.raises(ValueError, match="5 public ends and 3 × 3 hands: expected at most 44"):
+    monkeypatch.setattr(hands, "MOST_PAYS", 80)
+    with pytest.raises(ValueError, match="9 public nodes and 3 × 3 hands: expected at most 80"):
         find_hands(enumerate_game(load("kuhn_poker")))

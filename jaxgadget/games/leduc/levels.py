@@ -98,7 +98,8 @@ def leduc_by_hands(
         tree=tree,
         ends=group_ends(tree.ends, won, kind, np.concatenate([deal[None], shown, shown * ahead])),
         payoff_bounds=(-float(np.abs(won).max()), float(np.abs(won).max())),
-        deal=deal,
+        deals=np.concatenate([deal[None], shown]),
+        board=1 + card,
         possible=(possible, possible),
         action_names=action_names,
     )

@@ -1,0 +1,66 @@
+"""What a guard costs: seconds of a refinement with and without, where estimates are a network's."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import pandas as pd
+
+from experiments.common import titled
+from experiments.continuation.common import blueprints, cases, network, tree_of
+from experiments.study import Settings
+from jaxgadget import ContinuationValues, Resolving, refine
+
+NAME = "guard"
+ITERATIONS, SMOKE_ITERATIONS = 2000, 10
+TURNS = 3
+
+
+def compute(settings: Settings) -> pd.DataFrame:
+    """A row for every game, cut, turn, and with and without a guard."""
+
+    def measure(key: dict[str, Any]) -> pd.DataFrame:
+        return _measure(settings, **key)
+
+    keys = [{"game": game, "cut": cut} for game, cut in cases(settings)]
+    return settings.gather(NAME, keys, measure)
+
+
+def _measure(settings: Settings, game: str, cut: str) -> pd.DataFrame:
+    tree, profiles, values = tree_of(game), blueprints(settings, game), network(settings, game, cut)
+    how: dict[str, Any] = {
+        "iterations": settings.pick(ITERATIONS, SMOKE_ITERATIONS),
+        "value": tree.payoff_bounds,  # exploitabilities are not asked for
+        "progress": False,
+    }
+
+    def run(guard: bool) -> float:
+        gadget = Resolving(alternative=ContinuationValues(values, guard=guard))
+        return refine(tree, cut, profiles, gadget, **how).seconds["run"]
+
+    for guard in (False, True):  # compiles
+        run(guard)
+    turns = itertools.product(range(TURNS), (False, True))
+    rows = [{"turn": turn, "guard": guard, "seconds": run(guard)} for turn, guard in turns]
+    return pd.DataFrame(rows).assign(game=game, cut=cut, blueprints=profiles.num_lanes)
+
+
+def summarise(frame: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of resolving, blueprint prior, for player 0: the network's trunk, the subgames, all evaluated.
+
+    Compiled before; with a guard and without in turn, of each the least of three times.
+    """
+    rows: list[dict[str, Any]] = []
+    for (game, cut), part in frame.groupby(["game", "cut"], sort=False):
+        seconds = part.groupby("guard")["seconds"].min()
+        rows.append(
+            {
+                "game": titled(str(game), str(cut)),
+                "blueprints": part["blueprints"].iloc[0],
+                "no guard": seconds[False],
+                "guard": seconds[True],
+                "times": seconds[True] / seconds[False],
+            }
+        )
+    return pd.DataFrame(rows)

@@ -1,0 +1,178 @@
+"""Solved spots of hold'em: a table, and the grid of 13 × 13 hands of a public node."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from jaxgadget.report.heatmap import draw_cells
+from jaxgadget.report.plots import save_picture
+from jaxgadget.report.styles import own_axes, write_title
+from jaxgadget.report.tables import make_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from rich.table import Table
+
+    from jaxgadget.poker.solve import SpotSolution
+
+SIZE = (6.4, 6.4)
+"""Inches of a grid."""
+
+FOLD, PASSIVE = "#56B4E9", "#009E73"
+"""Colours of a fold, and of a check or call."""
+
+BETS = ("#F0E442", "#E69F00", "#D55E00", "#CC79A7", "#000000")
+"""Colours of bets and raises, the smallest first; the last one is of all that are larger."""
+
+NOBODY = "#EEEEEE"
+"""Colour behind hands that are not there."""
+
+Shown = Literal["strategy", "ev", "equity"]
+
+
+def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A row a spot, as `SpotSolution.to_row` makes them."""
+    table = make_table(
+        "board",
+        "EV oop",
+        "EV ip",
+        "exploitability",
+        "iterations",
+        "hands",
+        "root",
+        right=("EV oop", "EV ip", "exploitability", "iterations", "hands"),
+        fold="root",
+    )
+    for row in rows:
+        first, second = row["ev"]
+        root = ", ".join(f"{action} {share:.3f}" for action, share in row["root"].items())
+        hands = " × ".join(map(str, row["hands"]))
+        table.add_row(
+            row["board"],
+            f"{first:.5g}",
+            f"{second:.5g}",
+            f"{row['exploitability']:.3g}",
+            f"{row['iterations']:,}",
+            hands,
+            root,
+        )
+    return table
+
+
+def grid_picture(
+    solution: SpotSolution,
+    line: str = "",
+    ax: Axes | None = None,
+    *,
+    show: Shown = "strategy",
+    title: str | None = None,
+) -> Axes:
+    """Draws the hands of whoever acts after a line, suited ones above the diagonal.
+
+    Strategies are actions side by side, as high as the hands of a cell are likely to be there at all; EVs (in
+    chips, at the start of the spot) and equities are means of a cell, as a heat map.
+
+    Args:
+      solution: a solved spot.
+      line: such as `check, bet 100`; by default the start.
+      ax: where to draw, else a new figure of matplotlib's pyplot.
+      show: `strategy`, `ev` or `equity`.
+      title: what stands above; by default what is shown.
+
+    Raises:
+      ValueError: if nobody acts there, or `show` is something else.
+    """
+    from jaxgadget.poker.betting import PLAYERS
+    from jaxgadget.poker.cards import RANKS
+    from jaxgadget.poker.ranges import grid_means
+
+    if show not in ("strategy", "ev", "equity"):
+        raise ValueError(f"show={show!r}: expected 'strategy', 'ev' or 'equity'")
+    player = solution.actor(line)
+    hands, held = solution.spot.hands, solution.played(line)[player]
+    ax = own_axes(ax, SIZE)
+    if show == "strategy":
+        rows = solution.strategy(line)
+        heights = np.nan_to_num(grid_means(hands, held))
+        shares = {action: np.nan_to_num(grid_means(hands, row, held)) for action, row in rows.items()}
+        _draw_strategy(ax, heights / max(heights.max(), np.finfo(np.float64).tiny), shares)
+    else:
+        values = (solution.hand_ev if show == "ev" else solution.equity)[player]
+        means = grid_means(hands, values, held)
+        span = (0.0, 1.0) if show == "equity" else (float(np.nanmin(means)), float(np.nanmax(means)) + 1e-9)
+        names = list(reversed(RANKS))
+        draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
+    when = f"after {line}" if line else "at the start"
+    where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {show}"
+    write_title(ax, where if title is None else title, pad=28 if show == "strategy" else None)
+    return ax
+
+
+def draw_grid(solution: SpotSolution, path: str | os.PathLike[str], line: str = "") -> None:
+    """`grid_picture` of the strategy straight into a file; needs no display."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=SIZE, layout="constrained")
+    grid_picture(solution, line, figure.add_subplot())
+    save_picture(figure, path)
+
+
+def _draw_strategy(
+    ax: Axes, heights: np.ndarray[Any, Any], shares: Mapping[str, np.ndarray[Any, Any]]
+) -> None:
+    """Fills every cell from below as high as it says, with a stripe for every action."""
+    from matplotlib.patches import Rectangle
+
+    from jaxgadget.poker.cards import RANKS
+
+    colors = dict(zip(shares, action_colors(list(shares)), strict=True))
+    count = len(RANKS)
+    for (row, column), height in np.ndenumerate(heights):
+        ax.add_patch(Rectangle((column, row), 1, 1, color=NOBODY, linewidth=0))
+        left = float(column)
+        for action, share in shares.items():
+            width = float(share[row, column])
+            if height > 0 and width > 0:
+                corner = (left, row + 1 - height)
+                ax.add_patch(Rectangle(corner, width, height, color=colors[action], linewidth=0))
+            left += width
+        first, second = RANKS[count - 1 - min(row, column)], RANKS[count - 1 - max(row, column)]
+        kind = "" if row == column else "s" if column > row else "o"
+        ax.text(column + 0.05, row + 0.08, f"{first}{second}{kind}", fontsize=6, va="top")
+    ax.set_xlim(0, count)
+    ax.set_ylim(count, 0)
+    ax.set_aspect("equal")
+    ax.set_xticks([])
+    ax.set_yticks([])
+    ax.set_xticks(range(1, count), minor=True)
+    ax.set_yticks(range(1, count), minor=True)
+    ax.grid(True, which="minor", color="#FFFFFF", linewidth=1)
+    ax.tick_params(which="both", length=0, labelbottom=False, labelleft=False)
+    ax.spines[:].set_visible(False)
+    names = [Rectangle((0, 0), 1, 1, color=colors[action]) for action in shares]
+    ax.legend(
+        names,
+        list(shares),
+        loc="lower center",
+        bbox_to_anchor=(0.5, 1.0),
+        ncols=min(len(names), 6),
+        fontsize=7,
+        frameon=False,
+    )
+
+
+def action_colors(actions: Sequence[str]) -> list[str]:
+    """A colour for every action of a node."""
+    colors: list[str] = []
+    bets = 0
+    for action in actions:
+        if action in ("fold", "check", "call"):
+            colors.append(FOLD if action == "fold" else PASSIVE)
+        else:
+            colors.append(BETS[min(bets, len(BETS) - 1)])
+            bets += 1
+    return colors

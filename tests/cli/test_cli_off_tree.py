@@ -1,0 +1,111 @@
+"""`jaxgadget off-tree`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import jaxgadget as jg
+from jaxgadget.cli import app, off_tree
+from jaxgadget.games.menu import MenuAbstraction
+from jaxgadget.policy.translation import RULES
+from jaxgadget.refining.off_tree import METHODS
+
+KEYS = {
+    *("player", "blueprint", "method", "gadget", "prior", "epsilon", "exploitability", "certificate"),
+    *("gap_max", "levels", "subgames", "seconds", "game_value", "menu_value"),
+}
+GAME = "no_limit_leduc(bets=1/2-1-a,max_raises=1,num_ranks=2,stack=5,suit_isomorphism=True)"
+COIN = ("off-tree", "coin_toss", "--menu", "Sell", "--opponent-only", "--blueprint", "uniform")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner(env={"COLUMNS": "160"}).invoke(app, list(map(str, arguments)), prog_name="jaxgadget")
+
+
+def record(*arguments: object) -> dict[str, Any]:
+    result = run(*arguments, "--json", "-")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def test_methods_are_the_library_s() -> None:
+    assert off_tree.SOLVING == METHODS
+    assert all(rule in (off_tree.off_tree.__doc__ or "") or rule in str(off_tree.Methods) for rule in RULES)
+
+
+def test_rows_are_the_library_s() -> None:
+    found = record(
+        *("off-tree", GAME, "--menu", "1-a", "--blueprint", "dirichlet:1", "--blueprint", "uniform"),
+        *("--method", "translation:linear", "--method", "inexpensive", "--gadget", "resolving"),
+        *("--prior", "none", "--algorithm", "lp"),
+    )
+    rows, game = found["rows"], jg.load(GAME)
+    assert found["game"] == game.name and set(found["menu_values"]) == {"1"}
+    assert len(rows) == 4 and all(set(row) == KEYS for row in rows)
+    assert [row["method"] for row in rows] == ["translation:linear"] * 2 + ["inexpensive"] * 2
+    assert [row["blueprint"] for row in rows] == ["dirichlet:1", "uniform"] * 2
+    assert [row["gadget"] for row in rows] == [None, None, "resolving", "resolving"]
+    menu = ["Fold", "Call", "Bet 1", "AllIn"]
+    tree = jg.enumerate_game(MenuAbstraction(game, {0: menu, 1: menu}))
+    assert found["abstraction"] == tree.game.name
+    blueprints = jg.Policy.stack([jg.Policy.dirichlet(tree, 1), jg.Policy.uniform(tree)])
+    asked = jg.Resolving(jg.NoPrior())
+    expected = jg.nested_off_tree(tree, blueprints, asked, player=1, algorithm="lp")
+    for name in ("exploitability", "certificate"):
+        np.testing.assert_allclose([row[name] for row in rows[2:]], getattr(expected, name), atol=1e-12)
+    assert all(row["menu_value"] == pytest.approx(-sum(found["menu_values"]["1"]) / 2) for row in rows)
+    for row in rows:
+        assert row["exploitability"] == pytest.approx(row["game_value"] - row["certificate"], abs=1e-9)
+    assert [row["subgames"] > 0 for row in rows] == [False, False, True, True]
+
+
+def test_both_players_have_a_nash_conv_and_unsafe_goes_with_expensive() -> None:
+    found = record(
+        *("off-tree", GAME, "--menu", "1-a", "--off-tree", "1/2", "--blueprint", "uniform"),
+        *("--player", "both", "--levels", 1, "--iterations", 20, "--prior", "none"),
+        *("--method", "inexpensive", "--method", "expensive", "--gadget", "resolving", "--gadget", "unsafe"),
+    )
+    rows = found["rows"]
+    assert [row["player"] for row in rows] == [0] * 3 + [1] * 3
+    assert [row["gadget"] for row in rows[:3]] == ["resolving", "resolving", "unsafe"]
+    for first, second in zip(rows[:3], rows[3:], strict=True):
+        assert first["nash_conv"] == second["nash_conv"] == -(first["certificate"] + second["certificate"])
+    assert set(found["menu_values"]) == {"0", "1"}
+
+
+def test_a_table() -> None:
+    result = run(*COIN, "--algorithm", "lp", "--method", "inexpensive", "--gadget", "resolving")
+    assert result.exit_code == 0, result.stderr
+    assert "resolving" in result.stdout and "certificate" in result.stdout
+    assert "keeps its menu" in result.stdout and "0.00000" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("off-tree", GAME, "--menu", "3-a"), "'Bet 3' is no bet"),
+        (("off-tree", GAME, "--menu", "0-a"), "is no fraction of the pot > 0"),
+        (("off-tree", GAME, "--menu", "Fold|Shove"), "'Shove' is no action"),
+        (("off-tree", GAME, "--menu", "1-a", "--off-tree", "1"), "is on the menu"),
+        (("off-tree", GAME, "--menu", "Fold", "--blueprint", "uniform"), "no legal action"),
+        (("off-tree", "kuhn_poker", "--menu", "1-a"), "is no action of kuhn_poker"),
+        (("off-tree", "no_limit_leduc(stack=0)", "--menu", "1-a"), "stack=0"),
+        ((*COIN, "--method", "cheap"), "expected inexpensive, expensive, safe or translation:RULE"),
+        ((*COIN, "--method", "translation:up"), "expected one of pseudo-harmonic"),
+        ((*COIN, "--method", "inexpensive", "--gadget", "unsafe", "--prior", "none"), "no blueprint says"),
+        ((*COIN, "--gadget", "full"), "real way in"),
+        ((*COIN, "--prior", "range"), "with prior 'range'"),
+        ((*COIN, "--player", "both"), "--opponent-only with --player both"),
+        ((*COIN, "--method", "translation:linear", "--levels", "1"), "--levels means nothing"),
+    ],
+)
+def test_bad_input_is_one_line(arguments: tuple[str, ...], text: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == 2
+    assert text in " ".join(result.stderr.split()), result.stderr
+    assert "Traceback" not in result.stderr and not result.stdout.strip()

@@ -1,0 +1,73 @@
+"""Grids of hands."""
+
+from __future__ import annotations
+
+import matplotlib.pyplot as plt
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.patches import Rectangle
+
+from jaxgadget.hands.policy import HandsPolicy
+from jaxgadget.poker.betting import ALL_IN, BetMenu
+from jaxgadget.poker.solve import SpotSolution, evaluate_spot
+from jaxgadget.poker.spots import Spot
+from jaxgadget.report.holdem import BETS, FOLD, NOBODY, PASSIVE, action_colors, grid_picture
+
+
+@pytest.fixture(scope="module")
+def solution() -> SpotSolution:
+    menus = (BetMenu(bets=(0.5, ALL_IN), raises=()), BetMenu(bets=(), raises=()))
+    spot = Spot(board="2s3h4d6c7c", oop="AA,QJs:0.5", ip="KK", pot=20, stack=50, menus=menus)
+    return evaluate_spot(spot, HandsPolicy.uniform(spot.by_hands()))
+
+
+def stripes(ax: plt.Axes, row: int, column: int) -> list[tuple[str, float, float]]:
+    found: list[tuple[str, float, float]] = []
+    for patch in ax.patches:
+        assert isinstance(patch, Rectangle)
+        left, top = patch.get_xy()
+        color = to_hex(patch.get_facecolor()).upper()
+        if column <= left < column + 1 and row <= top < row + 1 and color != NOBODY:
+            found.append((color, round(patch.get_width(), 6), round(patch.get_height(), 6)))
+    return found
+
+
+def test_a_cell_is_as_high_as_its_hands_are_likely_and_has_a_stripe_an_action(solution: SpotSolution):
+    ax = grid_picture(solution)
+    third = round(1 / 3, 6)
+    colors = (PASSIVE, BETS[0], BETS[1])
+    assert stripes(ax, 0, 0) == [(color, third, 1.0) for color in colors]
+    assert stripes(ax, 2, 3) == [(color, third, 0.5) for color in colors]
+    assert stripes(ax, 1, 1) == []
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["check", "bet 10", "all-in 50"]
+    plt.close(ax.figure)
+    second = grid_picture(solution, "bet 10")
+    assert stripes(second, 1, 1) == [(FOLD, 0.5, 1.0), (PASSIVE, 0.5, 1.0)]
+    plt.close(second.figure)
+
+
+def test_evs_and_equities_are_written_in_the_cells(solution: SpotSolution):
+    ax = grid_picture(solution, show="equity", title="Equities")
+    assert sorted(text.get_text() for text in ax.texts) == ["0", "1"]
+    assert ax.get_title() == "Equities"
+    plt.close(ax.figure)
+    ax = grid_picture(solution, show="ev")
+    aces = solution.spot.hand_names.index("AsAh")
+    assert f"{solution.hand_ev[0][aces]:.3g}" in [text.get_text() for text in ax.texts]
+    plt.close(ax.figure)
+
+
+def test_what_cannot_be_drawn_is_refused(solution: SpotSolution):
+    with pytest.raises(ValueError, match="show='chips': expected 'strategy', 'ev' or 'equity'"):
+        grid_picture(solution, show="chips")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="nobody acts there"):
+        grid_picture(solution, "check, check")
+
+
+def test_more_bets_than_colours_share_the_last():
+    actions = ["fold", "call", *(f"raise to {size}" for size in range(7))]
+    colors = action_colors(actions)
+    assert colors[:2] == [FOLD, PASSIVE]
+    assert colors[2:7] == list(BETS)
+    assert set(colors[7:]) == {BETS[-1]}
+    assert FOLD not in BETS

@@ -1,0 +1,122 @@
+"""Hold'em, long comparisons: figures from elsewhere, many spots, turns."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from phevaluator import evaluate_cards
+
+from jaxgadget.poker.betting import BetMenu
+from jaxgadget.poker.cards import card_name, strength
+from jaxgadget.poker.operators import build_showdowns
+from jaxgadget.poker.solve import solve_spots
+from jaxgadget.poker.spots import Spot
+from tests.poker.test_cards import draw_cards, order_of
+from tests.poker.test_operators import brute_force
+from tests.poker.test_ranges import FIRST, SECOND
+from tests.poker.test_solve import BLUFFS, SMALL, check_against_enumeration
+
+RIVER: dict[str, Any] = {"board": "Td9d6hQc2s", "pot": 200, "stack": 900}
+
+
+def random_board(seed: int, cards: int = 5) -> str:
+    return "".join(map(card_name, np.random.default_rng(seed).permutation(52)[:cards].tolist()))
+
+
+def test_strengths_of_100_000_hands_are_those_of_another_evaluator():
+    cards = draw_cards(100_000, 2)
+    theirs = -np.array([evaluate_cards(*row) for row in cards.tolist()])
+    assert np.array_equal(order_of(strength(cards)), order_of(theirs))
+
+
+def test_tables_of_random_boards_are_those_of_all_pairs():
+    for seed in range(20):
+        board = random_board(seed)
+        apart, wins = brute_force(board)
+        showdowns = build_showdowns([Spot(board=board, oop="random", ip="random", pot=1, stack=1).cards])
+        assert np.array_equal(showdowns.dense()[0], wins)
+        assert np.array_equal(showdowns.absolute().dense()[0], apart)
+
+
+@pytest.mark.parametrize(
+    ("ranges", "ev", "exploitability"),
+    [((FIRST, SECOND), 91.10738, 0.0149), (("random", "random"), 93.8103, 0.0278)],
+)
+def test_a_river_is_worth_what_another_solver_says(ranges: tuple[str, str], ev: float, exploitability: float):
+    """Discounted CFR of postflop-solver, 1,000 iterations; both are right within both exploitabilities."""
+    (solution,) = solve_spots([Spot(oop=ranges[0], ip=ranges[1], **RIVER)], iterations=1000)
+    assert solution.exploitability < 0.05
+    assert abs(solution.ev[0] - ev) <= 2 * (solution.exploitability + exploitability)
+
+
+def test_the_root_of_a_river_is_played_as_another_solver_plays_it():
+    (solution,) = solve_spots([Spot(oop="random", ip="random", **RIVER)], iterations=1000)
+    frequencies = solution.frequencies()
+    assert frequencies["check"] == pytest.approx(0.736, abs=0.01)
+    assert frequencies["bet 100"] == pytest.approx(0.260, abs=0.01)
+    assert frequencies["bet 200"] == pytest.approx(0.0043, abs=0.003)
+
+
+def test_evs_of_a_turn_are_those_of_all_pairs_and_rivers():
+    spot = Spot(
+        board="Td9d6hQc", oop="AsKd,QsQh:0.5,8c7c", ip="AcKh,8d7d,QdQh", pot=60, stack=200, menus=SMALL
+    )
+    solution = check_against_enumeration(spot, 1)
+    assert sum(solution.ev) == pytest.approx(60)
+    reached = solution.weights("check, check, 2c")
+    assert reached[0].sum() == pytest.approx(1)
+    assert solution.equity[0] @ solution.weights()[0] + solution.equity[1] @ solution.weights()[
+        1
+    ] == pytest.approx(1)
+
+
+def test_a_turn_is_solved():
+    half = BetMenu(bets=(0.5,), raises=(), cap=1)
+    spot = Spot(board="Td9d6hQc", oop=FIRST, ip=SECOND, pot=60, stack=60, menus=half)
+    (solution,) = solve_spots([spot], iterations=200)
+    assert sum(solution.ev) == pytest.approx(60)
+    assert 0 <= solution.exploitability < 0.01 * 60
+
+
+def test_suits_may_be_renamed():
+    given: dict[str, Any] = {"oop": "QQ+,AK,T9s", "ip": "88-55,AQ", "pot": 60, "stack": 100, "menus": SMALL}
+    board = "Td9d6hQc2s"
+    first, second = solve_spots(
+        [Spot(board=text, **given) for text in (board, board.translate(str.maketrans("cdhs", "dhsc")))],
+        iterations=20,
+        dtype="float64",
+    )
+    assert first.ev == pytest.approx(second.ev, abs=1e-9)
+    assert first.gap == pytest.approx(second.gap, abs=1e-9)
+    renamed = dict(zip(second.spot.hand_names, second.strategy()["check"], strict=True))
+    checks = dict(zip(first.spot.hand_names, first.strategy()["check"], strict=True))
+    assert checks["AsKd"] == pytest.approx(renamed["AcKh"], abs=1e-9)
+
+
+def test_a_board_that_plays_is_split():
+    spot = Spot(board="AsKsQsJsTs", oop="random", ip="22+", pot=80, stack=40, menus=SMALL)
+    (solution,) = solve_spots([spot], iterations=100)
+    assert solution.ev == pytest.approx((40, 40), abs=solution.gap + 1e-4)
+    assert np.nanmin(solution.equity[1]) == np.nanmax(solution.equity[1]) == 0.5
+
+
+def test_spots_of_other_shapes_keep_their_places():
+    spots = [
+        Spot(board="Td9d6hQc2s", oop="QQ+,AK,T9s", ip="88-55,AQ", pot=100, stack=100, menus=SMALL),
+        Spot(board="Td9d6hQc2s", oop="AsKd", ip="QQ", pot=10, stack=100, menus=SMALL),
+        BLUFFS,
+        Spot(board="2c2d7h7sKs", oop="A2s+", ip="random", pot=100, stack=100, menus=SMALL),
+    ]
+    together = solve_spots(spots, iterations=20, dtype="float64")
+    for spot, solution in zip(spots, together, strict=True):
+        (alone,) = solve_spots([spot], iterations=20, dtype="float64")
+        assert solution.spot is spot
+        assert solution.ev == pytest.approx(alone.ev, abs=1e-9)
+        assert solution.gap == pytest.approx(alone.gap, abs=1e-9)
+
+
+def test_100_random_rivers_are_solved_to_a_third_of_a_percent_of_the_pot():
+    spots = [Spot(oop="random", ip="random", **RIVER | {"board": random_board(seed)}) for seed in range(100)]
+    for solution in solve_spots(spots, target_gap="0.6%", iterations=2000):
+        assert 0 <= solution.exploitability <= 0.003 * solution.spot.pot
+        assert sum(solution.ev) == pytest.approx(solution.spot.pot)
