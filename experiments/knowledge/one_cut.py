@@ -37,7 +37,7 @@ SPOTS = (
     (dark_hex(2, 2, "classical"), "own:2"),
     (dark_hex(2, 2, "abrupt"), "own:2"),
 )
-SMOKE_SPOTS = ((goofspiel(3), "depth:1"), (dark_hex(2, 2, "abrupt"), "own:2"))
+SMOKE_SPOTS = ((goofspiel(3), "depth:1"),)
 
 BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM)
 SMOKE_BLUEPRINTS = ("uniform", EQUILIBRIUM)
@@ -152,7 +152,7 @@ def draw(frame: pd.DataFrame) -> dict[str, Figure]:
     """Refined over blueprint exploitability, a panel a game; how often and by how much it rose, by way."""
     frame = with_way(frame)
     groups = list(frame.groupby(["game", "cut"], sort=False))
-    figure, axes = make_axes(len(groups), 3, (3.8, 3.0))
+    figure, axes = make_axes(len(groups), 2, (4.2, 3.0))
     for ax, ((game, where), rows) in zip(axes, groups, strict=True):
         rows = rows[rows["solved"] == SHOWN]
         for name in DRAWN:
