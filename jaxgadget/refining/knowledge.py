@@ -71,7 +71,7 @@ class Knowledge:
       generate: which of the opponent's infostates in a subgame its search considers, `RandomGeneration`,
         `DiverseGeneration` or one's own; by default all. Every draw is a search of its own, from the
         blueprint on, and what is played is the mixture of their realisation plans. Where a search considers
-        no history that leads to one of its infosets, the blueprint stays.
+        no history that leads to one of its infosets, the blueprint stays. For `refine`.
       combine: how the strategies of all own infostates go together: `together`, all at once; `damped`, each
         as far as shares allow, in realisation plans; `in-turn`, by classes of infostates that do not meet a
         common one of the opponent's, each class against what those before it left. For `refine`.
