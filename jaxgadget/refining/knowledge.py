@@ -30,7 +30,7 @@ from jaxgadget.gadgets.generation import Generation, check_generation, considere
 from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.continuation import alternative_of
+from jaxgadget.refining.continuation import asked_for
 from jaxgadget.refining.prepare import prepare_base
 from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
 from jaxgadget.solving.options import SolveOptions
@@ -128,12 +128,17 @@ def check_knowledge(knowledge: object, gadgets: Sequence[Gadget], opponent: obje
             "of the two"
         )
     for gadget in gadgets:
-        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
-            raise ValueError(
-                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
-                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
-                "best responses, of the blueprint or of one's own"
-            )
+        if "trunk" in gadget.needs:
+            looks = gadget.name
+        elif asked := asked_for(gadget):
+            looks = f"{gadget.name} with {asked[0]!r}"
+        else:
+            continue
+        raise ValueError(
+            f"gadgets: {looks} looks at play above the cut or below all of it, which subgames of own "
+            "infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of best "
+            "responses, of the blueprint or of one's own, and no prior of a continuation"
+        )
 
 
 def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
