@@ -10,9 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app, off_tree
+from jaxgadget.cli import app
+from jaxgadget.cli.off_tree import DEFAULT_METHODS, SOLVING, TRANSLATION
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.translation import RULES
+from jaxgadget.refining import off_tree as library
 from jaxgadget.refining.off_tree import METHODS
 
 KEYS = {
@@ -34,8 +36,8 @@ def record(*arguments: object) -> dict[str, Any]:
 
 
 def test_methods_are_the_library_s() -> None:
-    assert off_tree.SOLVING == METHODS
-    assert all(rule in (off_tree.off_tree.__doc__ or "") or rule in str(off_tree.Methods) for rule in RULES)
+    assert SOLVING == METHODS and TRANSLATION == library.TRANSLATION
+    assert set(DEFAULT_METHODS) <= {*METHODS, *(f"{TRANSLATION}:{rule}" for rule in RULES)}
 
 
 def test_rows_are_the_library_s() -> None:
@@ -67,7 +69,7 @@ def test_rows_are_the_library_s() -> None:
 def test_both_players_have_a_nash_conv_and_unsafe_goes_with_expensive() -> None:
     found = record(
         *("off-tree", GAME, "--menu", "1-a", "--off-tree", "1/2", "--blueprint", "uniform"),
-        *("--player", "both", "--levels", 1, "--iterations", 20, "--prior", "none"),
+        *("--player", "both", "--levels", 1, "--algorithm", "lp", "--prior", "none"),
         *("--method", "inexpensive", "--method", "expensive", "--gadget", "resolving", "--gadget", "unsafe"),
     )
     rows = found["rows"]
