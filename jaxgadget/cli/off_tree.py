@@ -160,7 +160,7 @@ def off_tree(
 
     specs = [parse_blueprint(text) for text in blueprint or [DEFAULT_BLUEPRINT]]
     gadgets = make_asked_gadgets(gadget or DEFAULT_GADGETS, prior, epsilon, None)
-    asked = {name: _gadgets_of(name, gadgets, solves, len(specs)) for name in solves}
+    asked = {name: gadgets_of(name, gadgets, solves, len(specs)) for name in solves}
     tree, leaving = _enumerate(game, menu, off_tree_actions, opponent_only, player, max_histories)
     profiles = make_blueprints(tree, specs, progress=True)
     solving: dict[str, Any] = {"algorithm": str(algorithm), "time_limit": time_limit, "progress": True}
@@ -201,7 +201,7 @@ def _check_methods(methods: list[str]) -> None:
         check_rule(rule)
 
 
-def _gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_blueprints: int) -> list[Gadget]:
+def gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_blueprints: int) -> list[Gadget]:
     """A method's gadgets, checked; where several are asked for, unsafe is for the one that knows it."""
     from jaxgadget.refining.off_tree import check_gadget
 
