@@ -121,8 +121,8 @@ def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     Resolving, blueprint prior, 1,000 iterations of the subgame, one blueprint at a time, compiled before; no
     guard, which evaluates the whole game. Trunk, and an iteration of all subgames at once: their times, of
     that of the subgame with most roots, which is solved besides in either way. Equal iterations: of all
-    subgames, in the time of the network's trunk. Network, iterations: mean shares of the way that are closed, over both
-    players and blueprints, without those that are near their continuations.
+    subgames, in the time of the network's trunk. Network, iterations: mean shares of the way that are closed,
+    over both players and blueprints, without those that are near their continuations.
     """
     rows: list[dict[str, Any]] = []
     for (game, where, steps), part in frame.groupby(["game", "cut", "trunk_iterations"], sort=False):
