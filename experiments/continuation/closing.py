@@ -268,8 +268,8 @@ def draw(frame: pd.DataFrame) -> Figure:
     """Refined over blueprint exploitability, resolving with the blueprint's prior, by alternative values."""
     shown = {
         "best response": "resolving, blueprint prior",
-        "network": "resolving, blueprint prior",
         "network, no guard": "resolving, blueprint prior",
+        "network": "resolving, blueprint prior",
         "exact": "optimal continuation",
     }
     groups = list(frame.groupby(["game", "cut", "player"], sort=False))
@@ -279,7 +279,8 @@ def draw(frame: pd.DataFrame) -> Figure:
             part = rows[(rows["source"] == source) & (rows["method"] == method)]
             label = method if source == "exact" else source
             x, y = part["blueprint_exploitability"], part["refined"].clip(lower=1e-5)
-            ax.plot(x, y, "o", color=COLORS[source], markersize=3.5, label=label)
+            size, face = (6.0, "none") if source == "network, no guard" else (3.5, COLORS[source])
+            ax.plot(x, y, "o", color=COLORS[source], markersize=size, markerfacecolor=face, label=label)
         ax.plot(x, x, color="#BBBBBB", linewidth=0.8)
         ax.set_xscale("log")
         ax.set_yscale("log")

@@ -73,7 +73,7 @@ def _measure(settings: Settings, closing: pd.DataFrame, game: str, cut: str, pla
     for steps in settings.pick(TRUNK_ITERATIONS, SMOKE_TRUNK_ITERATIONS):
         trunk = _seconds(solve_above, steps)
         equal = int(np.clip(round(trunk / each), 1, MOST))
-        promises = ContinuationValues(values, iterations=steps), ContinuationValues(equal)
+        promises = ContinuationValues(values, guard=False, iterations=steps), ContinuationValues(equal)
         gadgets = [Resolving(alternative=promise) for promise in promises]
         refined = refine(tree, cut, profiles, gadgets, iterations=count, **how)
         gained = refined.blueprint_exploitability - refined.refined_exploitability
@@ -118,11 +118,11 @@ def _largest(tree: HistoryTree, where: str) -> Cut:
 def summarise(frame: pd.DataFrame) -> pd.DataFrame:
     """What a network closes at play, and what so many iterations of all subgames do as its trunk takes time.
 
-    Resolving, blueprint prior, 1,000 iterations of the subgame, one blueprint at a time, compiled before; the
-    network has its guard. Trunk, and an iteration of all subgames at once: their times, of that of the
-    subgame with most roots, which is solved besides in either way. Equal iterations: of all subgames, in the
-    time of the network's trunk. Network, iterations: mean shares of the way that are closed, over both
-    players and blueprints, without those that are near their continuations.
+    Resolving, blueprint prior, 1,000 iterations of the subgame, one blueprint at a time, compiled before; no
+    guard, which evaluates the whole game. Trunk, and an iteration of all subgames at once: their times, of
+    that of the subgame with most roots, which is solved besides in either way. Equal iterations: of all
+    subgames, in the time of the network's trunk. Network, iterations: mean shares of the way that are closed,
+    over both players and blueprints, without those that are near their continuations.
     """
     rows: list[dict[str, Any]] = []
     for (game, where, steps), part in frame.groupby(["game", "cut", "trunk_iterations"], sort=False):
