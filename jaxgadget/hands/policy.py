@@ -261,7 +261,7 @@ def check_hands_policy(policy: object) -> None:
 
 def _is_index(value: object, count: int) -> bool:
     """Whether something is a whole number from 0 to less than `count`."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < count
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= int(value) < count
 
 
 def sum_siblings(form: HandsForm, player: int, rows: FloatArray, combine: np.ufunc = np.add) -> FloatArray:

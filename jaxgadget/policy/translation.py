@@ -30,8 +30,9 @@ from __future__ import annotations
 import bisect
 import dataclasses
 import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -258,11 +259,15 @@ class _Translator:
         if above in (0, len(bets)) or bets[above][0] == x:
             return [(bets[min(above, len(bets) - 1)][1], 1.0)]
         (low, first), (high, second) = bets[above - 1], bets[above]
-        share = float(self.rule(x, low, high))
+        answer: Any = self.rule(x, low, high)  # a function of the user's may return anything
+        try:
+            share = float(answer)
+        except (TypeError, ValueError):
+            share = math.nan
         if not 0 <= share <= 1:
             raise ValueError(
-                f"rule({x}, {low}, {high}) returned {share}: expected a probability, from 0 to 1, of the bet "
-                f"{low}"
+                f"rule({x}, {low}, {high}) returned {answer!r}: expected a probability, from 0 to 1, of the "
+                f"bet {low}"
             )
         return [(first, share), (second, 1 - share)]
 

@@ -371,7 +371,8 @@ def differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
             continue
         if isinstance(before, Mapping) and isinstance(after, Mapping):
             said = differences(before, after)
-        elif isinstance(before, list) and isinstance(after, list):
+        elif isinstance(before, list | None) and isinstance(after, list | None):
+            before, after = before or [], after or []  # nothing asked for: no line of its own
             then = {label(part): part for part in before if part not in after}
             now = {label(part): part for part in after if part not in before}
             said = [f"{name} only then" for name in then if name not in now]

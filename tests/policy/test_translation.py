@@ -100,8 +100,8 @@ def test_an_own_rule():
     tree = tree_of("clairvoyance(bets=1-3-6)")
     assert translate(caller(), tree, always_above)["1: 'Bet 3'"][2] == pytest.approx(1 / 7)
     assert set(asked) == {(3.0, 1.0, 6.0)}
-    for given in (1.5, -0.1, float("nan")):
-        with pytest.raises(ValueError, match=rf"rule\(3.0, 1.0, 6.0\) returned {given}: expected a probab"):
+    for given in (1.5, -0.1, float("nan"), None, "half"):
+        with pytest.raises(ValueError, match=rf"rule\(3.0, 1.0, 6.0\) returned {given!r}: expected a probab"):
             translate(caller(), tree, lambda x, below, above, given=given: given)
 
 

@@ -298,7 +298,10 @@ def test_bad_input() -> None:
         ({"values": lambda ranges: ranges}, "knowledge with values=.* expected values of histories, or none"),
         ({"gadgets": OptimalContinuation()}, "gadgets: optimal-continuation looks at play above the cut"),
         ({"gadgets": ReachResolving()}, "gadgets: reach-resolving looks at play above the cut"),
-        ({"gadgets": Resolving(alternative=ContinuationValues())}, "gadgets: resolving looks at play above"),
+        (
+            {"gadgets": Resolving(alternative=ContinuationValues())},
+            "gadgets: resolving with ContinuationValues.* looks at play above",
+        ),
         ({"depth": 2}, "depth=2 without values: .* expected values at the limit, or no depth"),
         ({"limit": "moves"}, "limit='moves' without values: .* expected values at the limit, or no limit"),
     ]

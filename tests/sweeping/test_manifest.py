@@ -323,6 +323,8 @@ def test_differences_in_words():
         "e: none then, new now",
     ]
     assert differences(old, old) == []
+    assert differences({"f": None}, {"f": [1, 2]}) == ["f: 1 only now", "f: 2 only now"]
+    assert differences({"f": [1]}, {}) == ["f: 1 only then"]
 
 
 def test_a_folder_whose_network_was_trained_again_is_told_in_words():
