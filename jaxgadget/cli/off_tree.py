@@ -160,6 +160,7 @@ def off_tree(
 
     specs = [parse_blueprint(text) for text in blueprint or [DEFAULT_BLUEPRINT]]
     gadgets = make_asked_gadgets(gadget or DEFAULT_GADGETS, prior, epsilon, None)
+    asked = {name: gadgets_of(name, gadgets, solves, len(specs)) for name in solves}
     tree, leaving = _enumerate(game, menu, off_tree_actions, opponent_only, player, max_histories)
     profiles = make_blueprints(tree, specs, progress=True)
     solving: dict[str, Any] = {"algorithm": str(algorithm), "time_limit": time_limit, "progress": True}
@@ -168,7 +169,7 @@ def off_tree(
     nested |= {"memory_limit": memory_limit, "levels": levels}
     players = (0, 1) if player is options.PlayerName.BOTH else (int(player),)
     results = [
-        [_answer(tree, profiles, name, gadgets, methods, number, solving, nested) for name in methods]
+        [_answer(tree, profiles, name, asked, number, solving, nested) for name in methods]
         for number in players
     ]
     from jaxgadget.report.off_tree import off_tree_notes, off_tree_record, off_tree_table
@@ -200,6 +201,17 @@ def _check_methods(methods: list[str]) -> None:
         check_rule(rule)
 
 
+def gadgets_of(method: str, gadgets: list[Gadget], methods: list[str], num_blueprints: int) -> list[Gadget]:
+    """A method's gadgets, checked; where several are asked for, unsafe is for the one that knows it."""
+    from jaxgadget.refining.off_tree import check_gadget
+
+    if method != "expensive" and "expensive" in methods:
+        gadgets = [gadget for gadget in gadgets if gadget.name != "unsafe"] or gadgets
+    for gadget in gadgets:
+        check_gadget(gadget, method, num_blueprints)
+    return gadgets
+
+
 def _enumerate(
     name: str, menu: str, off_tree_actions: str | None, opponent_only: bool, player: str, max_histories: int
 ) -> tuple[HistoryTree, tuple[str, ...] | None]:
@@ -227,20 +239,16 @@ def _answer(
     tree: HistoryTree,
     profiles: Policy,
     method: str,
-    gadgets: list[Gadget],
-    methods: list[str],
+    gadgets: dict[str, list[Gadget]],
     player: int,
     solving: dict[str, Any],
     nested: dict[str, Any],
 ) -> OffTree:
-    """One method; where several are asked for, unsafe is for the one that knows it."""
+    """One method for one player."""
     from jaxgadget.refining.off_tree import nested_off_tree, translate_off_tree
 
     kind, _, rule = method.partition(":")
     if kind == TRANSLATION:
         return translate_off_tree(tree, profiles, rule, player=player, **solving)
-    asked = gadgets
-    if method != "expensive" and "expensive" in methods:
-        asked = [gadget for gadget in gadgets if gadget.name != "unsafe"] or gadgets
-    found: Any = method
-    return nested_off_tree(tree, profiles, asked, player=player, method=found, **nested)
+    known: Any = method
+    return nested_off_tree(tree, profiles, gadgets[method], player=player, method=known, **nested)

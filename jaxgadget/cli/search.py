@@ -372,6 +372,11 @@ def nested(
         refuse_unused(context, "without --gadget, where levels are searched jointly", "prior", "epsilon")
     opponents = _opponents(model, p, beyond)
     knowledge = make_knowledge(context, order, unfrozen=unfrozen, follow=follow.value)
+    if knowledge is not None and (leaf == OPTIMAL or leaf.startswith(f"{RANGES}:")):
+        raise ValueError(
+            f"--order {order} with --leaf {leaf}: these values are of public states, of which searches from "
+            f"own infostates have parts; expected --leaf {EXACT}, {END} or a network that train-value made"
+        )
     tree, profiles = _prepare(game, blueprint or [BLUEPRINT], max_histories)
     from jaxgadget.policy.evaluate import nash_conv
     from jaxgadget.report import search as report

@@ -101,7 +101,10 @@ def make_generation(text: str) -> Generation:
             f"generation {text!r}: expected whole numbers, as in diverse:3, random:3:20 (3 infostates, 20 "
             "draws) or random:3:20:1 (seed 1)"
         )
-    return make(*map(int, numbers))
+    try:
+        return make(*map(int, numbers))
+    except ValueError as error:
+        raise ValueError(f"generation {text!r}: {error}") from error
 
 
 def _setting(gadget: Gadget) -> str:

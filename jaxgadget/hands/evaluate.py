@@ -11,7 +11,7 @@ import numpy as np
 from jaxgadget.games.game import Game
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.hands.form import HandsForm
-from jaxgadget.hands.policy import HandsPolicy, as_form
+from jaxgadget.hands.policy import HandsPolicy, as_form, check_hands_policy
 from jaxgadget.kernels.problem import Parts, Problem
 from jaxgadget.policy.evaluate import (
     EVALUATION_SIZE,
@@ -19,6 +19,7 @@ from jaxgadget.policy.evaluate import (
     ProfileValues,
     best_values,
     bracket_value,
+    check_bracket,
     evaluate_parts,
 )
 from jaxgadget.solving.options import check_iterations
@@ -33,7 +34,12 @@ BRACKET_ITERATIONS = 2000
 
 
 def evaluate_hands(policy: HandsPolicy) -> ProfileValues:
-    """Expected values and best-response values of every lane, as `evaluate_policy` of histories."""
+    """Expected values and best-response values of every lane, as `evaluate_policy` of histories.
+
+    Raises:
+      ValueError: if it is no policy by hands.
+    """
+    check_hands_policy(policy)
     size = sum(
         treeplex.num_sequences * h
         for treeplex, h in zip(policy.form.treeplex, policy.game.num_hands, strict=True)
@@ -90,8 +96,9 @@ def best_hands_response(policy: HandsPolicy, player: int) -> HandsResponse:
     Of equally good actions the first is taken.
 
     Raises:
-      ValueError: if `player` is not 0 or 1.
+      ValueError: if `player` is not 0 or 1, or `policy` no policy by hands.
     """
+    check_hands_policy(policy)
     check_player(player)
     form, tree = policy.form, policy.game.tree
     with precision(np.float64):
@@ -152,10 +159,12 @@ def hands_exploitability(
       policy: what is evaluated; only `player`'s part counts.
       player: 0 or 1.
       value: bracket of player 0's value, else `hands_value`; its middle is used.
+
+    Raises:
+      ValueError: if one of them is something else.
     """
+    check_hands_policy(policy)
     check_player(player)
-    low, high = hands_value(policy.form) if value is None else value
-    if not low <= high:
-        raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")
+    low, high = hands_value(policy.form) if value is None else check_bracket(value)
     middle = (low + high) / 2 * (1 if player == 0 else -1)
     return middle + evaluate_hands(policy).best_response_values[player]

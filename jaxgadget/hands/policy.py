@@ -13,7 +13,7 @@ import pandas as pd
 from jaxgadget.games.game import ACTOR_BIT, Game
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.hands.form import HandsForm, by_hands
-from jaxgadget.policy.policy import Policy
+from jaxgadget.policy.policy import Policy, as_policy
 from jaxgadget.tree.hands import FoundHands
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
@@ -123,18 +123,21 @@ class HandsPolicy:
         """Action → probability for whoever acts at a public node, with one of its hands.
 
         Raises:
-          ValueError: if nobody acts there, or the hand is none.
+          ValueError: if nobody acts there, or the hand or lane is none.
         """
         tree = self.game.tree
-        actor = int(tree.actor[node]) if 0 <= node < len(tree) else -1
+        actor = int(tree.actor[node]) if _is_index(node, len(tree)) else -1
         if actor not in ACTOR_BIT:
-            raise ValueError(f"node={node}: expected a public node of {self.game.name} where a player acts")
+            raise ValueError(f"node={node!r}: expected a public node of {self.game.name} where a player acts")
         player = ACTOR_BIT.index(actor)
-        if not 0 <= hand < self.game.num_hands[player]:
+        num_hands = self.game.num_hands[player]
+        if not _is_index(hand, num_hands):
             raise ValueError(
-                f"hand={hand}: player {player} of {self.game.name} has {self.game.num_hands[player]} hands; "
+                f"hand={hand!r}: player {player} of {self.game.name} has {num_hands} hands; "
                 "expected the number of one"
             )
+        if not _is_index(lane, self.num_lanes):
+            raise ValueError(f"lane={lane!r}: the policy has {self.num_lanes}; expected the number of one")
         children = tree.first_child[node] + np.arange(tree.num_children[node])
         rows = np.searchsorted(self.form.children[player], children)
         values = self.probabilities[player][rows, hand, lane]
@@ -176,6 +179,9 @@ class HandsPolicy:
 
         Args:
           found: its hands, from `find_hands(tree)`.
+
+        Raises:
+          ValueError: if they are of another game.
         """
         _check_same(found, self.form)
         pair: list[FloatArray] = []
@@ -192,13 +198,14 @@ class HandsPolicy:
           policy: of `found.tree`.
           found: the tree's hands.
           form: of the same game, if there is one already.
+
+        Raises:
+          ValueError: if the policy, the hands and the form are not of one game.
         """
+        _check_found(found)
         form = HandsForm(found.game) if form is None else form
         _check_same(found, form)
-        if policy.tree is not found.tree:
-            raise ValueError(
-                f"policy: {policy!r} is of another tree than the hands of {found.game.name}; expected one"
-            )
+        policy = as_policy(policy, found.tree)
         uniform = HandsPolicy.uniform(form).probabilities
         pair = [np.repeat(rows, policy.num_lanes, axis=2) for rows in uniform]
         for player in (0, 1):
@@ -243,14 +250,35 @@ def as_form(game: Game | HistoryTree | HandsGame | HandsForm) -> HandsForm:
     return game if isinstance(game, HandsForm) else HandsForm(by_hands(game))
 
 
+def check_hands_policy(policy: object) -> None:
+    """ValueError unless it is a policy by hands."""
+    if not isinstance(policy, HandsPolicy):
+        raise ValueError(
+            f"policy=a {type(policy).__name__}: expected a HandsPolicy, such as solve_hands(game).policy, "
+            "HandsPolicy.uniform(game) or HandsPolicy.from_policy(policy, find_hands(tree))"
+        )
+
+
+def _is_index(value: object, count: int) -> bool:
+    """Whether something is a whole number from 0 to less than `count`."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < count
+
+
 def sum_siblings(form: HandsForm, player: int, rows: FloatArray, combine: np.ufunc = np.add) -> FloatArray:
     """Sums over a player's actions at every public node where it acts: `[C, …]` → `[nodes, …]`."""
     count = form.game.tree.num_children[form.game.tree.decisions(player)]
     return combine.reduceat(rows, np.cumsum(count) - count, axis=0) if len(rows) else rows
 
 
+def _check_found(found: object) -> None:
+    """ValueError unless it is the hands of a tree."""
+    if not isinstance(found, FoundHands):
+        raise ValueError(f"found=a {type(found).__name__}: expected the hands of a tree, find_hands(tree)")
+
+
 def _check_same(found: FoundHands, form: HandsForm) -> None:
-    """Whether histories are those of a game by hands."""
+    """ValueError unless histories are those of a game by hands."""
+    _check_found(found)
     ours, theirs = form.game, found.game
     same = ours.num_hands == theirs.num_hands and all(
         np.array_equal(getattr(ours.tree, field), getattr(theirs.tree, field))

@@ -134,9 +134,16 @@ class Spot:
 
     @functools.cached_property
     def dealt(self) -> tuple[FloatArray, FloatArray]:
-        """Both ranges `[H]`, scaled so that all compatible pairs of hands weigh 1."""
+        """Both ranges `[H]`, scaled so that all compatible pairs of hands weigh 1.
+
+        Hands that go with none of the other's have 0: what cancels would else hide small weights in float32.
+        """
         scale = self.weight_of_pairs**-0.5
-        return self.range_weights[0] * scale, self.range_weights[1] * scale
+        first, second = (
+            np.where(met > _NO_PAIR * met.max(), weights * scale, 0.0)
+            for weights, met in zip(self.range_weights, self.compatible, strict=True)
+        )
+        return first, second
 
     @functools.cached_property
     def betting(self) -> BettingTree:

@@ -347,15 +347,21 @@ def exploitability(
     return middle + evaluate_policy(policy).best_response_values[player]
 
 
-def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
-    """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
-    if value is None:
-        return
+def check_bracket(value: object) -> tuple[float, float]:
+    """The two ends of a bracket; ValueError unless they are finite numbers, the lower one first."""
     given: Any = value
     bounds: list[Any] = list(given) if isinstance(given, Iterable) else []
     low, high = bounds if len(bounds) == 2 and all(map(is_finite_number, bounds)) else (np.nan, np.nan)
     if not low <= high:
         raise ValueError(f"value={value!r}: expected (low, high), a bracket of player 0's value of the game")
+    return low, high
+
+
+def check_value(value: tuple[float, float] | None, tree: HistoryTree) -> None:
+    """ValueError unless None or a bracket: two finite numbers, the lower one first, that the game can pay."""
+    if value is None:
+        return
+    low, high = check_bracket(value)
     least, most = tree.payoff_bounds
     if high < least - VALUE_TOLERANCE or low > most + VALUE_TOLERANCE:
         raise ValueError(

@@ -470,10 +470,11 @@ def as_policy(
         )
     given: Any = policy
     if not isinstance(given, Mapping) and (
-        isinstance(given, type) or not hasattr(given, "action_probabilities")
+        isinstance(given, type) or hasattr(given, "to_policy") or not hasattr(given, "action_probabilities")
     ):
         what = repr(given) if isinstance(given, str | None) else f"a {type(given).__name__}"
         hint = "; its average_policy() is one" if hasattr(given, "average_policy") else ""
+        hint = "; its to_policy(find_hands(tree)) is one" if hasattr(given, "to_policy") else hint
         raise ValueError(
             f"{name}={what}: expected a Policy, such as Policy.uniform(tree), solve(tree).policy or "
             "Policy.from_openspiel(tree, table); a policy of OpenSpiel's; or a dictionary from infostate to "

@@ -83,11 +83,11 @@ def translate(policy: Policy, tree: HistoryTree, rule: str | Rule = "pseudo-harm
       rule: `pseudo-harmonic`, `linear` or `nearest`, or a function of x, A and B.
 
     Raises:
-      ValueError: if the rule is unknown or gives no probability, the games have nothing to do with each
-        other, the game does not say how large a bet is, some infoset does not show the other player's
-        moves, or both act at once.
+      ValueError: if the policy is none, the rule is unknown or gives no probability, the games have nothing
+        to do with each other, the game does not say how large a bet is, some infoset does not show the other
+        player's moves, or both act at once.
     """
-    check_whole(policy.tree)
+    _check_policy(policy)
     rows: list[FloatArray] = []
     for player in (0, 1):
         translator = _Translator(policy, tree, player, rule)
@@ -115,7 +115,7 @@ class TranslatingPlayer:
     lane: int = 0
 
     def __post_init__(self) -> None:
-        check_whole(self.policy.tree)
+        _check_policy(self.policy)
         self.policy.lane(self.lane)
         check_rule(self.rule)
         check_whole_number("seed", self.seed, 0, _LARGEST_SEED)
@@ -130,6 +130,16 @@ class TranslatingPlayer:
         slot = np.arange(count.max(initial=1))
         row = infosets.first_sequence[infoset][:, None] - 1 + np.minimum(slot, count - 1)
         return np.where(slot < count, rows[row], 0.0)
+
+
+def _check_policy(policy: object) -> None:
+    """ValueError unless it is a `Policy`, and of a whole game."""
+    if not isinstance(policy, Policy):
+        raise ValueError(
+            f"policy=a {type(policy).__name__}: expected a Policy of the game with fewer bets, such as "
+            "solve(enumerate_game(MenuAbstraction(…))).policy"
+        )
+    check_whole(policy.tree)
 
 
 def check_rule(rule: object) -> Rule:

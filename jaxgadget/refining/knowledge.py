@@ -30,7 +30,7 @@ from jaxgadget.gadgets.generation import Generation, check_generation, considere
 from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
 from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.continuation import alternative_of
+from jaxgadget.refining.continuation import asked_for
 from jaxgadget.refining.prepare import prepare_base
 from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
 from jaxgadget.solving.options import SolveOptions
@@ -71,7 +71,7 @@ class Knowledge:
       generate: which of the opponent's infostates in a subgame its search considers, `RandomGeneration`,
         `DiverseGeneration` or one's own; by default all. Every draw is a search of its own, from the
         blueprint on, and what is played is the mixture of their realisation plans. Where a search considers
-        no history that leads to one of its infosets, the blueprint stays.
+        no history that leads to one of its infosets, the blueprint stays. For `refine`.
       combine: how the strategies of all own infostates go together: `together`, all at once; `damped`, each
         as far as shares allow, in realisation plans; `in-turn`, by classes of infostates that do not meet a
         common one of the opponent's, each class against what those before it left. For `refine`.
@@ -128,12 +128,17 @@ def check_knowledge(knowledge: object, gadgets: Sequence[Gadget], opponent: obje
             "of the two"
         )
     for gadget in gadgets:
-        if "trunk" in gadget.needs or alternative_of(gadget) is not None:
-            raise ValueError(
-                f"gadgets: {gadget.name} looks at play above the cut or below all of it, which subgames of "
-                "own infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of "
-                "best responses, of the blueprint or of one's own"
-            )
+        if "trunk" in gadget.needs:
+            looks = gadget.name
+        elif asked := asked_for(gadget):
+            looks = f"{gadget.name} with {asked[0]!r}"
+        else:
+            continue
+        raise ValueError(
+            f"gadgets: {looks} looks at play above the cut or below all of it, which subgames of own "
+            "infostates do not have; expected Unsafe(), Resolving() or MaxMargin(), with values of best "
+            "responses, of the blueprint or of one's own, and no prior of a continuation"
+        )
 
 
 def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:

@@ -413,7 +413,7 @@ def nested_off_tree(
         _default_gadgets(method) if gadgets is None else gadgets, options.rule is None, (player,)
     )
     for gadget in asked:
-        _check_gadget(gadget, method, profiles.num_lanes)
+        check_gadget(gadget, method, profiles.num_lanes)
     nested = _Nested(setting, profiles, asked, method, options, progress)
     with nested.watch.phase("build"):
         answered = setting.depth(levels)
@@ -727,8 +727,8 @@ def _default_gadgets(method: str) -> tuple[Gadget, ...]:
     return (Unsafe(), *resolving) if method == "expensive" else resolving
 
 
-def _check_gadget(gadget: Gadget, method: str, num_lanes: int) -> None:
-    """ValueError for a gadget that means nothing here."""
+def check_gadget(gadget: Gadget, method: str, num_lanes: int) -> None:
+    """ValueError for a gadget that a method has no use for; `num_lanes` of blueprints."""
     if not isinstance(gadget, TwoLevel):
         raise ValueError(
             f"gadgets: {gadget.name} looks at the opponent's real way in, which does not have its off-tree "

@@ -77,7 +77,7 @@ def off_tree_table(results: Sequence[Sequence[OffTree]]) -> Table:
                 str(row["blueprint"]),
                 _number(row["exploitability"]),
                 _number(row["certificate"]),
-                *[_number(row["nash_conv"])] * len(both),
+                *(_number(row["nash_conv"]) for _ in both),
                 f"{row['gap_max']:.2g}" if math.isfinite(row["gap_max"]) else "–",
                 str(row["subgames"]),
                 f"{row['seconds']:.1f}",

@@ -92,7 +92,10 @@ def show(table: RenderableType, notes: Iterable[str]) -> None:
 
 
 def _fitted_width(table: RenderableType, console: Console) -> int:
-    """The width to print a table in: where it is too wide names break into lines, numbers never."""
+    """The width to print a table in: where it is too wide, names break into lines, numbers never.
+
+    Columns are closer together if that is not enough, and if it still is not, the table is wider.
+    """
     unlimited = console.options.update(max_width=UNLIMITED)
     if not isinstance(table, Table) or console.measure(table, options=unlimited).maximum <= console.width:
         return console.width
@@ -104,6 +107,8 @@ def _fitted_width(table: RenderableType, console: Console) -> int:
             column.min_width = min(
                 SHORTEST_NAME, console.measure(_lines_of(column), options=unlimited).maximum
             )
+    if console.measure(table, options=unlimited).minimum > console.width:
+        table.padding = 0
     return max(console.width, console.measure(table, options=unlimited).minimum)
 
 

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from jaxgadget.learn.range_training import RangeTraining
     from jaxgadget.learn.training import Training
+    from jaxgadget.refining.knowledge import Knowledge
     from jaxgadget.searching.nested import Nested
     from jaxgadget.util.arrays import FloatArray
 
@@ -101,6 +102,7 @@ def nested_notes(nested: Nested) -> list[str]:
     seconds = max(float(nested.seconds.sum()), 1e-9)
     return [
         _how_nested(nested),
+        _how_safe(nested.knowledge),
         f"{int(nested.searches.sum())} searches, {nested.searches.sum() / seconds:.1f} a second"
         f"{_in_values(nested, seconds)}. Compiling is counted.",
         *_of_models(nested),
@@ -110,6 +112,13 @@ def nested_notes(nested: Nested) -> list[str]:
         f"with v* between {low:.9g} and {high:.9g} (player 0's). OpenSpiel's exploitability is another "
         "number: half of NashConv.",
     ]
+
+
+def _how_safe(knowledge: Knowledge | None) -> str:
+    """That search from own infostates is not safe, if that is what was done."""
+    if knowledge is None or knowledge.order == math.inf:
+        return ""
+    return "Not safe: exploitability may rise, as searches from own infostates do not know of each other."
 
 
 def _of_models(nested: Nested) -> list[str]:
@@ -154,15 +163,16 @@ def _how_nested(nested: Nested) -> str:
     how = "by linear programs" if lp else f"{iterations} iterations each"
     choice = f"{nested.num_entries} entries at the limit ({nested.leaf} values)"
     ends = "optimal values at the limit" if nested.leaf == "optimal" else choice
-    if schedule.kind == "moves":
-        return (
-            f"{game} at the root and after every {schedule.step} move(s), {how}, {schedule.depth} move(s) "
-            f"deep, with {ends}."
-        )
-    every = f"one in {schedule.step} decisions" if schedule.step > 1 else "every decision"
+    start = ""
     if (known := nested.knowledge) is not None and known.order < math.inf:
         solved = "unfrozen, " if known.unfrozen else ""
-        every += f", from its own infostates (order {known.order}, {solved}{known.follow}),"
+        start = f", from its own infostates (order {known.order}, {solved}{known.follow}),"
+    if schedule.kind == "moves":
+        return (
+            f"{game} at the root and after every {schedule.step} move(s){start or ','} {how}, "
+            f"{schedule.depth} move(s) deep, with {ends}."
+        )
+    every = (f"one in {schedule.step} decisions" if schedule.step > 1 else "every decision") + start
     if nested.depth is None:
         return f"{game} at {every} that its own play reaches, {how}, to the end of the game."
     deep = f"at least {nested.depth} move(s) deep"

@@ -176,10 +176,22 @@ class Beliefs:
         reach = _reach_below(above.spot.look, above.plans[other], look, other, before[first][roots.subgame])
         return self._spot(known, look, within, inner, outer, reach)
 
-    def copies(self, where: Cut) -> IntArray:
-        """`[H]` in how many subgames of own infostates each root is, if equal ones are shared."""
-        roots = self._known(where).cover.roots
-        return np.bincount(np.searchsorted(where.roots, roots), minlength=len(where.roots))
+    def copies(self, above: OwnSearches | None, where: Cut) -> IntArray:
+        """`[H]` in how many subgames each root is: of own infostates or of beliefs, where it is in more.
+
+        Args:
+          above: the searches of the level above; None at the first one.
+          where: the cut at own decisions.
+        """
+        before = None if above is None else _search_before(above, where)
+        covers = [self._known(where, before).cover]
+        if above is not None and before is not None and self.knowledge.follow == "believed":
+            covers.append(_kept_below(above.spot.look, 1 - self.player, where, np.unique(before)))
+        counts = [
+            np.bincount(np.searchsorted(where.roots, cover.roots), minlength=len(where.roots))
+            for cover in covers
+        ]
+        return np.max(counts, axis=0)
 
     def _known(self, where: Cut, before: IntArray | None = None) -> KnowledgeCover:
         order, unfrozen = self.knowledge.order, self.knowledge.unfrozen

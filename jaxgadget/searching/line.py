@@ -187,7 +187,7 @@ class Line:
 
         def descend(number: int, subgames: IntArray, above: AtLimit | None) -> None:
             nonlocal done
-            for part in self.parts(levels[number], subgames, first=number == 0):
+            for part in self.parts(levels[number], subgames, above, first=number == 0):
                 where = levels[number].cut(self.tree, part)
                 at_limit = self.search(number, where, above, functools.partial(told, len(part)))
                 done += len(part) * self.options.iterations
@@ -218,12 +218,15 @@ class Line:
             )
         return subgames
 
-    def parts(self, level: SearchLevel, subgames: IntArray, *, first: bool) -> list[IntArray]:
+    def parts(
+        self, level: SearchLevel, subgames: IntArray, above: AtLimit | None = None, *, first: bool
+    ) -> list[IntArray]:
         """Subgames that are searched together: as many as fit, and under the same gadgets.
 
         Args:
           level: the decisions.
           subgames: some of theirs, ascending.
+          above: what the level above found, where searches are from own infostates.
           first: whether these are the first ones, which are unsafe where the opponent has not acted.
         """
         where = level.cut(self.tree, subgames)
@@ -231,7 +234,7 @@ class Line:
         if first and not self._looks_around:
             acted[:] = False
             np.logical_or.at(acted, where.subgame, self.tree.sequence[1 - self.player, where.roots] > 0)
-        size, most = self._count_payoffs(where).tolist(), self._most_payoffs()
+        size, most = self._count_payoffs(where, above).tolist(), self._most_payoffs()
         parts: list[IntArray] = []
         for group in (np.nonzero(~acted)[0].tolist(), np.nonzero(acted)[0].tolist()):
             part, total = list[int](), 0
@@ -251,14 +254,16 @@ class Line:
             )
         return parts
 
-    def _count_payoffs(self, where: Cut) -> IntArray:
-        """`[S]` payoffs of the subgames' lookaheads, those of their own infostates together."""
+    def _count_payoffs(self, where: Cut, above: AtLimit | None) -> IntArray:
+        """`[S]` payoffs of the subgames' lookaheads, those of own infostates and of beliefs together."""
         tree = self.tree
         leaves = self.schedule.leaves(where)
         ends = tree.terminals[where.root[tree.terminals] >= 0]
         ends = ends[leaf_above(where, leaves)[ends] < 0]
         count = np.zeros(where.num_subgames)
-        copies = np.ones(len(where.roots)) if self._beliefs is None else self._beliefs.copies(where)
+        copies = np.ones(len(where.roots))
+        if self._beliefs is not None:
+            copies = self._beliefs.copies(None if above is None else above.own, where)
         for histories, payoffs in ((leaves, self.values.num_entries**2), (ends, 1)):
             root = np.searchsorted(where.roots, where.root[histories])
             count += payoffs * np.bincount(where.subgame[root], copies[root], minlength=len(count))

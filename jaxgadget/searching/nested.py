@@ -331,15 +331,15 @@ class _NoLimit:
 
 def _check_known(knowledge: Knowledge, gadgets: Sequence[Gadget], values: Any, opponent: Any) -> None:
     """ValueError unless search can be from own infostates."""
-    check_knowledge(knowledge, gadgets, opponent)
-    if knowledge.generate is not None:
-        raise ValueError(
-            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
-        )
     if isinstance(values, OptimalValues) or _as_ranged(values) is not None:
         raise ValueError(
             f"knowledge with values={values!r}: these are of public states, of which searches from own "
             "infostates have parts; expected values of histories, or none for searches to the end of the game"
+        )
+    check_knowledge(knowledge, gadgets, opponent)
+    if knowledge.generate is not None:
+        raise ValueError(
+            f"generate={knowledge.generate!r}: nested search considers all infostates; leave it out"
         )
 
 

@@ -99,6 +99,16 @@ def test_nested_search_by_what_is_known(follow: str) -> None:
     assert found["nested_exploitability"] == expected["nested_exploitability"]
 
 
+def test_nested_search_says_from_where_and_that_it_is_not_safe() -> None:
+    known = "from its own infostates (order 1, believed), 5 iterations each"
+    unsafe = "Not safe: exploitability may rise, as searches from own infostates do not know of each other."
+    few = ("--iterations", 5, "--k", 1)
+    shown = " ".join(run(*NESTED, *few, "--order", 1, "--limit", "moves").stdout.split())
+    assert f"at the root and after every 1 move(s), {known}, 1 move(s) deep" in shown and unsafe in shown
+    shown = " ".join(run(*NESTED, *few, "--order", "inf", "--limit", "moves").stdout.split())
+    assert "after every 1 move(s), 5 iterations each" in shown and "Not safe" not in shown
+
+
 def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
     sweep = ("sweep", tmp_path / "s", "--game", PENNIES, "--blueprint", "uniform", "--player", 0)
     how = ("--gadget", "resolving", "--prior", "none", "--algorithm", "lp", "--combine", "in-turn")
@@ -118,13 +128,15 @@ def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
         ((*REFINE, "--unfrozen"), "--unfrozen means nothing without --order; leave it out"),
         ((*REFINE, "--generate", "diverse:2"), "--generate means nothing without --order; leave it out"),
         ((*REFINE, "--order", 1, "--generate", "diverse"), "generation 'diverse': expected whole numbers"),
-        ((*REFINE, "--order", 1, "--generate", "diverse:0"), "num=0"),
+        ((*REFINE, "--order", 1, "--generate", "diverse:0"), "generation 'diverse:0': num=0"),
         (
             (*REFINE, "--order", 1, "--generate", "all:3"),
             "generation 'all' is unknown; expected one of random, diverse",
         ),
         (("refine", PENNIES, "--order", 1, "--gadget", "full"), "gadgets: full looks at play above the cut"),
         ((*REFINE, "--order", 1, "--model", "uniform", "--p", 0.5), "knowledge and opponent: "),
+        ((*NESTED, "--leaf", "optimal", "--order", 1), "--order 1 with --leaf optimal: these values are of"),
+        ((*NESTED, "--leaf", "ranges:x", "--order", 1), "--order 1 with --leaf ranges:x: these values are"),
         ((*NESTED, "--follow", "believed"), "--follow means nothing without --order; leave it out"),
         ((*NESTED, "--leaf", "end", "--depth", 2), "--depth means nothing with --leaf end; leave it out"),
     ],

@@ -10,9 +10,11 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import jaxgadget as jg
-from jaxgadget.cli import app, off_tree
+from jaxgadget.cli import app
+from jaxgadget.cli.off_tree import DEFAULT_METHODS, SOLVING, TRANSLATION, gadgets_of
 from jaxgadget.games.menu import MenuAbstraction
 from jaxgadget.policy.translation import RULES
+from jaxgadget.refining import off_tree as library
 from jaxgadget.refining.off_tree import METHODS
 
 KEYS = {
@@ -34,8 +36,8 @@ def record(*arguments: object) -> dict[str, Any]:
 
 
 def test_methods_are_the_library_s() -> None:
-    assert off_tree.SOLVING == METHODS
-    assert all(rule in (off_tree.off_tree.__doc__ or "") or rule in str(off_tree.Methods) for rule in RULES)
+    assert SOLVING == METHODS and TRANSLATION == library.TRANSLATION
+    assert set(DEFAULT_METHODS) <= {*METHODS, *(f"{TRANSLATION}:{rule}" for rule in RULES)}
 
 
 def test_rows_are_the_library_s() -> None:
@@ -64,18 +66,38 @@ def test_rows_are_the_library_s() -> None:
     assert [row["subgames"] > 0 for row in rows] == [False, False, True, True]
 
 
-def test_both_players_have_a_nash_conv_and_unsafe_goes_with_expensive() -> None:
+def test_both_players_have_a_nash_conv() -> None:
     found = record(
-        *("off-tree", GAME, "--menu", "1-a", "--off-tree", "1/2", "--blueprint", "uniform"),
-        *("--player", "both", "--levels", 1, "--iterations", 20, "--prior", "none"),
-        *("--method", "inexpensive", "--method", "expensive", "--gadget", "resolving", "--gadget", "unsafe"),
+        *(
+            "off-tree",
+            GAME,
+            "--menu",
+            "1-a",
+            "--off-tree",
+            "1/2",
+            "--blueprint",
+            "uniform",
+            "--player",
+            "both",
+        ),
+        *("--method", "translation:linear", "--method", "translation:nearest", "--algorithm", "lp"),
     )
     rows = found["rows"]
-    assert [row["player"] for row in rows] == [0] * 3 + [1] * 3
-    assert [row["gadget"] for row in rows[:3]] == ["resolving", "resolving", "unsafe"]
-    for first, second in zip(rows[:3], rows[3:], strict=True):
+    assert [row["player"] for row in rows] == [0] * 2 + [1] * 2
+    for first, second in zip(rows[:2], rows[2:], strict=True):
         assert first["nash_conv"] == second["nash_conv"] == -(first["certificate"] + second["certificate"])
+        both = first["exploitability"] + second["exploitability"]
+        assert first["nash_conv"] == pytest.approx(both, abs=1e-9) and both > 0
     assert set(found["menu_values"]) == {"0", "1"}
+
+
+def test_unsafe_is_for_expensive_where_both_are_asked_for() -> None:
+    asked = [jg.Unsafe(), jg.Resolving()]
+    both = ["inexpensive", "expensive"]
+    assert gadgets_of("inexpensive", asked, both, 1) == asked[1:]
+    assert gadgets_of("expensive", asked, both, 1) == asked
+    with pytest.raises(ValueError, match="no blueprint says"):
+        gadgets_of("inexpensive", asked, both[:1], 1)
 
 
 def test_a_table() -> None:

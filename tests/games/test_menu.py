@@ -60,7 +60,7 @@ def kept_by_definition(
         (coin_toss(), {0: [3]}),
         (coin_toss(), {1: [0]}),
     ],
-    ids=str,
+    ids=lambda part: str(getattr(part, "name", part)),
 )
 @pytest.mark.parametrize("times", [0, 1, 2])
 def test_histories_and_infosets_are_those_that_are_left(game: Game, menus: dict[int, list[int]], times: int):

@@ -61,6 +61,10 @@ def test_the_value_is_bracketed():
         (lambda policy: hands_exploitability(policy, 0, value=(1.0, 0.0)), "value=(1.0, 0.0)"),
         (lambda policy: hands_value(policy.form, tolerance=-1), "tolerance=-1"),
         (lambda policy: hands_value(policy.form, iterations=0), "iterations=0"),
+        (lambda policy: hands_exploitability(policy, 0, value=0.5), "value=0.5: expected (low, high)"),
+        (lambda policy: hands_exploitability(policy.form, 0), "policy=a HandsForm: expected a HandsPolicy"),
+        (lambda policy: best_hands_response(policy.game, 0), "policy=a HandsGame: expected a HandsPolicy"),
+        (lambda policy: evaluate_hands("uniform"), "policy=a str: expected a HandsPolicy"),
     ],
 )
 def test_bad_input(call, expected: str):

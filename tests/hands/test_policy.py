@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from jaxgadget import Policy, load
+from jaxgadget import Policy, as_policy, load, nash_conv
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.tree.hands import find_hands
 from jaxgadget.tree.history import enumerate_game
@@ -84,10 +84,41 @@ def test_other_games_and_nodes_are_refused():
     _, by_hand = alike.random_policies("kuhn_poker")
     with pytest.raises(ValueError, match="other hands or public nodes"):
         by_hand.to_policy(alike.found("leduc_poker"))
-    other = find_hands(enumerate_game(load("kuhn_poker")))
-    with pytest.raises(ValueError, match="of another tree"):
-        HandsPolicy.from_policy(alike.random_policies("kuhn_poker")[0], other)
+    with pytest.raises(ValueError, match="is for 'kuhn_poker', not for 'leduc_poker'"):
+        HandsPolicy.from_policy(alike.random_policies("kuhn_poker")[0], alike.found("leduc_poker"))
     with pytest.raises(ValueError, match="node=3: expected a public node"):
         by_hand.action_probabilities(3, 0)
     with pytest.raises(ValueError, match="hand=3: player 0 of kuhn_poker has 3 hands"):
         by_hand.action_probabilities(0, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda policy: policy.action_probabilities("0", 0), "node='0': expected a public node"),
+        (lambda policy: policy.action_probabilities(0, "1"), "hand='1': player 0 of kuhn_poker has 3 hands"),
+        (lambda policy: policy.action_probabilities(0, 1, lane=1), "lane=1: the policy has 1"),
+        (
+            lambda policy: policy.to_policy(alike.histories("kuhn_poker")),
+            "found=a HistoryTree: expected the hands",
+        ),
+        (lambda policy: HandsPolicy.from_policy(None, policy), "found=a HandsPolicy: expected the hands"),
+        (lambda policy: nash_conv(policy), "policy=a HandsPolicy: expected a Policy"),
+        (
+            lambda policy: as_policy(policy, alike.histories("kuhn_poker")),
+            "its to_policy(find_hands(tree)) is one",
+        ),
+    ],
+)
+def test_what_is_something_else(call, expected: str):
+    with pytest.raises(ValueError, match=re.escape(expected)):
+        call(HandsPolicy.uniform(alike.form("kuhn_poker")))
+
+
+def test_a_policy_of_another_enumeration_will_do():
+    policy, by_hand = alike.random_policies("kuhn_poker")
+    other = find_hands(enumerate_game(load("kuhn_poker")))
+    for one, same in zip(
+        HandsPolicy.from_policy(policy, other).probabilities, by_hand.probabilities, strict=True
+    ):
+        np.testing.assert_array_equal(one, same)

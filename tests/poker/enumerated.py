@@ -5,6 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from phevaluator import evaluate_cards
 
+from jaxgadget.games.game import CHANCE
+from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.poker.cards import HANDS, cards_left
 from jaxgadget.poker.spots import Spot
 
@@ -62,3 +64,74 @@ def _paid(spot: Spot, node: int, hands: tuple[int, int], board: list[int]) -> np
     ranks = [evaluate_cards(*board, *HANDS[spot.hands[hand]].tolist()) for hand in hands]
     shares = [0.5, 0.5] if ranks[0] == ranks[1] else [float(ranks[0] < ranks[1]), float(ranks[1] < ranks[0])]
     return np.array(shares) * (spot.pot + put_in.sum()) - put_in
+
+
+class River(Rules[tuple[int, int, str]]):
+    """A river whose menu is half the pot, and a raise by the pot, two bets and raises at most."""
+
+    name = "river"
+    actions = ("fold", "check or call", "bet or raise")
+
+    def __init__(self, spot: Spot):
+        self._spot = spot
+        first, second = spot.range_weights
+        self._pairs = [
+            (a, b)
+            for a in np.flatnonzero(first).tolist()
+            for b in np.flatnonzero(second).tolist()
+            if len(set(HANDS[spot.hands[[a, b]]].ravel().tolist())) == 4
+        ]
+        weights = np.array([first[a] * second[b] for a, b in self._pairs])
+        self._chances = (weights / weights.sum()).tolist()
+
+    def initial_state(self) -> tuple[int, int, str]:
+        return -1, -1, ""
+
+    def actors(self, state: tuple[int, int, str]) -> tuple[int, ...]:
+        if state[0] < 0:
+            return (CHANCE,)
+        line = state[2]
+        over = line.endswith(("f", "c")) or line == "xx"
+        return () if over else (len(line) % 2,)
+
+    def chance_outcomes(self, state: tuple[int, int, str]) -> list[tuple[int, float]]:
+        return list(enumerate(self._chances))
+
+    def legal_actions(self, state: tuple[int, int, str], player: int) -> list[int]:
+        line = state[2]
+        own, other = self._put_in(line)[player], self._put_in(line)[1 - player]
+        may_raise = line.count("b") < 2 and other < self._spot.stack
+        return [*([0] if other > own else []), 1, *([2] if may_raise else [])]
+
+    def step(self, state: tuple[int, int, str], move: int) -> Step[tuple[int, int, str]]:
+        if state[0] < 0:
+            a, b = self._pairs[move]
+            return Step((a, b, ""), private=(a, b))
+        a, b, line = state
+        put_in = self._put_in(line)
+        after = line + ("f", "c" if put_in[0] != put_in[1] else "x", "b")[move]
+        over = (a, b, after)
+        return Step(over, reward=0.0 if self.actors(over) else self._won(over), public=after)
+
+    def _put_in(self, line: str) -> list[float]:
+        put_in = [0.0, 0.0]
+        for turn, letter in enumerate(line):
+            own, other = turn % 2, 1 - turn % 2
+            if letter == "b":
+                share = 1.0 if put_in[other] > 0 else 0.5
+                more = share * (self._spot.pot + 2 * put_in[other])
+                put_in[own] = min(put_in[other] + more, self._spot.stack)
+            elif letter == "c":
+                put_in[own] = put_in[other]
+        return put_in
+
+    def _won(self, state: tuple[int, int, str]) -> float:
+        """What player 0 gets, half of the pot taken off."""
+        *hands, line = state
+        at_stake = self._spot.pot / 2 + min(self._put_in(line))
+        if line.endswith("f"):
+            return -at_stake if len(line) % 2 else at_stake
+        first, second = (
+            evaluate_cards(*self._spot.cards, *HANDS[self._spot.hands[hand]].tolist()) for hand in hands
+        )
+        return at_stake * float(np.sign(second - first))

@@ -57,6 +57,15 @@ def test_pairs_of_hands_weigh_1_in_all():
     assert spot().weight_of_pairs == pytest.approx(1081 * 990)
 
 
+def test_hands_that_meet_nobody_weigh_nothing():
+    """Else a weight of 1 would be taken from sums of weights of a millionth, in float32."""
+    lonely = spot(oop="AsKd", ip="AsQs,QhQd:1e-6")
+    names = lonely.hand_names
+    assert lonely.dealt[1][names.index("AsQs")] == 0
+    both = lonely.dealt[0][names.index("AsKd")] * lonely.dealt[1][names.index("QhQd")]
+    assert both == pytest.approx(1)
+
+
 @pytest.mark.parametrize(("menus", "ev"), [((HALF, NEVER), 37.5), (HALF, 33.75)])
 def test_uniform_play_is_worth_what_others_computed(menus: Any, ev: float):
     """Menus are per player: where only the first may bet, it gets 37.5 of 60 chips."""

@@ -311,6 +311,15 @@ def uniform_on(game: Game) -> Policy:
     return Policy.uniform(enumerate_game(game))
 
 
+def test_what_is_no_policy_is_refused():
+    for other in (small(), small().game):
+        message = f"policy=a {type(other).__name__}: expected a Policy of the game with fewer bets"
+        with pytest.raises(ValueError, match=message):
+            translate(other, large())  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match=message):
+            TranslatingPlayer(other)  # type: ignore[arg-type]
+
+
 def test_another_game_is_refused():
     kuhn = tree_of("kuhn_poker")
     with pytest.raises(ValueError, match=r"are not one game with other menus .*: chance outcomes differ"):

@@ -20,6 +20,7 @@ from jaxgadget import (
     ArrayValues,
     BlueprintPrior,
     BlueprintValues,
+    ContinuationPrior,
     ContinuationValues,
     DiverseGeneration,
     Full,
@@ -45,6 +46,7 @@ from jaxgadget.refining.knowledge import (
     Knowledge,
     KnowledgeSolution,
     KnowledgeTask,
+    check_knowledge,
     make_task,
     solve_knowledge,
 )
@@ -450,12 +452,18 @@ def test_where_one_class_fails_the_whole_blueprint_stays(
 
 
 @pytest.mark.parametrize(
-    "gadget", [OptimalContinuation(), Full(), ReachResolving(), Resolving(alternative=ContinuationValues())]
+    ("gadget", "named"),
+    [
+        (OptimalContinuation(), "optimal-continuation"),
+        (Full(), "full"),
+        (ReachResolving(), "reach-resolving"),
+        (Resolving(alternative=ContinuationValues(3)), r"resolving with ContinuationValues\(source=3.*\)"),
+        (Resolving(ContinuationPrior(ContinuationValues(3))), r"resolving with ContinuationValues\(.*\)"),
+    ],
 )
-def test_gadgets_that_look_beyond_are_refused(gadget: Gadget) -> None:
-    tree = deals.drawn(0)
-    with pytest.raises(ValueError, match=f"gadgets: {gadget.name} looks at play above the cut or below"):
-        make_task(cut(tree, "depth:0"), 0, Policy.uniform(tree), (Unsafe(), gadget), options(), Knowledge())
+def test_gadgets_that_look_beyond_are_refused(gadget: Gadget, named: str) -> None:
+    with pytest.raises(ValueError, match=f"gadgets: {named} looks at play above the cut or below"):
+        check_knowledge(Knowledge(), (Unsafe(), gadget), None)
 
 
 # --- generation ---------------------------------------------------------------------------

@@ -258,6 +258,29 @@ def test_a_level_knows_nothing_of_the_next() -> None:
     assert once.exploitability.max() > 0.1 and np.isnan(once.above_optimum).all()
 
 
+def test_what_no_level_answers_is_translated() -> None:
+    tree, policy = small("two ways off"), blueprints("two ways off")
+    translated = jg.translate_off_tree(tree, policy, player=1, algorithm="lp")
+    none = jg.nested_off_tree(tree, policy, SAFE, player=1, levels=0, algorithm="lp")
+    assert none.levels == () and none.num_subgames == 0
+    np.testing.assert_allclose(none.exploitability, np.tile(translated.exploitability, 2), atol=1e-9)
+    np.testing.assert_allclose(none.certificate, np.tile(guaranteed(policy, tree, 1), 2), atol=1e-9)
+
+
+def test_at_each_level_the_safe_method_holds_what_follows_the_next() -> None:
+    tree, policy = small("two ways off"), blueprints("two ways off")
+    once = jg.nested_off_tree(tree, policy, SAFE, player=1, method="safe", levels=1, algorithm="lp")
+    larger = once.policy.tree
+    left = np.zeros(larger.num_histories, int)
+    off_tree = [a for a in range(larger.game.num_actions) if larger.game.action_string(0, a) not in POT]
+    for history in range(1, larger.num_histories):
+        left[history] = left[larger.parent[history]] + (larger.action[0, history] in off_tree)
+    translated = np.tile(jg.translate(policy, larger).probabilities[1], len(SAFE))
+    changed = np.abs(once.policy.probabilities[1] - translated).max(axis=1) > 1e-9
+    times = left[larger.infosets[1].history[larger.infosets[1].infoset[1:]]]
+    assert times.max() == 2 and set(times[changed].tolist()) == {1}
+
+
 def test_by_cfr_the_certificate_holds_and_another_blueprint_compiles_nothing() -> None:
     tree, asked = small("two ways off"), [jg.MaxMargin(jg.NoPrior()), jg.MaxMargin()]
     options: dict[str, Any] = {"player": 1, "levels": 1, "iterations": 200, "value": (0.0, 0.0)}

@@ -256,6 +256,34 @@ def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
         assert visits.weights.sum() == pytest.approx(2, abs=1e-9), "play gets to both levels' limits"
 
 
+@pytest.mark.parametrize("knowledge", [BELIEVED, Knowledge(1, True), Knowledge(3, follow="assembled")])
+def test_room_is_planned_for_beliefs_too(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Payoffs of lookaheads and beliefs are counted before any of them is made."""
+    planned, needed = list[int](), list[tuple[int, int]]()
+    count, find = Line._count_payoffs, Line._find_spot
+
+    def counted(line: Line, where: Any, *given: Any) -> Any:
+        sizes = count(line, where, *given)
+        planned.append(int(sizes.sum()))
+        return sizes
+
+    def found(line: Line, *given: Any) -> Any:
+        spot = find(line, *given)
+        forests, entries = (spot.look, spot.belief.forest), line.values.num_entries
+        first, second = (
+            len(forest.terminals.value) + entries**2 * len(forest.leaves.leaf) for forest in forests
+        )
+        needed.append((first, second))
+        return spot
+
+    monkeypatch.setattr(Line, "_count_payoffs", counted)
+    monkeypatch.setattr(Line, "_find_spot", found)
+    searched(deals.rounds(0, turns=3, shown=2), 0, knowledge, iterations=1)
+    assert planned == [max(sizes) for sizes in needed] and len(needed) >= 2
+    if knowledge.follow == "believed":
+        assert any(second > first for first, second in needed) != knowledge.unfrozen
+
+
 def test_bad_input() -> None:
     tree = deals.rounds(0)
     uniform = Policy.uniform(tree)

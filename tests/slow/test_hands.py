@@ -30,7 +30,6 @@ def test_iterates(spec: str, algorithm: str):
         ("leduc_poker(num_ranks=5)", "flop", "chance"),
         ("leduc_poker(num_ranks=13,num_suits=4,suit_isomorphism=True)", "flop", "chance"),
         ("liars_dice(dice_sides=4)", "depth:2", "depth:2"),
-        ("liars_dice(numdice=2,dice_sides=3)", "depth:3", "depth:3"),
     ],
 )
 def test_gadget_games(spec: str, cut: str, where: str, player: int):

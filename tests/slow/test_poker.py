@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from phevaluator import evaluate_cards
 
+import jaxgadget as jg
+from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.poker.betting import BetMenu
 from jaxgadget.poker.cards import card_name, strength
 from jaxgadget.poker.operators import build_showdowns
-from jaxgadget.poker.solve import solve_spots
+from jaxgadget.poker.solve import evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
+from tests.poker.enumerated import River
 from tests.poker.test_cards import draw_cards, order_of
 from tests.poker.test_operators import brute_force
 from tests.poker.test_ranges import FIRST, SECOND
@@ -43,7 +46,7 @@ def test_tables_of_random_boards_are_those_of_all_pairs():
     [((FIRST, SECOND), 91.10738, 0.0149), (("random", "random"), 93.8103, 0.0278)],
 )
 def test_a_river_is_worth_what_another_solver_says(ranges: tuple[str, str], ev: float, exploitability: float):
-    """Discounted CFR of postflop-solver, 1,000 iterations; both are right within both exploitabilities."""
+    """An established solver, 1,000 iterations of DCFR; both are right within both exploitabilities."""
     (solution,) = solve_spots([Spot(oop=ranges[0], ip=ranges[1], **RIVER)], iterations=1000)
     assert solution.exploitability < 0.05
     assert abs(solution.ev[0] - ev) <= 2 * (solution.exploitability + exploitability)
@@ -76,6 +79,27 @@ def test_a_turn_is_solved():
     (solution,) = solve_spots([spot], iterations=200)
     assert sum(solution.ev) == pytest.approx(60)
     assert 0 <= solution.exploitability < 0.01 * 60
+
+
+def test_a_river_is_the_enumerated_game():
+    """Values, best responses and the equilibrium of 14 × 14 hands, from rules and betting written anew."""
+    spot = Spot(
+        board="Td9d6hQc2s",
+        oop="QQ,AKs,T9s,54s:0.4",
+        ip="KK,QJs,87s:0.7,Ad3d",
+        pot=100,
+        stack=180,
+        menus=SMALL,
+    )
+    assert [int((weights > 0).sum()) for weights in spot.range_weights] == [14, 14]
+    tree = jg.enumerate_game(jg.load(River(spot)))
+    listed = jg.evaluate_policy(jg.Policy.uniform(tree))
+    uniform = evaluate_spot(spot, HandsPolicy.uniform(spot.by_hands()))
+    assert uniform.ev[0] - 50 == pytest.approx(float(listed.value[0]), abs=1e-9)
+    assert uniform.gap == pytest.approx(float(listed.nash_conv[0]), abs=1e-9)
+    exact = jg.solve(tree, algorithm="lp")
+    (solution,) = solve_spots([spot], target_gap="0.2%", iterations=5000)
+    assert abs(solution.ev[0] - 50 - exact.value) <= solution.gap + 1e-6
 
 
 def test_suits_may_be_renamed():
