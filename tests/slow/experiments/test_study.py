@@ -134,7 +134,7 @@ def test_cells_have_four_digits():
 
 
 def test_all_studies_are_behind_one_command():
-    papers = ("architecture", "continuation", "convergence", "decomposition", "nested")
+    papers = ("architecture", "continuation", "convergence", "decomposition", "knowledge", "nested")
     assert (*papers, "opponents", "performance", "refinements") == STUDIES
     with pytest.raises(SystemExit, match=r"unknown: speed; expected one of architecture, continuation"):
         main(["speed"])
