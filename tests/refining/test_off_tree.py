@@ -390,3 +390,17 @@ def test_both_may_not_act_at_once() -> None:
     game = jg.load("goofspiel(num_cards=3,imp_info=True,points_order=descending)")
     tree = jg.enumerate_game(MenuAbstraction(game, {0: [0, 1]}))
     refused("menu", tree)
+
+
+def test_an_opponent_that_plays_off_the_menu_already_goes_on_doing_so() -> None:
+    """Translation makes the nearest bet where one of the menu is not legal; rows still sum to 1."""
+    tree = jg.enumerate_game(MenuAbstraction(whole("deep").game, {0: ["Fold", "Call", "AllIn"], 1: POT}))
+    all_in = [tree.game.action_string(0, a) == "AllIn" for a in tree.infosets[0].action[1:].tolist()]
+    infoset = tree.infosets[0].infoset[1:]
+    may = np.bincount(infoset, all_in)[infoset] > 0
+    uniform = jg.Policy.uniform(tree)
+    rows = np.where(may[:, None], np.array(all_in, float)[:, None], uniform.probabilities[0])
+    policy = jg.Policy(tree, (rows, uniform.probabilities[1]), ("all in",))
+    found = jg.nested_off_tree(tree, policy, SAFE[0], player=1, method="safe", levels=1, algorithm="lp")
+    translated = jg.translate_off_tree(tree, policy, player=1, algorithm="lp")
+    assert found.certificate[0] >= translated.certificate[0] - 1e-9
