@@ -5,7 +5,8 @@ menu for the k-th time, after all public histories at once: one forest in the ga
 times and no more, so that what is promised knows nothing of level k + 1. The solutions are spliced in, and
 the result is the blueprint of level k + 1. Source: Brown and Sandholm (2017), §6 and §7.
 
-Methods:
+There are three methods.
+
 * `inexpensive`: subgames begin after the off-tree action. The opponent is promised what it gets before it
   with the actions of the level before (`AbstractValues`). Not with unsafe: no blueprint says how likely the
   opponent is to be there.
@@ -13,8 +14,9 @@ Methods:
   answers to the actions off the menu are kept. A place is the opponent's number of decisions since it left
   last; each has a forest of its own, in which the menu is left there and nowhere else.
 * `safe`: subgames begin after the action, as with `inexpensive`, and the opponent is promised its best
-  response to translation. What follows the next off-tree action is there too, held at the translation. So
-  no level guarantees less than the one before, but for gaps and mistakes, and none less than translation.
+  response to translation. What follows the next off-tree action is there too: the opponent may take it, and
+  the answer is held at the translation until the next level. So no level guarantees less than the one
+  before, but for gaps and mistakes, and none less than translation.
 
 Deviations and readings:
 
@@ -67,6 +69,7 @@ from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.refine import list_gadgets
 from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, solve_gadgets
 from jaxgadget.solving.devices import Device
+from jaxgadget.solving.memory import plan_ranges
 from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.tree.cut import cut_at
 from jaxgadget.tree.forest import Forest, build_forest
@@ -580,8 +583,8 @@ class _Nested:
         off = np.isin(infosets.action[1:], self.setting.off_tree_actions)
         count = np.add.reduceat(off.astype(np.int64), first)[infoset]
         on_tree = np.where(off[:, None], 0.0, policy.probabilities[opponent])
-        share = divide(on_tree, np.add.reduceat(on_tree, first, axis=0)[infoset])
-        leaving = (share + (off / np.maximum(count, 1))[:, None]) / 2
+        off_tree = np.broadcast_to((off / np.maximum(count, 1))[:, None], on_tree.shape)
+        leaving = (divide(on_tree, np.add.reduceat(on_tree, first, axis=0)[infoset], off_tree) + off_tree) / 2
         rows = np.where(
             ((count > 0) & (count < infosets.num_actions[infoset]))[:, None],
             leaving,
@@ -663,7 +666,9 @@ class _Nested:
 
     def _swept(self, after: Forest) -> FloatArray:
         """`[lanes]` what the strategies guarantee, given what they are worth after actions off the menu."""
-        ranges = prepare(after, self.setting.player, self.policy, [OptimalContinuation(NoPrior())]).ranges
+        at_once = plan_ranges(after, self.options.placement, self.options.memory_limit)
+        needs_trunk = [OptimalContinuation(NoPrior())]
+        ranges = prepare(after, self.setting.player, self.policy, needs_trunk, at_once=at_once).ranges
         return -ranges.above.best_values(ranges.cbv)[2][0]
 
 

@@ -390,3 +390,19 @@ def test_both_may_not_act_at_once() -> None:
     game = jg.load("goofspiel(num_cards=3,imp_info=True,points_order=descending)")
     tree = jg.enumerate_game(MenuAbstraction(game, {0: [0, 1]}))
     refused("menu", tree)
+
+
+def test_an_opponent_that_plays_off_the_menu_already_goes_on_doing_so() -> None:
+    """After a bet of 2, taken for 1, translation bets 1/2 where the shadow bets 1, which is too much."""
+    game = NoLimitLeduc(bets="1/2-1-2", stack=13, max_raises=1, num_ranks=2, suit_isomorphism=True)
+    menu = ["Fold", "Call", "Bet 1"]
+    tree = jg.enumerate_game(MenuAbstraction(game, {0: menu, 1: menu}))
+    bets = np.array([tree.game.action_string(0, a) == "Bet 1" for a in tree.infosets[0].action[1:].tolist()])
+    infoset = tree.infosets[0].infoset[1:]
+    uniform = jg.Policy.uniform(tree)
+    may = np.bincount(infoset, bets)[infoset] > 0
+    rows = np.where(may, bets, uniform.probabilities[0][:, 0])[:, None]
+    policy = jg.Policy(tree, (rows, uniform.probabilities[1]), ("bets",))
+    found = jg.nested_off_tree(tree, policy, SAFE[0], player=1, method="safe", levels=1, algorithm="lp")
+    translated = jg.translate_off_tree(tree, policy, player=1, algorithm="lp")
+    assert found.certificate[0] >= translated.certificate[0] - 1e-9
