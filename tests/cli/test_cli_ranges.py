@@ -148,7 +148,9 @@ def test_refine_with_its_values(trained: Trained) -> None:
     rows = record(run(*REFINE, *how, *alternatives))["rows"]
     safe, estimated = rows
     assert [row["alternative"] for row in rows] == ["best-response", f"values:{out}"]
-    assert estimated["exploitability_bound"] is None, "nothing bounds it"
+    is_bounded = estimated["exploitability_bound"] is not None
+    assert is_bounded == (estimated["guard_share"] == 0), "nothing bounds estimates"
+    assert estimated["refined_exploitability"] <= safe["refined_exploitability"] + 1e-6
     assert safe["exploitability_bound"] >= safe["refined_exploitability"] - 1e-6
     tree = jg.enumerate_game(jg.load("kuhn_poker"))
     values = jg.ContinuationValues(jg.FolderRanges(str(out)))
