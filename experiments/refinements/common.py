@@ -15,6 +15,7 @@ from jaxgadget import OptimalContinuation, sweep
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.prior import NoPrior
 from jaxgadget.refining.refine import default_gadgets
+from jaxgadget.report.tables import KNOWLEDGE
 
 HERE = pathlib.Path(__file__).parent
 
@@ -77,8 +78,8 @@ def sweep_grid(
     )
     if frame["failure"].notna().any():
         raise ValueError(f"{name}: {frame['failure'].dropna().iloc[0]}")
-    # These only matter in a sweep's folder, with estimates, and against opponents who follow a model.
-    unused = ["piece", "piece_rows", "failure", "guard_share", "model", "p", "gain"]
+    # These matter in a sweep's folder, with estimates, against models, and by what a player knows.
+    unused = ["piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE]
     return frame.drop(columns=unused)
 
 

@@ -15,6 +15,7 @@ from experiments.refinements.common import GRID, HERE, SMALL
 from experiments.study import Settings
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.registry import DEFAULT_PRIORS
+from jaxgadget.report.tables import KNOWLEDGE
 from jaxgadget.sweeping.store import SCHEMA, TIMES
 
 EXPERIMENTS = STUDY.experiments
@@ -94,7 +95,7 @@ MORE = {"sensitivity": ["varied", "value"]}
 
 def check_columns(name: str, frame: pd.DataFrame) -> None:
     if name in SWEPT:
-        left_out = ("piece", "piece_rows", "failure", "guard_share", "model", "p", "gain")
+        left_out = ("piece", "piece_rows", "failure", "guard_share", "model", "p", "gain", *KNOWLEDGE)
         names = [name for name in SCHEMA.names if name not in left_out]
         assert list(frame.columns) == names + MORE.get(name, []) and len(names) == len(SCHEMA) - len(left_out)
     else:
