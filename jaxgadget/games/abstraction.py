@@ -13,12 +13,13 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from jaxgadget.games.game import ACTOR_BIT, Budget, CutRule, Game, HistoryLevel, Move, bet_fraction
+from jaxgadget.games.game import ACTOR_BIT, Budget, Game, HistoryLevel, Move
+from jaxgadget.games.wrapped import WrappedGame
 from jaxgadget.util.arguments import function_name
 from jaxgadget.util.arrays import IntArray
 
@@ -26,7 +27,7 @@ Merge: TypeAlias = Callable[[int, str], Hashable]
 """`merge(player, infostate)` returns a bucket: infostates of a player with equal ones become one."""
 
 
-class Abstraction:
+class Abstraction(WrappedGame):
     """A game with fewer infosets; `jaxgadget.load` cannot make it from its name.
 
     Perfect recall must survive: infostates of one bucket need the same past, which is the player's
@@ -64,11 +65,6 @@ class Abstraction:
         self.merge = merge
         self.name = f"abstraction({game.name},{label})" if label else f"abstraction({game.name})"
 
-    @property
-    def num_actions(self) -> int:
-        """As in the game."""
-        return self.game.num_actions
-
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """Yields the game's levels with merged infostates, when all of them are known."""
         histories = _join(list(self.game.levels(budget)))
@@ -103,18 +99,6 @@ class Abstraction:
             )
         bucket = known.merged[player].buckets[code]
         return bucket if isinstance(bucket, str) else repr(bucket)
-
-    def action_string(self, player: int, action: int) -> str:
-        """As in the game."""
-        return self.game.action_string(player, action)
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """The game's cuts, which say where roots are; what the players know there is less."""
-        return self.game.cuts()
-
-    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """As in the game."""
-        return bet_fraction(self.game, history, action)
 
     @functools.cached_property
     def _known(self) -> _Known:

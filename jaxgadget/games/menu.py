@@ -16,14 +16,13 @@ from jaxgadget.games.game import (
     ACTOR_BIT,
     TERMINAL,
     Budget,
-    CutRule,
     Game,
     HistoryLevel,
     Move,
-    bet_fraction,
     next_level,
 )
 from jaxgadget.games.parameters import name_with, read_bets
+from jaxgadget.games.wrapped import WrappedGame
 from jaxgadget.util.arguments import check_player, check_whole_number, near_names
 from jaxgadget.util.arrays import BoolArray, IntArray
 
@@ -34,7 +33,7 @@ BET, ALL_IN_NAME = "Bet ", "AllIn"
 _ALL, _NONE = "all", "none"
 
 
-class MenuAbstraction:
+class MenuAbstraction(WrappedGame):
     """A game with fewer actions; ids and names of those that are left stay.
 
     Attributes:
@@ -85,11 +84,6 @@ class MenuAbstraction:
                 self.off_tree_player, self.off_tree_actions = who, what
         self.name = self._name()
 
-    @property
-    def num_actions(self) -> int:
-        """As in the game."""
-        return self.game.num_actions
-
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields the game's levels without what is not on the menus.
 
@@ -122,22 +116,6 @@ class MenuAbstraction:
                 goes_on[kept] &= expand
             new_row = np.cumsum(kept) - 1
             level = next_level(generated, goes_on) if goes_on.any() else None
-
-    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """As in the game."""
-        return self.game.infostate_string(player, history)
-
-    def action_string(self, player: int, action: int) -> str:
-        """As in the game."""
-        return self.game.action_string(player, action)
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """The game's."""
-        return self.game.cuts()
-
-    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """As in the game."""
-        return bet_fraction(self.game, history, action)
 
     def _check_menus(self, menus: object) -> None:
         if not isinstance(menus, Mapping) or not set(menus) <= {0, 1}:

@@ -11,14 +11,15 @@ import os
 import pathlib
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from importlib.machinery import PathFinder, SourceFileLoader
 from types import ModuleType
 from typing import Any, NamedTuple, TypeGuard
 
-from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move, bet_fraction
+from jaxgadget.games.game import Budget, Game, HistoryLevel
 from jaxgadget.games.parameters import name_with, read_parameter
 from jaxgadget.games.stepwise import Rules, StepwiseGame
+from jaxgadget.games.wrapped import WrappedGame
 
 _SUFFIX = ".py"
 _FORM = "expected module:Class or path.py:Class, with parameters in parentheses if need be"
@@ -37,7 +38,7 @@ class OwnSpec(NamedTuple):
     parameters: str
 
 
-class OwnGame:
+class OwnGame(WrappedGame):
     """A game under the specification that loads it again, in any process and from any folder.
 
     Attributes:
@@ -55,30 +56,9 @@ class OwnGame:
 
         return load, (self.name,)
 
-    @property
-    def num_actions(self) -> int:
-        """As in the game."""
-        return self.game.num_actions
-
     def levels(self, budget: Budget) -> Iterator[HistoryLevel]:
         """The game's own."""
         return self.game.levels(budget)
-
-    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """As in the game."""
-        return self.game.infostate_string(player, history)
-
-    def action_string(self, player: int, action: int) -> str:
-        """As in the game."""
-        return self.game.action_string(player, action)
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """The game's."""
-        return self.game.cuts()
-
-    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """As in the game."""
-        return bet_fraction(self.game, history, action)
 
 
 def is_game(thing: object) -> TypeGuard[Game]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator
 
 import numpy as np
 
-from jaxgadget.games.game import Budget, CutRule, Game, HistoryLevel, Move, bet_fraction
+from jaxgadget.games.game import Budget, Game, HistoryLevel
+from jaxgadget.games.wrapped import WrappedGame
 from jaxgadget.util.arrays import BoolArray
 
 
-class PrunedGame:
+class PrunedGame(WrappedGame):
     """A game less some of its histories and all that follows them; ids and names of what is left stay.
 
     Attributes:
@@ -23,11 +24,6 @@ class PrunedGame:
         self.game, self.kept = game, kept
         self.name = f"{game.name} {what}"
 
-    @property
-    def num_actions(self) -> int:
-        """As in the game."""
-        return self.game.num_actions
-
     def levels(self, budget: Budget) -> Generator[HistoryLevel, BoolArray | None, None]:
         """Yields the game's levels without what is left out; what is asked not to be expanded is."""
         begin, new_row, inside = 0, np.zeros(1, np.int64), np.ones(1, np.bool_)
@@ -39,19 +35,3 @@ class PrunedGame:
             budget.release(int(np.count_nonzero(~inside)))
             yield level.take(inside, new_row)
             begin, new_row = end, np.cumsum(inside) - 1
-
-    def infostate_string(self, player: int, history: Sequence[Move]) -> str:
-        """As in the game."""
-        return self.game.infostate_string(player, history)
-
-    def action_string(self, player: int, action: int) -> str:
-        """As in the game."""
-        return self.game.action_string(player, action)
-
-    def cuts(self) -> Mapping[str, CutRule]:
-        """The game's."""
-        return self.game.cuts()
-
-    def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:
-        """As in the game."""
-        return bet_fraction(self.game, history, action)
