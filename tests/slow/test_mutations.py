@@ -216,6 +216,7 @@ def test_what_games_bring_to_sweeps(swept: pathlib.Path):
         "memory_limit": None,
         "max_histories": 100,
         "opponent": None,
+        "knowledge": None,
     }
     workshop = Workshop(Store(swept), make_request(**SWEPT, **more), False)
 
