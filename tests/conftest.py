@@ -116,7 +116,10 @@ def optimisation(request: pytest.FixtureRequest) -> None:
     Nothing compiled otherwise is used, nor kept for long.
     """
     wanted = request.module.__name__.rpartition(".")[2] in UNOPTIMISED
-    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(wanted).lower()
+    if wanted:
+        os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "true"
+    else:
+        os.environ.pop("JAX_DISABLE_MOST_OPTIMIZATIONS", None)
     if "jax" not in sys.modules:
         return
     import jax
