@@ -64,7 +64,7 @@ def climb(num_ranks: int = 3, hand_size: int = 1, seat: int = 0, teammate: str =
     return team(rules, (seat,), {mate: policy}, name=name)
 
 
-class Turn(NamedTuple):
+class TrickTurn(NamedTuple):
     """What everybody knows of whose turn it is.
 
     Attributes:
@@ -85,7 +85,7 @@ class Turn(NamedTuple):
         return any(self.cards[s] == self.cards[partner(s)] == 0 for s in (0, 1))
 
     @functools.cache  # noqa: B019 - a turn is a value, and there are few of them
-    def after(self, num_cards: int) -> Turn:
+    def after(self, num_cards: int) -> TrickTurn:
         """The turn after the seat played so many cards, 0 if it passed."""
         cards = list(self.cards)
         cards[self.seat] -= num_cards
@@ -113,7 +113,7 @@ class ClimbState(NamedTuple):
     """
 
     hands: tuple[Hand, ...]
-    turn: Turn
+    turn: TrickTurn
     standing: int = PASS
     out: tuple[int, ...] = ()
 
@@ -140,7 +140,7 @@ class Climb(MultiplayerRules[ClimbState]):
     def initial_state(self) -> ClimbState:
         """Nothing is dealt."""
         size = self.hand_size
-        return ClimbState((), Turn((size, size, size, size), FIRST_LEAD, FIRST_LEAD, 1))
+        return ClimbState((), TrickTurn((size, size, size, size), FIRST_LEAD, FIRST_LEAD, 1))
 
     def actors(self, state: ClimbState) -> tuple[int, ...]:
         """Chance until all hands are dealt, then one seat after the other."""
@@ -208,7 +208,7 @@ class Climb(MultiplayerRules[ClimbState]):
 
         return is_root
 
-    def _turns(self, view: CutView) -> tuple[list[Turn], IntArray]:
+    def _turns(self, view: CutView) -> tuple[list[TrickTurn], IntArray]:
         """All turns that there are, and `[n]` which of them each history is at: the moves tell."""
         turns = [self.initial_state().turn]
         numbers = {turns[0]: 0}

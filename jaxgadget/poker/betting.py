@@ -94,7 +94,7 @@ def parse_sizes(text: str, name: str = "bets") -> tuple[float, ...]:
     return tuple(sizes)
 
 
-class Betting(NamedTuple):
+class SpotBetting(NamedTuple):
     """What the betting depends on.
 
     Attributes:
@@ -108,7 +108,7 @@ class Betting(NamedTuple):
     menus: tuple[tuple[BetMenu, BetMenu], ...]
 
 
-class _State(NamedTuple):
+class _Standing(NamedTuple):
     """Where the betting stands.
 
     Attributes:
@@ -226,7 +226,7 @@ class BettingTree:
         return f": {what}, {self.put_in[node].min():.6g} more each"
 
 
-def build_betting(betting: Betting, cards: Sequence[int] = ()) -> BettingTree:
+def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTree:
     """All that may happen in public.
 
     Args:
@@ -236,8 +236,8 @@ def build_betting(betting: Betting, cards: Sequence[int] = ()) -> BettingTree:
     Raises:
       ValueError: if nobody has a choice, or the tree is too large or too deep.
     """
-    states, parents, labels = [_State(actor=0, street=0)], [0], [""]
-    levels: list[tuple[list[_State], list[int], list[str]]] = []
+    states, parents, labels = [_Standing(actor=0, street=0)], [0], [""]
+    levels: list[tuple[list[_Standing], list[int], list[str]]] = []
     total = 0
     while states:
         levels.append((states, parents, labels))
@@ -290,7 +290,7 @@ _OVER, _DEALS = 2, 3  # instead of who acts
 _ACTOR_BITS = (*ACTOR_BIT, TERMINAL, CHANCE)
 
 
-def _moves(betting: Betting, cards: Sequence[int], state: _State) -> Iterator[tuple[str, _State]]:
+def _moves(betting: SpotBetting, cards: Sequence[int], state: _Standing) -> Iterator[tuple[str, _Standing]]:
     """What may follow, and what it is called."""
     actor = state.actor
     if actor == _OVER:
@@ -299,7 +299,7 @@ def _moves(betting: Betting, cards: Sequence[int], state: _State) -> Iterator[tu
         over = _is_all_in(betting, min(state.put_in))
         for card in cards:
             actor, start = _OVER if over else 0, state.put_in[0]
-            yield card_name(card), _State(actor, state.street + 1, card, state.put_in, start)
+            yield card_name(card), _Standing(actor, state.street + 1, card, state.put_in, start)
         return
     own, other = state.put_in[actor], state.put_in[1 - actor]
     if other > own:
@@ -319,16 +319,16 @@ def _moves(betting: Betting, cards: Sequence[int], state: _State) -> Iterator[tu
         )
 
 
-def _close(betting: Betting, state: _State) -> _State:
+def _close(betting: SpotBetting, state: _Standing) -> _Standing:
     """The betting of a street is over."""
     return state._replace(actor=_OVER if state.street == len(betting.menus) - 1 else _DEALS)
 
 
-def _is_all_in(betting: Betting, put_in: float) -> bool:
+def _is_all_in(betting: SpotBetting, put_in: float) -> bool:
     return put_in >= betting.stack * (1 - _CLOSE)
 
 
-def _targets(betting: Betting, state: _State) -> list[float]:
+def _targets(betting: SpotBetting, state: _Standing) -> list[float]:
     """What the player who acts may have put in after a bet or raise, ascending."""
     menu = betting.menus[state.street][state.actor]
     own, other = state.put_in[state.actor], state.put_in[1 - state.actor]

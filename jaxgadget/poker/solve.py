@@ -321,7 +321,9 @@ def _solve_alike(
     ]
 
 
-def _of_lane(spot: Spot, form: HandsForm, outcome: _Outcome, lane: int, by: tuple[str, int]) -> SpotSolution:
+def _of_lane(
+    spot: Spot, form: HandsForm, outcome: _SolvedSpots, lane: int, by: tuple[str, int]
+) -> SpotSolution:
     """A lane's part of an outcome, in chips; by which rule and how many iterations."""
     first, second = (
         _strategies(form, player, np.asarray(outcome.bodies[player])[:, lane]) for player in (0, 1)
@@ -383,7 +385,7 @@ def build_batch(spots: Sequence[Spot], form: HandsForm) -> Batch:
     )
 
 
-class _Outcome(NamedTuple):
+class _SolvedSpots(NamedTuple):
     """Average strategies and what they are worth, in pots.
 
     Attributes:
@@ -399,23 +401,23 @@ class _Outcome(NamedTuple):
     gap: jax.Array
 
 
-def _finish(ended: Finished) -> _Outcome:
+def _finish(ended: Finished) -> _SolvedSpots:
     sums = ended.release()
     return _conclude(ended.in_float64(), sums)
 
 
 @compile_quickly
-def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _Outcome:
+def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts]) -> _SolvedSpots:
     exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
     return _worth(problem, averages(problem, exact))
 
 
 @compile_quickly
-def _evaluate(problem: Problem, strategy: tuple[Parts, Parts]) -> _Outcome:
+def _evaluate(problem: Problem, strategy: tuple[Parts, Parts]) -> _SolvedSpots:
     return _worth(problem, strategy)
 
 
-def _worth(problem: Problem, strategy: tuple[Parts, Parts]) -> _Outcome:
+def _worth(problem: Problem, strategy: tuple[Parts, Parts]) -> _SolvedSpots:
     """What strategies are worth, in every lane."""
     evaluation = evaluate(problem, strategy)
     plan = [follow(problem.sides[p], problem.terms[p], strategy[p]) for p in (0, 1)]
@@ -427,7 +429,7 @@ def _worth(problem: Problem, strategy: tuple[Parts, Parts]) -> _Outcome:
             values_up(problem.sides[player], problem.terms[player], gradient, strategy[player]).roots
         )
     bodies = (strategy[0].body, strategy[1].body)
-    return _Outcome(bodies, (values[0], values[1]), evaluation.value, evaluation.gap)
+    return _SolvedSpots(bodies, (values[0], values[1]), evaluation.value, evaluation.gap)
 
 
 def _strategies(form: HandsForm, player: int, body: FloatArray) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxgadget.games.game import TERMINAL
 from jaxgadget.games.hands import HandsGame, PublicEnds
 from jaxgadget.kernels.rows import on_host
-from jaxgadget.poker.betting import PLAYERS, BetMenu, Betting, BettingTree, build_betting
+from jaxgadget.poker.betting import PLAYERS, BetMenu, BettingTree, SpotBetting, build_betting
 from jaxgadget.poker.cards import HANDS, NUM_CARDS, card_name, cards_left, hand_name, hands_left, parse_board
 from jaxgadget.poker.operators import Dealt, Folds, Showdowns, build_folds, build_showdowns, incidence
 from jaxgadget.poker.ranges import HandRange
@@ -150,9 +150,9 @@ class Spot:
         """The public tree; print it to see what the menus make of pot and stack."""
         menus = [_pair(self.menus)]
         if len(self.cards) == 5:
-            return build_betting(Betting(self.pot, self.stack, tuple(menus)))
+            return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)))
         menus.append(menus[0] if self.river_menus is None else _pair(self.river_menus))
-        return build_betting(Betting(self.pot, self.stack, tuple(menus)), cards_left(self.cards).tolist())
+        return build_betting(SpotBetting(self.pot, self.stack, tuple(menus)), cards_left(self.cards).tolist())
 
     @functools.cached_property
     def showdowns(self) -> Showdowns:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import os
 from collections.abc import Sequence
@@ -38,7 +39,7 @@ from jaxgadget.util.progress import progress_bar
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
-class SolvedGame:
+class SolvedGame(abc.ABC):
     """How well a game is solved, in whatever form, with a certificate in float64.
 
     Attributes:
@@ -66,24 +67,24 @@ class SolvedGame:
         return f"<{type(self).__name__} of {self.name}: value {self.value:.9g}, {self.message}>"
 
     @property
+    @abc.abstractmethod
     def name(self) -> str:
         """The game's."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def payoff_range(self) -> float:
         """The game's largest minus its smallest payoff."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def constant(self) -> float:
         """The sum of both players' returns."""
-        raise NotImplementedError
 
     @property
+    @abc.abstractmethod
     def sizes(self) -> dict[str, Any]:
         """How large the game is, by what `jaxgadget solve --json` calls it."""
-        raise NotImplementedError
 
     @property
     def bracket(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from jaxgadget.refining.continuation import alternative_of
 from jaxgadget.util.arrays import FloatArray, IntArray
 
 
-class Kept(NamedTuple):
+class Guarded(NamedTuple):
     """What is kept of results with estimates and with V̄.
 
     Attributes:
@@ -48,7 +48,7 @@ def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
     return safe
 
 
-def keep_better(objective: FloatArray, guarded: Sequence[int], failures: Mapping[int, str]) -> Kept:
+def keep_better(objective: FloatArray, guarded: Sequence[int], failures: Mapping[int, str]) -> Guarded:
     """Keeps the better one of a guard's two results, lane by lane: V̄ where they are equal.
 
     Args:
@@ -70,4 +70,4 @@ def keep_better(objective: FloatArray, guarded: Sequence[int], failures: Mapping
         for part in (kept, others)
     )
     left_out = {lane: reason for lane, reason in why_other.items() if lane not in why}
-    return Kept(kept.ravel(), share.ravel(), why, left_out)
+    return Guarded(kept.ravel(), share.ravel(), why, left_out)

@@ -153,7 +153,7 @@ def knowledge_columns(knowledge: Knowledge | None) -> dict[str, Any]:
     }
 
 
-class _Step(NamedTuple):
+class _SolvedAtOnce(NamedTuple):
     """Own infostates that are re-solved at once.
 
     Attributes:
@@ -221,22 +221,22 @@ class KnowledgeTask:
         reach = self.blueprint.reach(self.player)[roots.sequence]
         return (reach > 0) | (self.known.order == math.inf)
 
-    def steps(self) -> list[_Step]:
+    def steps(self) -> list[_SolvedAtOnce]:
         """What is solved one after the other; components have nothing to combine."""
         count, combine = len(self.known.infostate), self.knowledge.combine
         if combine == "in-turn" and self.known.order < math.inf:
             colour = colour_classes(self.where, self.player)
             return [
-                _Step(
+                _SolvedAtOnce(
                     np.flatnonzero(colour == number), (colour == number).astype(np.float64), f"class-{number}"
                 )
                 for number in range(int(colour.max()) + 1)
             ]
         is_damped = combine == "damped" and self.known.order < math.inf
         share = shares(self.where, self.player, self.knowledge.shares) if is_damped else np.ones(count)
-        return [_Step(np.arange(count), share, "")]
+        return [_SolvedAtOnce(np.arange(count), share, "")]
 
-    def gadget_task(self, step: _Step | None = None, blueprint: Policy | None = None) -> GadgetTask:
+    def gadget_task(self, step: _SolvedAtOnce | None = None, blueprint: Policy | None = None) -> GadgetTask:
         """What the driver is given.
 
         Args:

@@ -202,7 +202,7 @@ class _UnsafeAnyway(Unsafe):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _Setting:
+class _OffTreeSetting:
     """An abstraction, who answers in it, and the games between it and the whole one.
 
     Attributes:
@@ -324,7 +324,7 @@ class _Setting:
 
 def _set_up(
     tree: HistoryTree, player: int, off_tree_actions: Sequence[int | str] | None, max_histories: int
-) -> _Setting:
+) -> _OffTreeSetting:
     check_whole(tree)
     opponent, game = 1 - check_player(player), tree.game
     if not isinstance(game, MenuAbstraction) or game.off_tree:
@@ -336,7 +336,7 @@ def _set_up(
     asked = MenuAbstraction(
         game.game, menus, off_tree=1, off_tree_player=opponent, off_tree_actions=off_tree_actions
     )
-    return _Setting(
+    return _OffTreeSetting(
         tree, player, asked.off_tree_actions, check_whole_number("max_histories", max_histories, 1)
     )
 
@@ -417,7 +417,7 @@ def nested_off_tree(
     )
     for gadget in asked:
         check_gadget(gadget, method, profiles.num_lanes)
-    nested = _Nested(setting, profiles, asked, method, options, progress)
+    nested = _Answering(setting, profiles, asked, method, options, progress)
     with nested.watch.phase("build"):
         answered = setting.depth(levels)
         if method == "safe":
@@ -504,12 +504,12 @@ def translate_off_tree(
     )
 
 
-class _Nested:
+class _Answering:
     """Strategies on their way through the levels, a lane for each gadget and blueprint."""
 
     def __init__(
         self,
-        setting: _Setting,
+        setting: _OffTreeSetting,
         blueprint: Policy,
         gadgets: tuple[Gadget, ...],
         method: Method,
@@ -600,7 +600,7 @@ class _Nested:
         Args:
           tree: of level k.
           k: the level.
-          at: `[n]` which histories are at that place; see `_Setting.place`.
+          at: `[n]` which histories are at that place; see `_OffTreeSetting.place`.
 
         Returns:
           The forest, in the game in which the menu is left for the k-th time there and nowhere else; and the
@@ -681,7 +681,7 @@ class _Measured(NamedTuple):
 
 
 def _measure(
-    setting: _Setting,
+    setting: _OffTreeSetting,
     policy: Policy,
     certificate: FloatArray,
     rule: str | TranslationRule | None,

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxgadget
-from jaxgadget.games.climb import Climb, ClimbState, Turn, climb, lowest, partner
+from jaxgadget.games.climb import Climb, ClimbState, TrickTurn, climb, lowest, partner
 from jaxgadget.games.game import CHANCE, PLAYER_0, PLAYER_1, TERMINAL
 from jaxgadget.games.registry import load
 from jaxgadget.games.team import Seen
@@ -110,7 +110,7 @@ def test_deals_of_two_cards_are_the_game_played_out(hands):
 
 
 def turn(cards, seat, owner, trick=1):
-    return Turn(cards, seat, owner, trick)
+    return TrickTurn(cards, seat, owner, trick)
 
 
 @pytest.mark.parametrize(

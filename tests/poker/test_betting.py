@@ -5,7 +5,7 @@ import pytest
 
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, TERMINAL
 from jaxgadget.poker import betting
-from jaxgadget.poker.betting import ALL_IN, BetMenu, Betting, BettingTree, build_betting, parse_sizes
+from jaxgadget.poker.betting import ALL_IN, BetMenu, BettingTree, SpotBetting, build_betting, parse_sizes
 from jaxgadget.poker.cards import cards_left, parse_board
 
 NEVER = BetMenu(bets=(), raises=())
@@ -13,7 +13,7 @@ HALF = BetMenu(bets=(0.5,), raises=())
 
 
 def river(pot: float, stack: float, first: BetMenu, second: BetMenu | None = None) -> BettingTree:
-    return build_betting(Betting(pot, stack, ((first, second or first),)))
+    return build_betting(SpotBetting(pot, stack, ((first, second or first),)))
 
 
 def test_a_small_river_in_full():
@@ -82,7 +82,7 @@ def test_menus_are_per_player():
 
 def test_a_turn_deals_a_river_after_each_way_to_close_it():
     left = cards_left(parse_board("Td9d6hQc")).tolist()
-    tree = build_betting(Betting(100, 150, ((HALF, NEVER), (HALF, NEVER))), left)
+    tree = build_betting(SpotBetting(100, 150, ((HALF, NEVER), (HALF, NEVER))), left)
     actor = tree.tree.actor
     assert (actor == CHANCE).sum() == 2
     for line, ends in (("check, check", 3 * 48), ("bet 50, call", 3 * 48)):
@@ -98,13 +98,13 @@ def test_a_turn_deals_a_river_after_each_way_to_close_it():
 
 def test_a_bet_on_the_river_is_named_by_what_is_put_in_there():
     left = cards_left(parse_board("Td9d6hQc")).tolist()
-    tree = build_betting(Betting(100, 500, ((HALF, NEVER), (HALF, NEVER))), left)
+    tree = build_betting(SpotBetting(100, 500, ((HALF, NEVER), (HALF, NEVER))), left)
     assert tree.put_in[tree.find("bet 50, call, 2c, bet 100, call")].tolist() == [150, 150]
 
 
 def test_all_in_on_the_turn_is_shown_on_every_river():
     left = cards_left(parse_board("Td9d6hQc")).tolist()
-    tree = build_betting(Betting(100, 150, ((BetMenu(bets=(ALL_IN,), raises=()),) * 2,) * 2), left)
+    tree = build_betting(SpotBetting(100, 150, ((BetMenu(bets=(ALL_IN,), raises=()),) * 2,) * 2), left)
     shown = tree.children(tree.find("all-in 150, call"))
     assert len(shown) == 48
     assert tree.shows[shown].all()

@@ -44,7 +44,7 @@ def leduc_levels(
     yield _dealing(cards, copies * (1.0 / deck), np.stack([1 + cards, np.ones_like(cards)]))
     budget.claim(types * (types if copies > 1 else types - 1))
     deals = _Deals.of(rank, copies)
-    public = _PublicLevel.first(types, _BettingLevel.first(betting))
+    public = _BoardLevel.first(types, _BettingLevel.first(betting))
     keep = deals.possible(public.card)
     level = deals.cross(public, keep, keep)
     action = level.action.copy()
@@ -71,7 +71,7 @@ def leduc_by_hands(
     """
     types, deals = len(rank), _Deals.of(rank, copies)
     levels: list[PublicLevel] = []
-    publics = [_PublicLevel.first(types, _BettingLevel.first(betting))]
+    publics = [_BoardLevel.first(types, _BettingLevel.first(betting))]
     while len(publics[-1].card):
         public, lines = publics[-1], publics[-1].betting
         done = lines.action[:, public.line].max(axis=0)
@@ -133,7 +133,7 @@ def _dealing(card: IntArray, chance: float, infostate: IntArray) -> HistoryLevel
     )
 
 
-class _Line(NamedTuple):
+class _BettingLine(NamedTuple):
     """The betting of a hand up to some point.
 
     Attributes:
@@ -169,7 +169,7 @@ class _BettingLevel:
     """
 
     betting: BettingRules
-    lines: Sequence[_Line]
+    lines: Sequence[_BettingLine]
     moves: Sequence[tuple[int, ...]]
     actor: npt.NDArray[np.uint8]
     num_children: IntArray
@@ -182,11 +182,11 @@ class _BettingLevel:
     @staticmethod
     def first(betting: BettingRules) -> _BettingLevel:
         """Before anybody has acted."""
-        return _BettingLevel._of(betting, [_Line(betting.start())], ({}, {}, {}))
+        return _BettingLevel._of(betting, [_BettingLine(betting.start())], ({}, {}, {}))
 
     @staticmethod
     def _of(
-        betting: BettingRules, lines: Sequence[_Line], ids: tuple[dict[tuple[int, int, int], int], ...]
+        betting: BettingRules, lines: Sequence[_BettingLine], ids: tuple[dict[tuple[int, int, int], int], ...]
     ) -> _BettingLevel:
         rows: list[tuple[int, ...]] = []
         moves: list[tuple[int, ...]] = []
@@ -221,7 +221,7 @@ class _BettingLevel:
         below = [self._after(self.lines[row], move) for row in rows for move in self.moves[row]]
         return _BettingLevel._of(self.betting, below, self.ids)
 
-    def _after(self, line: _Line, move: int) -> _Line:
+    def _after(self, line: _BettingLine, move: int) -> _BettingLine:
         state, is_second, _, _, seen = line
         if move == _CARD:
             after, played, action, folder = self.betting.second_round(state), _CARD, (-1, -1), -1
@@ -235,11 +235,11 @@ class _BettingLevel:
         a, b, public = (
             known.setdefault(key, len(known) + 1) for known, key in zip(self.ids, keys, strict=True)
         )
-        return _Line(after, is_second or move == _CARD, folder, action, (a, b, public))
+        return _BettingLine(after, is_second or move == _CARD, folder, action, (a, b, public))
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class _PublicLevel:
+class _BoardLevel:
     """A level of the tree that lies below every deal of private cards.
 
     Attributes:
@@ -264,11 +264,11 @@ class _PublicLevel:
     num_views: IntArray
 
     @staticmethod
-    def first(types: int, betting: _BettingLevel) -> _PublicLevel:
+    def first(types: int, betting: _BettingLevel) -> _BoardLevel:
         """The start of the betting."""
         zero, none = np.zeros(1, np.int32), np.full(1, -1, np.int32)
         view, num_views = np.zeros((3, 1), np.int32), np.ones((3, 1), np.int32)
-        return _PublicLevel(
+        return _BoardLevel(
             types=types,
             betting=betting,
             parent=zero,
@@ -279,7 +279,7 @@ class _PublicLevel:
             num_views=num_views,
         )
 
-    def next(self, goes_on: BoolArray) -> _PublicLevel:
+    def next(self, goes_on: BoolArray) -> _BoardLevel:
         """The level below those of the `[t]` rows that go on; empty after the last one."""
         above = self.betting
         deals = above.actor[self.line] == CHANCE
@@ -299,7 +299,7 @@ class _PublicLevel:
             view[viewer], num_new = dense_ids(seen[line] * (self.types + 1) + card)
             num_views[viewer] += num_new
         view += self.num_views
-        return _PublicLevel(
+        return _BoardLevel(
             types=self.types,
             betting=below,
             parent=parent,
@@ -365,7 +365,7 @@ class _Deals:
             return np.ones((len(self.chance), len(card)), np.bool_)
         return (self.left[:, card] > 0) | (card < 0)
 
-    def cross(self, public: _PublicLevel, above: BoolArray, keep: BoolArray) -> HistoryLevel:
+    def cross(self, public: _BoardLevel, above: BoolArray, keep: BoolArray) -> HistoryLevel:
         """A level of the game: every deal with everything that may follow in public.
 
         Args:
