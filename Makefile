@@ -22,10 +22,10 @@ demo: $(STAMP)  ## refine Leduc's subgames, print the table and draw the picture
 	$(VENV)/bin/jaxgadget refine leduc_poker --plot $(PICTURE)
 
 test: $(STAMP)  ## run the tests, in minutes (PYTEST_ARGS="..." passes options on)
-	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow $(PYTEST_ARGS)
+	$(PY) -m pytest -n $(JOBS) --dist worksteal --ignore tests/slow -m "not slow" $(PYTEST_ARGS)
 
-test-slow: $(STAMP)  ## run what takes long: experiments, notebooks, documented programs, random games, kill -9
-	$(PY) -m pytest -n $(JOBS) --dist worksteal $(PYTEST_ARGS) tests/slow
+test-slow: $(STAMP)  ## run what takes long: slow tests, experiments, notebooks, documented programs, random games, kill -9
+	$(PY) -m pytest -n $(JOBS) --dist worksteal -m slow $(PYTEST_ARGS) tests
 
 lint: $(STAMP)  ## check format, lint and types
 	$(PY) -m ruff format --check .

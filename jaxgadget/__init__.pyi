@@ -29,12 +29,11 @@ from .hands.evaluate import best_hands_response as best_hands_response
 from .hands.evaluate import evaluate_hands as evaluate_hands
 from .hands.evaluate import hands_exploitability as hands_exploitability
 from .hands.evaluate import hands_value as hands_value
+from .hands.floors import tremble_hands as tremble_hands
 from .hands.form import HandsForm as HandsForm
 from .hands.form import by_hands as by_hands
 from .hands.policy import HandsPolicy as HandsPolicy
-from .hands.refine import HandsRefinement as HandsRefinement
-from .hands.refine import public_cut as public_cut
-from .hands.refine import refine_hands as refine_hands
+from .hands.ranges import public_cut as public_cut
 from .hands.solve import HandsSolution as HandsSolution
 from .hands.solve import solve_hands as solve_hands
 from .learn.network import NetworkValues as NetworkValues
@@ -71,6 +70,7 @@ from .poker.solve import SpotSolution as SpotSolution
 from .poker.solve import evaluate_spot as evaluate_spot
 from .poker.solve import solve_spots as solve_spots
 from .poker.spots import Spot as Spot
+from .poker.translate import translate_solution as translate_solution
 from .policy.blueprints import make_blueprints as make_blueprints
 from .policy.blueprints import spread_checkpoints as spread_checkpoints
 from .policy.evaluate import BestResponse as BestResponse
@@ -94,6 +94,8 @@ from .policy.translation import TranslatingPlayer as TranslatingPlayer
 from .policy.translation import translate as translate
 from .refining.cfr_d import Decomposition as Decomposition
 from .refining.cfr_d import cfr_d as cfr_d
+from .refining.hands import HandsRefinement as HandsRefinement
+from .refining.hands import refine_hands as refine_hands
 from .refining.knowledge import Knowledge as Knowledge
 from .refining.off_tree import OffTree as OffTree
 from .refining.off_tree import OffTreeLevel as OffTreeLevel
@@ -105,6 +107,10 @@ from .refining.refine import BothRefined as BothRefined
 from .refining.refine import Refinement as Refinement
 from .refining.refine import refine as refine
 from .refining.refine import refine_both as refine_both
+from .refining.spots import SpotRefinement as SpotRefinement
+from .refining.spots import refine_spots as refine_spots
+from .searching.hands import NestedHands as NestedHands
+from .searching.hands import nested_hands as nested_hands
 from .searching.limited import Search as Search
 from .searching.limited import search as search
 from .searching.local import call_down as call_down
@@ -178,6 +184,7 @@ __all__ = [
     "MaxMargin",
     "MenuAbstraction",
     "Nested",
+    "NestedHands",
     "NetworkValues",
     "NoPrior",
     "OffTree",
@@ -250,6 +257,7 @@ __all__ = [
     "mix",
     "nash_conv",
     "nested_exactly",
+    "nested_hands",
     "nested_off_tree",
     "nested_search",
     "play_matches",
@@ -278,6 +286,7 @@ __all__ = [
     "translate",
     "translate_off_tree",
     "tremble",
+    "tremble_hands",
     "visited_rmse",
     "worst_matchup",
     "write_efg",

@@ -132,8 +132,18 @@ def optimisation(request: pytest.FixtureRequest) -> None:
     drop_many_programs()
 
 
+SLOW = pathlib.Path(__file__).parent / "slow"
+
+
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks for marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Modules that are compiled alike come one after the other: a change throws away what was compiled."""
+    """All of `slow/` is slow, besides tests that are marked so by themselves.
+
+    Modules that are compiled alike come one after the other: a change throws away what was compiled.
+    """
+    for item in items:
+        if SLOW in item.path.parents:
+            item.add_marker(pytest.mark.slow)
     items.sort(key=lambda item: item.path.stem not in UNOPTIMISED)
 
 

@@ -49,7 +49,7 @@ from jaxgadget.policy.evaluate import exploitability
 from jaxgadget.policy.exact import solve_exactly
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.refine import refine
-from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets, spliced
 from jaxgadget.solving.lp import GAP_TOLERANCE
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.cut import Cut, cut
@@ -364,7 +364,7 @@ def solve_by_cfr(
         opponents=None if opponent is None else list_opponents(opponent, bundle.tree),
     )
     solutions = solve_gadgets(task, Stopwatch(), progress=False)
-    policy, value = solutions.policy(task), _value(bundle)
+    policy, value = spliced(task, solutions), _value(bundle)
     before = np.tile(exploitability(task.blueprint, player, value=value), len(task.gadgets))
     return Outcome(
         bundle=bundle,

@@ -18,6 +18,7 @@ PROMISED = {
     *("Knowledge", "RandomGeneration", "DiverseGeneration"),
     *("AbstractValues", "nested_off_tree", "translate_off_tree", "OffTree"),
     *("Spot", "HandRange", "BetMenu", "solve_spots", "evaluate_spot", "SpotSolution"),
+    *("refine_spots", "SpotRefinement", "translate_solution"),
 }
 
 

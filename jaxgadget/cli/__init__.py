@@ -31,6 +31,7 @@ from jaxgadget.cli.command import (
     make_models,
     make_range_priors,
     parse_models,
+    read_spread,
     refuse_unused,
 )
 from jaxgadget.cli.export import EXPORT_EXAMPLES, export
@@ -195,12 +196,13 @@ def solve(
         "dtype": dtype.value,
         "time_limit": time_limit,
         "checkpoint": checkpoint,
+        "floors": floor or None,
         "progress": True,
     }
     solution, build = (
         _solve_by_hands(context, game, max_histories, {**solving, "memory_limit": memory_limit})
         if form is options.FormName.HANDS
-        else _solve_by_histories(context, game, max_histories, {**solving, "floors": floor or None})
+        else _solve_by_histories(context, game, max_histories, solving)
     )
     from jaxgadget.report import tables
 
@@ -233,8 +235,7 @@ def _solve_by_hands(
     context: typer.Context, game: str, max_histories: int, solving: dict[str, Any]
 ) -> tuple[HandsSolution, float]:
     """The same without its histories."""
-    refuse_unused(context, "with --form hands", "floor")
-    form, build = lay_out_by_hands(game, max_histories)
+    form, build = lay_out_by_hands(context, game, max_histories)
     from jaxgadget.hands.solve import solve_hands
 
     with keeping_checkpoints(solving["checkpoint"]):
@@ -252,6 +253,7 @@ def refine(
     prior: options.PriorOrRange = None,
     epsilon: options.Epsilon = None,
     alternative: options.Alternative = None,
+    spread: options.Spread = None,
     gifts: options.Gifts = options.GiftsName.LOWER_BOUND,
     scale_gifts: options.ScaleGifts = False,
     model: options.Model = None,
@@ -288,7 +290,7 @@ def refine(
     check_models(model, p)
     models = parse_models(model or ())
     specs = [parse_blueprint(text) for text in blueprint or DEMO_SPECS]
-    ways = {"gifts": gifts.value, "scaled": scale_gifts}
+    ways = {"gifts": gifts.value, "scaled": scale_gifts, "spread": read_spread(spread)}
     gadgets = make_asked_gadgets(gadget, prior, epsilon, alternative, ways)
     check_gadgets(context, gadgets)
     knowledge = make_knowledge(context, order, unfrozen=unfrozen, generate=generate, combine=combine.value)

@@ -24,6 +24,7 @@ from jaxgadget.gadgets.registry import (
     RANGE_VALUES,
 )
 from jaxgadget.report.tables import INFINITE
+from jaxgadget.util.arguments import read_number
 from jaxgadget.util.interrupts import telling_what_is_kept
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def refuse_unused(context: typer.Context, beside: str, *names: str) -> None:
 def check_algorithm(context: typer.Context, algorithm: str) -> None:
     """ValueError for options that the algorithm does not have."""
     if algorithm == LP:
-        none_of_its = ("iterations", "dtype", "memory_limit", "target_gap", "checkpoint")
+        none_of_its = ("iterations", "dtype", "memory_limit", "target_gap", "checkpoint", "spread")
         refuse_unused(context, "with --algorithm lp", *none_of_its)
     else:
         refuse_unused(context, f"with --algorithm {algorithm}, only with lp", "time_limit")
@@ -86,6 +87,7 @@ def check_gadgets(context: typer.Context, gadgets: Sequence[Gadget]) -> None:
     names = ", ".join(dict.fromkeys(gadget.name for gadget in gadgets))
     for option, attribute in {
         "alternative": "alternative",
+        "spread": "spread",
         "gifts": "gifts",
         "scale_gifts": "scaled",
     }.items():
@@ -147,6 +149,16 @@ def make_asked_gadgets(
         ) from None
 
 
+def read_spread(text: str | None) -> float | str | None:
+    """What `--spread` says: a number, or a name as it is; ValueError for what is neither."""
+    if text is None or text == BEST_RESPONSE:
+        return text
+    number = read_number(text)
+    if number is None or number < 0:
+        raise ValueError(f"--spread {text}: expected a number >= 0 in units of payoff, or {BEST_RESPONSE}")
+    return number
+
+
 def _make_prior(text: str) -> str | Prior:
     """What `--prior` names: a name as it is, or the range of models that are made later."""
     from jaxgadget.policy.blueprints import parse_blueprint
@@ -198,6 +210,11 @@ def make_knowledge(context: typer.Context, order: str | None, **settings: Any) -
 
     if order != INFINITE and not (order.isdecimal() and len(order) < 10 and int(order) % 2 == 1):
         raise ValueError(f"--order {order}: expected 1, 3, 5, … or {INFINITE}, what is common knowledge")
+    if is_given(context, "model"):
+        raise ValueError(
+            f"--order {order} and --model: what models earn against what is frozen is not looked at; leave "
+            "one of the two out"
+        )
     if (generate := settings.get("generate")) is not None:
         settings["generate"] = make_generation(generate)
     return Knowledge(math.inf if order == INFINITE else int(order), **settings)

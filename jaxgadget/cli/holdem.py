@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json as json_format
 import pathlib
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import typer
 
+from jaxgadget.cli import holdem_options as asked
 from jaxgadget.cli import options
-from jaxgadget.cli.command import refuse_unused
+from jaxgadget.cli.command import (
+    check_gadgets,
+    keeping,
+    make_asked_gadgets,
+    refuse_unused,
+)
 from jaxgadget.cli.prepare import keep_programs
-from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, show, write_json, written
+from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, warn, write_json, written
+from jaxgadget.report.output import show as show_table
 from jaxgadget.util.arguments import near_names, read_number
 from jaxgadget.util.files import atomic_writer, check_regular, check_writable
 
 if TYPE_CHECKING:
+    from jaxgadget.gadgets.gadget import Gadget
     from jaxgadget.poker.betting import BetMenu
     from jaxgadget.poker.solve import SpotSolution
     from jaxgadget.poker.spots import Spot
+    from jaxgadget.refining.spots import SpotRefinement
 
 HOLDEM_EXAMPLES = """\
 Examples:
@@ -30,174 +40,85 @@ Examples:
 
 `jaxgadget holdem --board Td9d6hQc7s --pot 60 --stack 100 --oop-bets 50% --ip-bets "" --raises "" --tree`
 
+`jaxgadget holdem --board Td9d6hQc --pot 60 --stack 200 --bets 50% --raises "" --river-bets 100% --tree`
+
+`jaxgadget holdem --board Td9d6hQc2s --pot 200 --stack 900 --gadget resolving --prior blueprint
+--blueprint-bets 100% --blueprint-raises "" --hands 10`
+
 `jaxgadget holdem --spots spots.jsonl --results rows.jsonl --target-gap 1% --json all.json`
 """
-
-DCFR: Any = "dcfr"
-
-ALONE = ("board", "oop", "ip", "pot", "stack")
-"""Options that every row of a file says itself."""
-
-MENU = (
-    *("bets", "raises", "oop_bets", "oop_raises", "ip_bets", "ip_raises"),
-    *("cap", "add_all_in", "force_all_in"),
-)
-"""Options that a row of a file may say as well."""
-
-Board = Annotated[
-    str | None, typer.Option("--board", metavar="CARDS", help="Four or five cards, such as `Td9d6hQc2s`.")
-]
-Oop = Annotated[
-    str,
-    typer.Option(
-        "--oop",
-        metavar="RANGE",
-        help="What the first player may hold: `QQ+,A5s-A2s:0.5,AsKd`, or `random` for any hand.",
-    ),
-]
-Ip = Annotated[str, typer.Option("--ip", metavar="RANGE", help="What the second player may hold, likewise.")]
-Pot = Annotated[float | None, typer.Option("--pot", metavar="CHIPS", help="Chips in the middle.")]
-Stack = Annotated[
-    float | None, typer.Option("--stack", metavar="CHIPS", help="Chips that each player has left.")
-]
-Bets = Annotated[
-    str,
-    typer.Option(
-        "--bets", metavar="SIZES", help="Bets, as shares of the pot, `a` for all-in; an empty text for none."
-    ),
-]
-Raises = Annotated[
-    str,
-    typer.Option(
-        "--raises", metavar="SIZES", help="Raises, as shares of the pot after calling, on top of the call."
-    ),
-]
-
-
-def _own(option: str, what: str) -> Any:
-    return typer.Option(option, metavar="SIZES", show_default=False, help=f"{what} in place of that.")
-
-
-OopBets = Annotated[str | None, _own("--oop-bets", "The first player's bets,")]
-OopRaises = Annotated[str | None, _own("--oop-raises", "The first player's raises,")]
-IpBets = Annotated[str | None, _own("--ip-bets", "The second player's bets,")]
-IpRaises = Annotated[str | None, _own("--ip-raises", "The second player's raises,")]
-Cap = Annotated[
-    int | None,
-    typer.Option("--cap", metavar="N", min=0, help="Bets and raises of both on a street, at most."),
-]
-AddAllIn = Annotated[
-    float,
-    typer.Option(
-        "--add-all-in",
-        metavar="POTS",
-        min=0,
-        help="All-in may be chosen too where at most so many pots are left.",
-    ),
-]
-ForceAllIn = Annotated[
-    float,
-    typer.Option(
-        "--force-all-in",
-        metavar="POTS",
-        min=0,
-        help="A bet is all-in where at most so many pots would be left once it is called.",
-    ),
-]
-Spots = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--spots",
-        metavar="FILE",
-        help="Solve a file of spots instead, a JSON object a line: board, oop, ip, pot, stack, and what of "
-        "the menu differs from the options here (bets, raises, oop_bets, …, cap).",
-    ),
-]
-Results = Annotated[
-    pathlib.Path | None,
-    typer.Option(
-        "--results",
-        metavar="FILE",
-        help="With `--spots`: keep what is solved in this file, a JSON object a line; what is there already "
-        "is not solved again.",
-    ),
-]
-TargetGap = Annotated[
-    str | None,
-    typer.Option(
-        "--target-gap",
-        metavar="GAP",
-        help="Stop as soon as NashConv, twice the exploitability, is no larger in any spot of a batch: "
-        "chips, or a share of the pot such as `1%`.",
-    ),
-]
-Line = Annotated[
-    str,
-    typer.Option("--line", metavar="ACTIONS", help="What `--plot` draws: a line such as `check, bet 100`."),
-]
-ShowTree = Annotated[bool, typer.Option("--tree", help="Print the tree that the menus make, and stop.")]
-GridPlot = Annotated[
-    pathlib.Path | None,
-    typer.Option("--plot", metavar="FILE", help="Draw the grid of hands at `--line`: .png, .svg or .pdf."),
-]
 
 
 def holdem(
     context: typer.Context,
-    board: Board = None,
-    oop: Oop = "random",
-    ip: Ip = "random",
-    pot: Pot = None,
-    stack: Stack = None,
-    bets: Bets = "50%,100%,a",
-    raises: Raises = "100%,a",
-    oop_bets: OopBets = None,
-    oop_raises: OopRaises = None,
-    ip_bets: IpBets = None,
-    ip_raises: IpRaises = None,
-    cap: Cap = None,
-    add_all_in: AddAllIn = 0.0,
-    force_all_in: ForceAllIn = 0.0,
-    spots: Spots = None,
-    results: Results = None,
-    tree: ShowTree = False,
-    algorithm: options.Algorithm = DCFR,
-    iterations: options.Iterations = 1000,
-    target_gap: TargetGap = None,
+    board: asked.Board = None,
+    oop: asked.Oop = "random",
+    ip: asked.Ip = "random",
+    pot: asked.Pot = None,
+    stack: asked.Stack = None,
+    bets: asked.Bets = "50%,100%,a",
+    raises: asked.Raises = "100%,a",
+    oop_bets: asked.OopBets = None,
+    oop_raises: asked.OopRaises = None,
+    ip_bets: asked.IpBets = None,
+    ip_raises: asked.IpRaises = None,
+    river_bets: asked.RiverBets = None,
+    river_raises: asked.RiverRaises = None,
+    oop_river_bets: asked.OopRiverBets = None,
+    oop_river_raises: asked.OopRiverRaises = None,
+    ip_river_bets: asked.IpRiverBets = None,
+    ip_river_raises: asked.IpRiverRaises = None,
+    cap: asked.Cap = None,
+    add_all_in: asked.AddAllIn = 0.0,
+    force_all_in: asked.ForceAllIn = 0.0,
+    spots: asked.Spots = None,
+    results: asked.Results = None,
+    tree: asked.ShowTree = False,
+    gadget: asked.Gadget = None,
+    prior: options.Prior = None,
+    epsilon: asked.Epsilon = None,
+    player: asked.Player = 0,
+    blueprint_bets: asked.BlueprintBets = None,
+    blueprint_raises: asked.BlueprintRaises = None,
+    blueprint_iterations: asked.BlueprintIterations = None,
+    hands_in_range: asked.HandsInRange = False,
+    algorithm: asked.Algorithm = asked.DCFR,
+    iterations: asked.Iterations = 1000,
+    target_gap: asked.TargetGap = None,
     dtype: options.Dtype = options.DtypeName.FLOAT32,
+    suit_isomorphism: asked.SuitIsomorphism = False,
+    checkpoint: options.CheckpointFolder = None,
     memory_limit: options.MemoryLimit = None,
-    line: Line = "",
-    plot: GridPlot = None,
+    line: asked.Line = "",
+    hands: asked.Hands = None,
+    frequencies: asked.Frequencies = False,
+    plot: asked.GridPlot = None,
+    show: asked.Shown = asked.ShownName.STRATEGY,
     json: options.Json = None,
 ) -> None:
-    """Solve rivers and turns of hold'em: EVs, exploitability, and how the first player begins.
+    """Solve rivers and turns of hold'em, or re-solve them with gadgets: EVs, exploitability, strategies.
 
     EVs are shares of the pot less what is put in, in chips; exploitability is half of NashConv, in chips.
+    With `--gadget` they are those of the blueprint, and each refinement has a row of its own.
     """
     if spots is not None:
-        refuse_unused(context, "with --spots, whose rows say it", *ALONE)
-        refuse_unused(context, "with --spots", "tree", "plot", "line")
+        refuse_unused(context, "with --spots, whose rows say it", *asked.ALONE)
+        refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
     else:
         refuse_unused(context, "without --spots", "results")
     if plot is None:
-        refuse_unused(context, "without --plot", "line")
-    check_outputs({"--json": json, "--plot": plot, "--results": results})
-    said: dict[str, Any] = {
-        "board": board,
-        "oop": oop,
-        "ip": ip,
-        "pot": pot,
-        "stack": stack,
-        "bets": bets,
-        "raises": raises,
-        "oop_bets": oop_bets,
-        "oop_raises": oop_raises,
-        "ip_bets": ip_bets,
-        "ip_raises": ip_raises,
-        "cap": cap,
-        "add_all_in": add_all_in,
-        "force_all_in": force_all_in,
-    }
+        refuse_unused(context, "without --plot", "show")
+    if plot is None and hands is None and not frequencies:
+        refuse_unused(context, "without --plot, --hands or --frequencies", "line")
+    if json == STANDARD_OUTPUT:
+        refuse_unused(context, "with --json -", "hands", "frequencies")
+    if not gadget:
+        refuse_unused(context, "without --gadget", *_OF_GADGETS)
+    else:
+        refuse_unused(context, "with --gadget", "checkpoint", "suit_isomorphism")
+    outputs = {"--json": json, "--plot": plot, "--results": results}
+    check_outputs(outputs, folder=checkpoint, inputs={"--spots": spots})
+    said = {name: context.params[name] for name in (*asked.ALONE, *asked.MENU)}
     solving: dict[str, Any] = {
         "algorithm": str(algorithm),
         "iterations": iterations,
@@ -205,7 +126,7 @@ def holdem(
         "dtype": dtype.value,
     }
     keep_programs()
-    from jaxgadget.report.holdem import spots_table
+    from jaxgadget.report.holdem import frequency_lines, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
 
     watch = Stopwatch()
@@ -214,20 +135,99 @@ def holdem(
         if tree:
             typer.echo(str(chosen[0].betting))
             return
-        if plot is not None:
+        if plot is not None or hands is not None:
+            chosen[0].betting.actor(line)  # before anything is solved
+        elif frequencies:
             chosen[0].betting.find(line)
-    with watch.phase("run"):
-        solving |= {"memory_limit": memory_limit}
-        rows, solution = _solve(chosen, results, solving)
+        refining = None
+        if gadget:
+            from jaxgadget.refining.spots import check_spot_gadgets
+
+            refining = Refining(
+                gadgets=make_asked_gadgets(gadget, prior, epsilon, None),
+                player=player,
+                bets=blueprint_bets,
+                raises=blueprint_raises,
+                iterations=blueprint_iterations or iterations,
+                hands_in_range=hands_in_range,
+            )
+            check_gadgets(context, refining.gadgets)
+            check_spot_gadgets(refining.gadgets)  # before blueprints are solved
+    with watch.phase("run"), keeping(lambda: _describe_kept(results, checkpoint)):
+        limits = {
+            "memory_limit": memory_limit,
+            "checkpoint": checkpoint,
+            "suit_isomorphism": suit_isomorphism,
+        }
+        rows, solution = _solve(chosen, results, solving, limits, refining)
     if json is not None:
         write_json(json, {"rows": rows, "seconds": watch.seconds})
     if plot is not None and solution is not None:
         from jaxgadget.report.holdem import draw_grid
 
-        draw_grid(solution, plot, line)
-    if json != STANDARD_OUTPUT:
-        notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
-        show(spots_table(rows), [*notes, *written(results=json, rows=results, picture=plot)])
+        draw_grid(solution, plot, line, show=show.value)
+    not_merged = _not_merged(chosen) if suit_isomorphism else []
+    if json == STANDARD_OUTPUT:
+        for note in not_merged:
+            warn(note)
+        return
+    notes = ["EVs and exploitability are in chips; exploitability is half of NashConv."]
+    if refining is not None:
+        show_table(
+            spots_table(rows), ["These are blueprints: what both players do before anybody re-solves."]
+        )
+        refinements = [row | {"board": one["board"]} for one in rows for row in one["refinements"]]
+        show_table(refinements_table(refinements), ["Exploitabilities are the player's own, in chips."])
+    else:
+        show_table(spots_table(rows), [*notes, *not_merged])
+    if solution is not None and frequencies:
+        typer.echo("\n".join(frequency_lines(solution, line)))
+    if solution is not None and hands is not None:
+        show_table(hands_table(solution, line, hands), [])
+    for note in written(results=json, rows=results, picture=plot):
+        typer.echo(note)
+
+
+def _not_merged(spots: Sequence[Spot]) -> list[str]:
+    """Why there were spots in which no hands were merged."""
+    from jaxgadget.poker.isomorphism import find_exchanges
+
+    reasons = [reason for _, reason in map(find_exchanges, spots) if reason]
+    if not reasons:
+        return []
+    return [f"No hands were merged in {len(reasons)} of {len(spots)} spots; in the first {reasons[0]}."]
+
+
+_OF_GADGETS = (
+    *("prior", "epsilon", "player", "blueprint_bets", "blueprint_raises", "blueprint_iterations"),
+    "hands_in_range",
+)
+
+
+class Refining(NamedTuple):
+    """How spots are re-solved.
+
+    Attributes:
+      gadgets: with what.
+      player: by whom.
+      bets: the blueprint's, as on the command line; None for the same.
+      raises: likewise.
+      iterations: the blueprint's.
+      hands_in_range: whether the opponent has no other hands than its range's.
+    """
+
+    gadgets: list[Gadget]
+    player: int
+    bets: str | None
+    raises: str | None
+    iterations: int
+    hands_in_range: bool
+
+    def settings(self) -> dict[str, Any]:
+        """What tells one from another in a file of results."""
+        from jaxgadget.gadgets.gadget import describe
+
+        return self._asdict() | {"gadgets": [describe(gadget) for gadget in self.gadgets]}
 
 
 def _target(text: str | None) -> float | str | None:
@@ -242,18 +242,27 @@ def _make_spot(said: Mapping[str, Any]) -> Spot:
 
     for name in ("board", "pot", "stack"):
         if said[name] is None:
-            raise ValueError(f"{name} is missing: expected one, as in board=Td9d6hQc2s, pot=200, stack=900")
-    given = {name: said[name] for name in ALONE}
-    return Spot(**given, menus=(_make_menu(said, "oop"), _make_menu(said, "ip")))
+            raise ValueError(
+                f"{name} is missing: expected --board, --pot and --stack, or --spots with rows that say them"
+            )
+    given = {name: said[name] for name in asked.ALONE}
+    menus = (_make_menu(said, "oop"), _make_menu(said, "ip"))
+    river = None
+    if any(said[name] is not None for name in asked.RIVER_SIZES):
+        river = (_make_menu(said, "oop", river=True), _make_menu(said, "ip", river=True))
+    return Spot(**given, menus=menus, river_menus=river)
 
 
-def _make_menu(said: Mapping[str, Any], player: str) -> BetMenu:
+def _make_menu(said: Mapping[str, Any], player: str, *, river: bool = False) -> BetMenu:
+    """A player's menu: its own sizes, else those of both; on the river its sizes there come first."""
     from jaxgadget.poker.betting import BetMenu, parse_sizes
 
     sizes: dict[str, tuple[float, ...]] = {}
     for name in ("bets", "raises"):
-        own = f"{player}_{name}"
-        option = name if said[own] is None else own
+        names = [f"{player}_{name}", name]
+        if river:
+            names = [f"{player}_river_{name}", f"river_{name}", *names]
+        option = next(option for option in names if said[option] is not None or option == name)
         if not isinstance(said[option], str):
             raise ValueError(f"{option}={said[option]!r}: expected a text such as '50%,100%,a'")
         sizes[name] = parse_sizes(said[option], option)
@@ -267,15 +276,8 @@ def _read_spots(path: pathlib.Path, said: Mapping[str, Any]) -> list[Spot]:
     Raises:
       ValueError: if it cannot be read, is empty, or a row is no spot; it names the line.
     """
-    check_regular(path, "--spots")
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(
-            f"--spots {str(path)!r} cannot be read ({error}); expected a file of JSON lines"
-        ) from error
     spots: list[Spot] = []
-    for number, text in enumerate(lines, 1):
+    for number, text in enumerate(_read_lines(path, "--spots"), 1):
         if not text.strip():
             continue
         where = f"--spots {str(path)!r}, line {number}"
@@ -286,7 +288,7 @@ def _read_spots(path: pathlib.Path, said: Mapping[str, Any]) -> list[Spot]:
         if not isinstance(row, dict):
             raise ValueError(f"{where}: expected a JSON object with board, oop, ip, pot and stack")
         fields: dict[str, Any] = row  # pyright: ignore[reportUnknownVariableType]
-        known = (*ALONE, *MENU)
+        known = (*asked.ALONE, *asked.MENU)
         unknown = next((name for name in fields if name not in known), None)
         if unknown is not None:
             raise ValueError(
@@ -302,27 +304,106 @@ def _read_spots(path: pathlib.Path, said: Mapping[str, Any]) -> list[Spot]:
 
 
 def _solve(
-    spots: list[Spot], results: pathlib.Path | None, solving: Mapping[str, Any]
+    spots: list[Spot],
+    results: pathlib.Path | None,
+    solving: Mapping[str, Any],
+    limits: Mapping[str, Any],
+    refining: Refining | None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
     """A row a spot, and the last solution; rows that a file of results has are taken from there."""
-    from jaxgadget.poker.solve import solve_spots
-
-    settings = json_format.dumps({name: value for name, value in solving.items() if name != "memory_limit"})
-    keys = [hashlib.sha256(f"{spot.name} {settings}".encode()).hexdigest()[:32] for spot in spots]
+    settings = dict(solving)
+    if refining is not None:
+        settings |= {"refining": refining.settings()}
+    text = json_format.dumps(settings)
+    keys = [hashlib.sha256(f"{spot.name} {text}".encode()).hexdigest()[:32] for spot in spots]
     kept = {} if results is None else _read_results(results)
     missing = [number for number, key in enumerate(keys) if key not in kept]
 
-    def keep(solved: Mapping[int, SpotSolution]) -> None:
-        for place, solution in solved.items():
+    def keep(solved: Mapping[int, dict[str, Any]]) -> None:
+        for place, row in solved.items():
             key = keys[missing[place]]
-            kept[key] = {"key": key, **solution.to_row()}
+            kept[key] = {"key": key, **row}
         if results is not None:
             with atomic_writer(results) as file:
                 file.writelines((json_format.dumps(row) + "\n").encode() for row in kept.values())
 
-    solutions = solve_spots([spots[number] for number in missing], progress=True, on_solved=keep, **solving)
+    left = [spots[number] for number in missing]
+    if refining is None:
+        last = _solve_missing(left, keep, {**solving, **limits})
+    else:
+        how = {**solving, "memory_limit": limits["memory_limit"]}
+        last = _refine_missing(left, keep, how, refining)
     rows = [{name: value for name, value in kept[key].items() if name != "key"} for key in keys]
-    return rows, solutions[-1] if solutions else None
+    return rows, last
+
+
+_Keep = Callable[[Mapping[int, dict[str, Any]]], None]
+
+
+def _solve_missing(spots: list[Spot], keep: _Keep, solving: Mapping[str, Any]) -> SpotSolution | None:
+    """Solves spots; the last solution."""
+    from jaxgadget.poker.solve import solve_spots
+
+    def on_solved(solved: Mapping[int, SpotSolution]) -> None:
+        keep({place: solution.to_row() for place, solution in solved.items()})
+
+    solutions = solve_spots(spots, progress=True, on_solved=on_solved, **solving)
+    return solutions[-1] if solutions else None
+
+
+def _refine_missing(
+    spots: list[Spot], keep: _Keep, solving: Mapping[str, Any], refining: Refining
+) -> SpotSolution | None:
+    """Solves blueprints and re-solves spots; the last one's first refinement."""
+    from jaxgadget.poker.solve import evaluate_spot, solve_spots
+    from jaxgadget.poker.translate import translate_solution
+    from jaxgadget.refining.spots import refine_spots
+
+    coarse = [_coarsen(spot, refining) for spot in spots]
+    of_blueprint: dict[str, Any] = {**solving, "iterations": refining.iterations}
+    solved = solve_spots(coarse, progress=True, **of_blueprint)
+    blueprints = [translate_solution(*pair) for pair in zip(solved, spots, strict=True)]
+
+    def on_refined(refined: Mapping[int, Sequence[SpotRefinement]]) -> None:
+        rows: dict[int, dict[str, Any]] = {}
+        for place, several in refined.items():
+            row = evaluate_spot(spots[place], blueprints[place]).to_row()
+            refinements = [one.to_row() for one in several]
+            for one in refinements:
+                del one["board"]  # the spot's
+            rows[place] = row | {"iterations": solved[place].iterations, "refinements": refinements}
+        keep(rows)
+
+    refinements = refine_spots(
+        spots,
+        refining.gadgets,
+        blueprints=blueprints,
+        player=refining.player,
+        hands_in_range=refining.hands_in_range,
+        progress=True,
+        on_refined=on_refined,
+        **solving,
+    )
+    return refinements[-1][0].solution if refinements else None
+
+
+def _coarsen(spot: Spot, refining: Refining) -> Spot:
+    """The spot with the blueprint's sizes, on both streets."""
+    from jaxgadget.poker.betting import parse_sizes
+
+    sizes = {"bets": refining.bets, "raises": refining.raises}
+    changed = {
+        name: parse_sizes(text, f"blueprint_{name}") for name, text in sizes.items() if text is not None
+    }
+    if not changed:
+        return spot
+
+    def coarser(menus: Any) -> Any:
+        both = menus if isinstance(menus, tuple) else (menus, menus)
+        return tuple(dataclasses.replace(menu, **changed) for menu in both)
+
+    river = None if spot.river_menus is None else coarser(spot.river_menus)
+    return dataclasses.replace(spot, menus=coarser(spot.menus), river_menus=river)
 
 
 def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
@@ -331,12 +412,13 @@ def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
     Raises:
       ValueError: if the file has something else in it; it is left as it is.
     """
-    check_regular(path, "--results")
     check_writable(path)
     if not path.exists():
         return {}
     kept: dict[str, dict[str, Any]] = {}
-    for number, text in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, text in enumerate(_read_lines(path, "--results"), 1):
+        if not text.strip():
+            continue
         try:
             row = json_format.loads(text)
             kept[row["key"]] = row
@@ -345,3 +427,37 @@ def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
                 f"--results {str(path)!r}, line {number}, is no result of this command; choose another file"
             ) from error
     return kept
+
+
+def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None) -> str:
+    """What a file of results and a checkpoint hold, in words; nothing if they hold none."""
+    from jaxgadget.poker.checkpoint import count_spots
+    from jaxgadget.solving.checkpoint import describe_kept
+
+    kept: list[str] = []
+    if results is not None and (rows := len(_read_results(results))):
+        kept.append(f"{str(results)!r} keeps {_count(rows, 'row')}")
+    if checkpoint is not None:
+        if solved := count_spots(checkpoint):
+            kept.append(f"{str(checkpoint)!r} keeps {_count(solved, 'solved spot')}")
+        kept.append(describe_kept(checkpoint))
+    return ", ".join(filter(None, kept))
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'s' if number > 1 else ''}"
+
+
+def _read_lines(path: pathlib.Path, option: str) -> list[str]:
+    """The lines of a file of JSON lines.
+
+    Raises:
+      ValueError: if it cannot be read; it names the option.
+    """
+    check_regular(path, option)
+    try:
+        return path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(
+            f"{option} {str(path)!r} cannot be read ({error}); expected a file of JSON lines"
+        ) from error

@@ -91,7 +91,7 @@ def repeatable(*names: str, help: str, **rest: Any) -> Any:
     return typer.Option(*names, help=f"{help} *May be repeated.*", **rest)
 
 
-def _either(names: Iterable[str]) -> str:
+def either(names: Iterable[str]) -> str:
     """`a`, `b` or `c`."""
     *most, last = (f"`{name}`" for name in names)
     return f"{', '.join(most)} or {last}"
@@ -120,7 +120,7 @@ Algorithm = Annotated[
     typer.Option(
         "--algorithm",
         metavar="NAME",
-        help=f"Which CFR, or exact linear programs: {_either((*RULES, LP))}.",
+        help=f"Which CFR, or exact linear programs: {either((*RULES, LP))}.",
     ),
 ]
 Iterations = Annotated[
@@ -138,7 +138,7 @@ Dtype = Annotated[
     typer.Option(
         "--dtype",
         metavar="NAME",
-        help=f"Precision of the solve: {_either(DtypeName)}. What is reported is always computed in float64.",
+        help=f"Precision of the solve: {either(DtypeName)}. What is reported is always computed in float64.",
     ),
 ]
 Form = Annotated[
@@ -146,9 +146,10 @@ Form = Annotated[
     typer.Option(
         "--form",
         metavar="NAME",
-        help=f"What the game is laid out by: {_either(FormName)}. Where private hands are dealt first and "
+        help=f"What the game is laid out by: {either(FormName)}. Where private hands are dealt first and "
         "all that follows is public, no history need be listed: kuhn_poker, leduc_poker, liars_dice. In "
-        "other games hands are looked for in the histories.",
+        "other games hands are looked for in the histories. What `--save` writes by hands "
+        "`HandsPolicy.load` reads, not `--blueprint`.",
     ),
 ]
 TargetGap = Annotated[
@@ -182,7 +183,9 @@ Save = Annotated[
 CheckpointFile = Annotated[
     pathlib.Path | None,
     typer.Option(
-        "--checkpoint", metavar="FILE", help="Save work to this file now and then, and resume from it."
+        "--checkpoint",
+        metavar="FILE",
+        help="Save work to this file about every 20 seconds, and resume from it.",
     ),
 ]
 CheckpointFolder = Annotated[
@@ -191,7 +194,7 @@ CheckpointFolder = Annotated[
         "--checkpoint",
         metavar="FOLDER",
         parser=folder,
-        help="Save work to this folder now and then, and resume from it.",
+        help="Save work to this folder about every 20 seconds, and resume from it.",
     ),
 ]
 Cut = Annotated[
@@ -279,11 +282,11 @@ Gadget = Annotated[
         "--gadget",
         metavar="NAME",
         show_default="unsafe, resolving and max-margin",
-        help=f"The opponent's way into a subgame: {_either(GADGETS)}.",
+        help=f"The opponent's way into a subgame: {either(GADGETS)}.",
     ),
 ]
 MISTAKES = (
-    f"Where the opponent's mistakes at the gadget lead: {_either(PRIORS)}, of which `range` is that of the "
+    f"Where the opponent's mistakes at the gadget lead: {either(PRIORS)}, of which `range` is that of the "
     "blueprint's opponent; the unsafe gadget knows only `none`"
 )
 Prior = Annotated[
@@ -324,6 +327,17 @@ Alternative = Annotated[
         "blueprint, which is safe; under the `blueprint` of both, an estimate; or against the optimal "
         "`continuation`, solved first, by linear programs or `continuation:N` with N iterations: as safe as "
         "that is; or `values:DIR`, what a network that `train-ranges` made says of it, an estimate.",
+    ),
+]
+Spread = Annotated[
+    str | None,
+    typer.Option(
+        "--spread",
+        metavar="S",
+        show_default=False,
+        help="For resolving gadgets, how uncertain promised values are: the standard deviation in units of "
+        "payoff, or `best-response`, how far they are from a best response to the blueprint. The opponent "
+        "learns the draw before it enters. Not with `--algorithm lp`.",
     ),
 ]
 Gifts = Annotated[
@@ -401,7 +415,7 @@ Engines = Annotated[
         "--engine",
         metavar="NAME",
         show_default="jaxgadget and the peers that are installed",
-        help=f"Who solves it: {_either(ENGINES)}.",
+        help=f"Who solves it: {either(ENGINES)}.",
     ),
 ]
 Lanes = Annotated[
@@ -418,7 +432,7 @@ BenchAlgorithm = Annotated[
     typer.Option(
         "--algorithm",
         metavar="NAME",
-        help=f"Which CFR: {_either(RULES)}; peers have `cfr` and `cfr+`.",
+        help=f"Which CFR: {either(RULES)}; peers have `cfr` and `cfr+`.",
     ),
 ]
 BenchDtype = Annotated[
@@ -426,7 +440,7 @@ BenchDtype = Annotated[
     typer.Option(
         "--dtype",
         metavar="NAME",
-        help=f"Precision of jaxgadget: {_either(DtypeName)}. Peers compute in float64.",
+        help=f"Precision of jaxgadget: {either(DtypeName)}. Peers compute in float64.",
     ),
 ]
 BenchIterations = Annotated[

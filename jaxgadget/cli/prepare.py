@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from jaxgadget.cli.command import refuse_unused
 from jaxgadget.report.output import warn, working
 
 if TYPE_CHECKING:
@@ -50,8 +51,12 @@ def enumerate_named(game: str, max_histories: int, *, computes: bool = True) -> 
     return tree, time.perf_counter() - began
 
 
-def lay_out_by_hands(game: str, max_histories: int) -> tuple[HandsForm, float]:
-    """The form by hands of the game that was named, and the seconds that this took; see `enumerate_named`."""
+def lay_out_by_hands(context: typer.Context, game: str, max_histories: int) -> tuple[HandsForm, float]:
+    """The form by hands of the game that was named, and the seconds that this took; see `enumerate_named`.
+
+    Raises:
+      ValueError: if a number of histories was asked for and the game, which knows its hands, lists none.
+    """
     keep_programs()
     from jaxgadget.games.hands import DealsHands
     from jaxgadget.games.registry import load
@@ -62,6 +67,8 @@ def lay_out_by_hands(game: str, max_histories: int) -> tuple[HandsForm, float]:
     with working(f"laying out {game}"):
         rules = load(game)
         told = isinstance(rules, DealsHands)
+        if told:
+            refuse_unused(context, f"with --form hands for {rules.name}, which lists none", "max_histories")
         form = HandsForm(by_hands(rules if told else enumerate_game(rules, max_histories=max_histories)))
     return form, time.perf_counter() - began
 

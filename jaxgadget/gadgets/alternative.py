@@ -272,12 +272,57 @@ class WithGifts:
         return values - ranges.mass * find_gifts(ranges, values, self.rule, scaled=self.scaled)
 
 
+Spread = float | Literal["best-response"] | ArrayValues
+"""How uncertain alternative values are; see `Resolving`."""
+
+TO_BEST_RESPONSE = "best-response"
+"""A spread as large as what a best response to the blueprint is off the estimate."""
+
+
+def check_spread(spread: object) -> None:
+    """ValueError unless it is a `Spread` or None."""
+    if spread is None or spread == TO_BEST_RESPONSE:
+        return
+    if isinstance(spread, ArrayValues):
+        least = float(np.min(spread.array, initial=0.0))
+        if least < 0:
+            raise ValueError(f"spread: ArrayValues with {least:g}: expected numbers >= 0")
+    elif not (is_finite_number(spread) and spread >= 0):
+        raise ValueError(
+            f"spread={spread!r}: expected a finite number >= 0 in units of payoff, {TO_BEST_RESPONSE!r}, "
+            "ArrayValues of them for each root, or None for values without one"
+        )
+
+
+def spread_name(spread: Spread) -> str:
+    """What tables call it."""
+    if isinstance(spread, ArrayValues):
+        return spread.name
+    return spread if isinstance(spread, str) else f"{spread:g}"
+
+
+def find_spread(spread: Spread, alternative: Alternative, ranges: Ranges) -> FloatArray:
+    """`[R, L]` the standard deviation of alternative values, weighted like these.
+
+    Args:
+      spread: what is said of it.
+      alternative: the values, without gifts.
+      ranges: what the blueprint brings.
+    """
+    if isinstance(spread, ArrayValues):
+        return spread.values(ranges)
+    if isinstance(spread, str):
+        return np.abs(alternative.values(ranges) - ranges.cbv)
+    return spread * ranges.mass
+
+
 def on_roots(array: npt.NDArray[np.floating], ranges: Ranges) -> FloatArray:
     """The rows of a user's `[roots]` or `[roots, lanes]` numbers that belong to the ranges: `[R, L]`.
 
-    Where copies of the blueprints stand side by side, each has the same numbers.
+    Where copies of the blueprints stand side by side, each has the same numbers; roots without a row have 0.
     """
     rows = (array[:, None] if array.ndim == 1 else array)[ranges.root].astype(np.float64)
+    rows = np.where(ranges.root[:, None] >= 0, rows, 0.0)
     return np.tile(rows, ranges.num_lanes // rows.shape[1])
 
 

@@ -54,11 +54,14 @@ class Leave(NamedTuple):
       follow_floor: `[R, L]` how likely following is at least.
       terminate_floor: `[R, L]` how likely terminating is at least.
       earns: `[R, L]` what the opponent earns by terminating.
+      spread: `[R, L]` the standard deviation of that, where it learns a draw before it chooses; None if it is
+        that and nothing else.
     """
 
     follow_floor: FloatArray
     terminate_floor: FloatArray
     earns: FloatArray
+    spread: FloatArray | None = None
 
 
 class Bound(NamedTuple):
@@ -108,7 +111,8 @@ class EntryTables:
             floor = np.where(considered, pick.floor, 0)
             pick = pick._replace(legal=pick.legal & considered, floor=floor)
         if leave is not None:
-            leave = leave._replace(earns=np.where(considered, leave.earns, 0))
+            spread = None if leave.spread is None else np.where(considered, leave.spread, 0)
+            leave = leave._replace(earns=np.where(considered, leave.earns, 0), spread=spread)
         scale = np.where(considered, self.scale, 0)
         return dataclasses.replace(self, scale=scale, pick=pick, leave=leave, bound=None)
 
@@ -243,6 +247,7 @@ class TwoLevelEntry:
         scale = table.scale[:, lanes]
         shape = (num_sequences, scale.shape[1])
         floor, constant, legal = np.zeros(shape), np.zeros(shape), np.zeros(shape, np.bool_)
+        spread = np.full(shape, np.nan)
         times = 1.0  # what follows a forced pick counts for itself
         if self.picked is not None:
             if table.pick is None:
@@ -258,13 +263,20 @@ class TwoLevelEntry:
                 floor[self.link] = table.leave.follow_floor[:, lanes]
                 floor[self.left] = table.leave.terminate_floor[:, lanes]
                 constant[self.left] = times * table.leave.earns[:, lanes]
-        bounds = Bounds()
+                if table.leave.spread is not None:
+                    spread[self.left] = times * table.leave.spread[:, lanes]
+        bounds, games = Bounds(), self.treeplex.num_roots
         if self.treeplex.num_infosets:
             masked = self.picked is not None or any(other.leave is None for other in self.tables)
-            games = self.treeplex.num_roots
             bounds = Bounds(legal=on_host(legal[games:]) if masked else None, floor=on_host(floor[games:]))
         padded = pad_rows(times * scale, self._num_padded, 0)
-        return Terms(scale=on_host(padded), constant=on_host(constant), entry=bounds)
+        is_drawn = any(other.leave is not None and other.leave.spread is not None for other in self.tables)
+        return Terms(
+            scale=on_host(padded),
+            constant=on_host(constant),
+            spread=on_host(spread[games:]) if is_drawn else None,
+            entry=bounds,
+        )
 
     def has_decision(self, number: int) -> BoolArray:
         """See `Entry`."""

@@ -22,8 +22,7 @@ from jaxgadget.gadgets.alternative import Alternative, ArrayValues, BestResponse
 from jaxgadget.gadgets.entry import Entry, TwoLevelEntry
 from jaxgadget.gadgets.prior import ArrayPrior, BlueprintPrior, NoPrior, Prior
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.trunk import Trunk
+from jaxgadget.gadgets.structure import Bodies
 
 DEFAULT_EPSILON = 1e-3
 """What the paper's experiments use (Kubíček et al. 2026, §8)."""
@@ -75,13 +74,12 @@ class Gadget(Protocol):
         ...
 
     @staticmethod
-    def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[Any]) -> Entry:
+    def build_entry(bodies: Bodies, ranges: Ranges, tables: Sequence[Any]) -> Entry:
         """The entry of several gadgets of one `entry_name`.
 
         Args:
-          forest: the subgames.
-          trunk: what lies above them, if a gadget needs it.
-          player: who re-solves.
+          bodies: the subgames.
+          ranges: what blueprints bring to them, the trunk included if a gadget needs it.
           tables: of each gadget.
         """
         ...
@@ -93,14 +91,14 @@ class TwoLevel:
     entry_name: ClassVar[str] = "two-level"
 
     @staticmethod
-    def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[Any]) -> Entry:
+    def build_entry(bodies: Bodies, ranges: Ranges, tables: Sequence[Any]) -> Entry:
         """See `Gadget`."""
         return TwoLevelEntry(
-            forest.roots[1 - player].subgame,
-            forest.num_subgames,
+            ranges.subgame,
+            ranges.num_subgames,
             tables,
-            num_padded=forest.form.treeplex[1 - player].num_roots,
-            rounding=forest.rounding,
+            num_padded=bodies.num_roots(1 - bodies.player),
+            rounding=bodies.rounding,
         )
 
 
@@ -169,15 +167,16 @@ class Perturbed:
         """See `Gadget`."""
         self.check_prior(num_roots, num_lanes)
         if isinstance(self.alternative, ArrayValues):
-            _check_rows("ArrayValues", np.shape(self.alternative.array), num_roots, num_lanes)
+            check_rows("ArrayValues", np.shape(self.alternative.array), num_roots, num_lanes)
 
     def check_prior(self, num_roots: int, num_lanes: int) -> None:
         """The same for the prior alone, if it has a row for each of the opponent's roots."""
         if isinstance(self.prior, ArrayPrior):
-            _check_rows("ArrayPrior values", np.shape(self.prior.values), num_roots, num_lanes)
+            check_rows("ArrayPrior values", np.shape(self.prior.values), num_roots, num_lanes)
 
 
-def _check_rows(what: str, shape: tuple[int, ...], num_roots: int, num_lanes: int) -> None:
+def check_rows(what: str, shape: tuple[int, ...], num_roots: int, num_lanes: int) -> None:
+    """ValueError unless a user's array fits the opponent's roots and the blueprints."""
     if shape[0] != num_roots or (len(shape) == 2 and shape[1] not in (1, num_lanes)):
         raise ValueError(
             f"{what} of shape {shape}: expected [{num_roots}] or [{num_roots}, {num_lanes}], a row for "
@@ -203,7 +202,11 @@ def check_arrays(gadgets: Sequence[Gadget], players: Sequence[int]) -> None:
             )
         arrays = [
             kind
-            for kind, part in (("ArrayPrior", prior), ("ArrayValues", alternative))
+            for kind, part in (
+                ("ArrayPrior", prior),
+                ("ArrayValues", alternative),
+                ("spread", getattr(gadget, "spread", None)),
+            )
             if isinstance(part, ArrayPrior | ArrayValues)
         ]
         if len(players) > 1 and arrays:

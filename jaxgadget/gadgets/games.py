@@ -1,4 +1,4 @@
-"""The gadget games of a forest: gadgets that share an entry, for every opponent and blueprint, as lanes."""
+"""The gadget games of subgames: gadgets that share an entry, for every opponent and blueprint, as lanes."""
 
 from __future__ import annotations
 
@@ -16,24 +16,22 @@ from jaxgadget.gadgets.frozen import Frozen
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges, largest_rows
-from jaxgadget.gadgets.structure import Structure
+from jaxgadget.gadgets.structure import Bodies
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.certificate import Kept
 from jaxgadget.kernels.problem import Side, Terms, attach, fixed_entry
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host, pad_rows
-from jaxgadget.tree.forest import opponent_roots
-from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GadgetGames:
-    """Gadgets that share an entry over a forest. S subgames, L lanes.
+    """Gadgets that share an entry. S subgames, L lanes.
 
     Attributes:
-      structure: the forest on the device.
+      structure: the subgames on the device.
       ranges: what the blueprints bring.
       gadgets: the gadgets.
       gadget: `[L]` which of them each lane solves.
@@ -45,7 +43,7 @@ class GadgetGames:
       frozen: what is not solved for, in subgames of own infostates; None in those of a cut.
     """
 
-    structure: Structure
+    structure: Bodies
     ranges: Ranges
     gadgets: tuple[Gadget, ...]
     gadget: IntArray
@@ -75,7 +73,7 @@ class GadgetGames:
         """
         ranges, count = self.ranges, self.ranges.num_lanes
         least = float(np.finfo(dtype).tiny) / float(np.finfo(dtype).eps)
-        own = self.structure.forest.roots[self.player].subgame
+        own = self.structure.root_subgames(self.player)[: len(ranges.resolver)]
         resolver = largest_rows(own, ranges.resolver, ranges.num_subgames)
         vanishing: dict[int, int] = {}
         for number in range(len(self.gadgets)):
@@ -113,11 +111,7 @@ class GadgetGames:
           rows: `[Q, blueprints]` of the resolving player's body.
           lanes: which lanes.
         """
-        forest, player = self.structure.forest, self.player
-        treeplex, roots = forest.form.treeplex[player], forest.roots[player]
-        subgame = pad_rows(roots.subgame, treeplex.num_roots, 0)
-        of_action = subgame[treeplex.root_of()[treeplex.num_roots :]]
-        solved = self.has_decision(lanes)[of_action]
+        solved = self.has_decision(lanes)[self.structure.action_subgames(self.player)]
         if self.seen is not None:
             solved = solved & self.seen[:, self.blueprint[lanes]]
         return Kept(on_host(rows[:, self.blueprint[lanes]]), on_host(solved))
@@ -126,7 +120,7 @@ class GadgetGames:
     def seen(self) -> BoolArray | None:
         """`[Q, blueprints]` which actions of the resolving player lie below a considered root; None: all."""
         considered = self.ranges.considered
-        return None if considered is None else opponent_roots(self.structure.forest, self.player) @ considered
+        return None if considered is None else self.structure.action_roots_considered(considered)
 
     def losses(self, gap: FloatArray, values: FloatArray, gained: FloatArray | None = None) -> FloatArray:
         """`[games, L]` the most that each solution may add to exploitability, NaN where no bound is known.
@@ -190,28 +184,28 @@ def group_gadgets(gadgets: Sequence[Gadget]) -> list[list[int]]:
 
 
 def build_games(
-    structure: Structure,
+    structure: Bodies,
     ranges: Ranges,
     gadgets: Sequence[Gadget],
-    trunk: Trunk | None = None,
     *,
     mixtures: Mixtures | None = None,
     frozen: Frozen | None = None,
     floor: FloatArray | None = None,
     lanes: tuple[IntArray, IntArray, IntArray] | None = None,
+    tables: Sequence[Any] | None = None,
 ) -> GadgetGames:
     """The gadget games of every gadget, opponent and blueprint.
 
     Args:
-      structure: the forest on the device.
-      ranges: what the blueprints bring.
+      structure: the subgames on the device.
+      ranges: what the blueprints bring, the trunk included if a gadget needs it.
       gadgets: of one `entry_name`, with numbers for ε.
-      trunk: what lies above the cut, for gadgets that need it.
       mixtures: opponents who follow models; by default there is one, who adapts.
       frozen: what is not solved for, in subgames of own infostates; by default there is nothing.
       floor: `[Q, blueprints]` least probabilities of the resolving player's actions; by default 0.
       lanes: `[L]` the gadget, `[L]` the opponent and `[L]` the blueprint of every lane; by default all with
         all, `lane = (gadget * num_opponents + opponent) * num_blueprints + blueprint`.
+      tables: the gadgets in numbers; by default what each makes of the ranges.
 
     Raises:
       ValueError: if a gadget's numbers make no sense for these ranges.
@@ -220,15 +214,15 @@ def build_games(
         opponents = 1 if mixtures is None else len(mixtures)
         grid = np.indices((len(gadgets), opponents, ranges.num_lanes)).reshape(3, -1)
         lanes = grid[0], grid[1], grid[2]
-    forest, player, (gadget, opponent, blueprint) = structure.forest, structure.player, lanes
+    player, (gadget, opponent, blueprint) = structure.player, lanes
     # Where a blueprint hardly ever gets, numbers may overflow: the solve of that lane says so.
     with np.errstate(over="ignore", invalid="ignore"):
-        tables = [asked.tables(ranges) for asked in gadgets]
+        tables = [asked.tables(ranges) for asked in gadgets] if tables is None else tables
         if ranges.considered is not None:
             tables = [table.considering(ranges.considered) for table in tables]
-        entry = gadgets[0].build_entry(forest, trunk, player, tables)
-    sides = _sides(structure, entry)
-    resolver_scale = pad_rows(ranges.resolver, forest.form.treeplex[player].num_roots, 0)
+        entry = gadgets[0].build_entry(structure, ranges, tables)
+    sides = _sides(structure, entry, len(ranges.resolver))
+    resolver_scale = pad_rows(ranges.resolver, structure.num_roots(player), 0)
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
         theirs = select_lanes(gadget[lanes], blueprint[lanes], entry.terms)
@@ -267,20 +261,19 @@ def build_games(
     )
 
 
-def _sides(structure: Structure, entry: Entry) -> tuple[Side, Side]:
-    """Both players' sides, the resolving player's with a root a game."""
-    forest, player, other = structure.forest, structure.player, 1 - structure.player
-    rounding, bodies = forest.rounding, structure.sides
-    link = entry.link
-    if forest.extra is not None:  # they hang from a game's root, whatever the free opponent chooses
-        link = np.concatenate([link, entry.game[forest.extra.roots.subgame]])
+def _sides(structure: Bodies, entry: Entry, num_roots: int) -> tuple[Side, Side]:
+    """Both players' sides, the resolving player's, who has so many roots, with a root a game."""
+    player, other, bodies = structure.player, 1 - structure.player, structure.sides
+    # Extra roots hang from a game's root, whatever the free opponent chooses.
+    link = np.concatenate([entry.link, entry.game[structure.extra_subgames]])
     link = pad_rows(link, bodies[other].body.num_roots, -1)
-    how = np.float64, rounding, structure.platform
+    how = np.float64, structure.rounding, structure.platform
     with precision(np.float64):
         theirs = attach(bodies[other].body, bodies[other].root_of, entry.treeplex, link, *how)
         ours = bodies[player]
         if entry.treeplex.num_roots != structure.num_subgames:
-            game = pad_rows(entry.game[forest.roots[player].subgame], ours.body.num_roots, -1)
+            game = entry.game[structure.root_subgames(player)[:num_roots]]
+            game = pad_rows(game, ours.body.num_roots, -1)
             fixed = fixed_entry(entry.treeplex.num_roots)
             ours = attach(ours.body, ours.root_of, fixed, game, *how)
     return (ours, theirs) if player == 0 else (theirs, ours)

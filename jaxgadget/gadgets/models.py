@@ -59,6 +59,7 @@ class Mixtures:
             opponent,
             scale=on_host(pad_rows(mixed, len(scale), 0)),
             constant=on_host((1 - p) * np.asarray(opponent.constant)),
+            spread=None if opponent.spread is None else on_host((1 - p) * np.asarray(opponent.spread)),
         )
         return dataclasses.replace(resolver, body_constant=on_host(p * self.earned[:, model])), free
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,7 +92,7 @@ class Ranges:
     Attributes:
       num_subgames: S.
       subgame: `[R]` the subgame of each of the opponent's roots.
-      root: `[R]` the number of each of these roots among all that a user's arrays have rows for.
+      root: `[R]` the number of each of these roots among all that a user's arrays have rows for, -1 if none.
       resolver: `[R_i, L]` the resolving player's reach of its own roots.
       opponent: `[R, L]` the opponent's reach `P_-i(s)` of its roots.
       mass: `[R, L]` `N(s)`, the resolving player's and chance's reach of the opponent's roots.
@@ -129,11 +128,6 @@ class Ranges:
     def per_subgame(self, x: FloatArray) -> FloatArray:
         """Sums over the opponent's roots of every subgame: `[R, L]` → `[S, L]`."""
         return sum_rows(self.subgame, x, self.num_subgames)
-
-    @functools.cached_property
-    def roots_per_subgame(self) -> FloatArray:
-        """`[R, 1]` how many roots the subgame of each root has."""
-        return self.per_subgame(np.ones((len(self.subgame), 1)))[self.subgame]
 
     def share(self, x: FloatArray) -> FloatArray:
         """Weights ≥ 0 as a distribution over the roots of every subgame, 0 where all are: `[R, L]`."""

@@ -18,13 +18,13 @@ from jaxgadget.gadgets.alternative import AlternativeRefusedError
 from jaxgadget.gadgets.entry import BoundRule, Entry
 from jaxgadget.gadgets.gadget import Perturbed
 from jaxgadget.gadgets.ranges import Ranges, inverse, sum_rows
+from jaxgadget.gadgets.structure import Bodies
 from jaxgadget.kernels.problem import Terms
 from jaxgadget.kernels.regret import Bounds
 from jaxgadget.kernels.rows import on_host, pad_rows
 from jaxgadget.kernels.treeplex import Treeplex, sweep_up, to_device
-from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import HostTreeplex, exact_size
-from jaxgadget.tree.trunk import Trunk, build_way
+from jaxgadget.tree.trunk import build_way
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
@@ -65,25 +65,25 @@ class WayEntry:
       infoset: `[I]` the trunk's infoset that each one copies, -1 for padding.
     """
 
-    def __init__(
-        self, forest: Forest, trunk: Trunk, player: int, tables: Sequence[WayTables], game: IntArray
-    ):
+    def __init__(self, bodies: Bodies, ranges: Ranges, tables: Sequence[WayTables], game: IntArray):
         """Copies the way.
 
         Args:
-          forest: the subgames.
-          trunk: what lies above them.
-          player: who re-solves.
+          bodies: the subgames.
+          ranges: what blueprints bring to them, the trunk included.
           tables: of the gadgets.
           game: `[S]` the game of each subgame. If there is only one, its root is never padded.
         """
-        other = 1 - player
-        rounding = forest.rounding if game.max(initial=0) else exact_size
-        way = build_way(trunk, other, game[forest.roots[other].subgame], rounding)
+        rounding = bodies.rounding if game.max(initial=0) else exact_size
+        # For a hand that nobody can hold there is no way to copy: it hangs from the root, worth nothing.
+        known, self.link = ranges.root >= 0, game[ranges.subgame].astype(np.int64)
+        above = ranges.above
+        way = build_way(above.treeplex, above.link[known], self.link[known], rounding)
+        self.link[known] = way.link
         self.tables, self.game = tuple(tables), game
         self.treeplex: HostTreeplex = way.treeplex
-        self.link, self.source, self.infoset = way.link, way.source, way.infoset
-        self._num_padded = forest.form.treeplex[other].num_roots
+        self.source, self.infoset = way.source, way.infoset
+        self._num_padded = bodies.num_roots(1 - bodies.player)
 
     @property
     def num_games(self) -> int:
@@ -192,9 +192,9 @@ class Full(_RealWay):
     entry_name: ClassVar[str] = "full"
 
     @staticmethod
-    def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[WayTables]) -> Entry:
+    def build_entry(bodies: Bodies, ranges: Ranges, tables: Sequence[WayTables]) -> Entry:
         """See `Gadget`; a copy of the way for every subgame."""
-        return WayEntry(forest, _known(trunk), player, tables, np.arange(forest.num_subgames))
+        return WayEntry(bodies, ranges, tables, np.arange(ranges.num_subgames))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -218,12 +218,6 @@ class OptimalContinuation(_RealWay):
             )
 
     @staticmethod
-    def build_entry(forest: Forest, trunk: Trunk | None, player: int, tables: Sequence[WayTables]) -> Entry:
+    def build_entry(bodies: Bodies, ranges: Ranges, tables: Sequence[WayTables]) -> Entry:
         """See `Gadget`; one game."""
-        return WayEntry(forest, _known(trunk), player, tables, np.zeros(forest.num_subgames, np.int64))
-
-
-def _known(trunk: Trunk | None) -> Trunk:
-    if trunk is None:
-        raise ValueError("trunk=None: this gadget needs what lies above the cut, `build_trunk(forest)`")
-    return trunk
+        return WayEntry(bodies, ranges, tables, np.zeros(ranges.num_subgames, np.int64))

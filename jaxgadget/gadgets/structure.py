@@ -24,27 +24,25 @@ from jaxgadget.kernels.problem import (
 )
 from jaxgadget.kernels.rows import pad_rows
 from jaxgadget.kernels.treeplex import to_device
-from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.sequence import Entries
+from jaxgadget.tree.forest import Forest, opponent_roots
+from jaxgadget.tree.sequence import Entries, HostTreeplex, Rounding, exact_size
 from jaxgadget.tree.trunk import Trunk
-from jaxgadget.util.arrays import FloatArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class Structure:
-    """What all gadgets over a forest share: bodies and the payoff, on the device in float64.
+class Bodies:
+    """Subgames in whatever form, as gadgets over them share them: on the device, in float64.
 
     Attributes:
-      forest: the subgames.
       player: who re-solves.
       sides: both players' bodies with fixed entries, a root a subgame.
       payoff: between the bodies.
       platform: of the devices that will solve; by default that of JAX's default backend.
     """
 
-    forest: Forest
     player: int
     sides: tuple[Side, Side]
     payoff: Payoff
@@ -54,6 +52,59 @@ class Structure:
     def num_subgames(self) -> int:
         """S, padding included."""
         return self.sides[0].entry.num_roots
+
+    @property
+    def rounding(self) -> Rounding:
+        """How sizes are rounded up."""
+        return exact_size
+
+    @property
+    def extra_subgames(self) -> IntArray:
+        """`[E]` the subgame of each extra root of the opponent, which come after all others."""
+        return np.zeros(0, np.int64)
+
+    def num_roots(self, player: int) -> int:
+        """A player's roots, padding and extra ones included."""
+        return self.sides[player].body.num_roots
+
+    def root_subgames(self, player: int) -> IntArray:
+        """`[R]` the subgame of each of a player's roots, 0 for padding."""
+        return np.asarray(self.sides[player].link, np.int64)
+
+    def action_subgames(self, player: int) -> IntArray:
+        """`[Q]` the subgame of each action of a player's body, 0 for padding."""
+        side = self.sides[player]
+        return np.asarray(side.below_roots(side.link[:, None]), np.int64)[self.num_roots(player) :, 0]
+
+    def action_roots_considered(self, considered: BoolArray) -> BoolArray:
+        """`[Q, L]` which actions of the resolving player lie below a considered root of the opponent's."""
+        raise NotImplementedError(f"{type(self).__name__} does not say which roots lead to an infostate")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Structure(Bodies):
+    """The subgames of a forest; see `Bodies`.
+
+    Attributes:
+      forest: the subgames.
+    """
+
+    forest: Forest
+
+    @property
+    def rounding(self) -> Rounding:
+        """See `Bodies`."""
+        return self.forest.rounding
+
+    @property
+    def extra_subgames(self) -> IntArray:
+        """See `Bodies`."""
+        extra = self.forest.extra
+        return super().extra_subgames if extra is None else extra.roots.subgame
+
+    def action_roots_considered(self, considered: BoolArray) -> BoolArray:
+        """See `Bodies`."""
+        return opponent_roots(self.forest, self.player) @ considered
 
 
 def build_structure(forest: Forest, player: int, platform: str | None = None) -> Structure:
@@ -145,6 +196,29 @@ def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatAr
     """
     other = 1 - player
     treeplex, link = trunk.form.treeplex[other], trunk.link[other]
+    sign = 1.0 if other == 0 else -1.0
+    presence = trunk.presence[other]
+    with precision(np.float64):
+        on_device = to_device(treeplex, np.float64)
+    return TrunkRanges(
+        treeplex=treeplex,
+        on_device=on_device,
+        link=link,
+        ancestors=find_ancestors(treeplex, link),
+        terminates=trunk.terminates[other],
+        strategy=strategy,
+        outside=sign * np.asarray(as_matrix(trunk.form.payoff, other) @ reach),
+        mass=np.asarray(as_matrix(presence, 0) @ reach),
+    )
+
+
+def find_ancestors(treeplex: HostTreeplex, link: IntArray) -> csr_array:
+    """`[R, Q]` whether an action lies on the way to a root.
+
+    Args:
+      treeplex: the decisions above the roots, one root of its own.
+      link: `[R]` the sequence there that leads to each root.
+    """
     owner = np.append(-1, treeplex.sequence_infoset)
     rows: list[int] = []
     actions: list[int] = []
@@ -154,17 +228,4 @@ def trunk_ranges(trunk: Trunk, player: int, reach: FloatArray, strategy: FloatAr
             actions.append(last - 1)
             last = int(treeplex.parent[owner[last]])
     shape = (len(link), treeplex.num_sequences - 1)
-    sign = 1.0 if other == 0 else -1.0
-    presence = trunk.presence[other]
-    with precision(np.float64):
-        on_device = to_device(treeplex, np.float64)
-    return TrunkRanges(
-        treeplex=treeplex,
-        on_device=on_device,
-        link=link,
-        ancestors=csr_array((np.ones(len(rows)), (rows, actions)), shape=shape),
-        terminates=trunk.terminates[other],
-        strategy=strategy,
-        outside=sign * np.asarray(as_matrix(trunk.form.payoff, other) @ reach),
-        mass=np.asarray(as_matrix(presence, 0) @ reach),
-    )
+    return csr_array((np.ones(len(rows)), (rows, actions)), shape=shape)

@@ -12,9 +12,19 @@ from typing import ClassVar
 
 import numpy as np
 
-from jaxgadget.gadgets.alternative import GIFT_RULES, Alternative, GiftRule, WithGifts
+from jaxgadget.gadgets.alternative import (
+    GIFT_RULES,
+    Alternative,
+    ArrayValues,
+    GiftRule,
+    Spread,
+    WithGifts,
+    check_spread,
+    find_spread,
+    spread_name,
+)
 from jaxgadget.gadgets.entry import Bound, EntryTables, Leave, Pick
-from jaxgadget.gadgets.gadget import Epsilon, Perturbed, TwoLevel, check_epsilon
+from jaxgadget.gadgets.gadget import Epsilon, Perturbed, TwoLevel, check_epsilon, check_rows
 from jaxgadget.gadgets.prior import ArrayPrior, NoPrior, Prior, PriorRefusedError
 from jaxgadget.gadgets.ranges import Ranges, inverse
 
@@ -59,20 +69,62 @@ class Unsafe(TwoLevel):
 
 @dataclasses.dataclass(frozen=True)
 class Resolving(TwoLevel, Perturbed):
-    """At every root infostate the opponent follows, or terminates for its alternative value."""
+    """At every root infostate the opponent follows, or terminates for its alternative value.
 
+    With a spread alternative values are distributions (Brown and Sandholm 2017, §6): in the opponent's
+    utility terminating at s earns X ~ N(μ, σ²) with μ = −V̄(s), and the opponent learns X before it chooses.
+    If following is worth v, it follows where X ≤ v, with probability Φ((v − μ)/σ), and gets E max(X, v). A
+    strategy of the resolver then loses Σ_s E max(X_s, v_s). Each v_s is convex in its strategy, as a best
+    response's value, and E max(X, v) is convex and grows with v: so the resolver's is a convex problem, and
+    the more roots are uncertain, the more it pays to press a root's value far below its estimate. The
+    opponent's side is concave: following s with probability q earns q·v + (1 − q)·μ + σ·φ(Φ⁻¹(q)). The gap is
+    what both could gain by best responses to each other's averages in this game, exactly; as always the
+    optimum lies between what the solution guarantees and that + gap. It says nothing of the full game: no
+    bound of exploitability is known. Regret matching finds no such choice, so the values of an iteration say
+    it; the resolver's regrets go on as usual. Linear programs do not have it.
+
+    Attributes:
+      spread: σ: a number >= 0 in units of payoff, for each unit of `N(s)`; `best-response`, how far `V̄(s)` is
+        from the best response to the blueprint; numbers for each root, weighted as in `ArrayValues`; or None
+        where values are what they are. With 0 the opponent follows wherever v ≥ μ.
+    """
+
+    spread: Spread | None = dataclasses.field(default=None, kw_only=True, metadata={"later": True})
     name: ClassVar[str] = "resolving"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_spread(self.spread)
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """See `Gadget`."""
+        settings = super().settings
+        if self.spread is None:
+            return settings
+        return settings | {"alternative": f"{settings['alternative']}, spread {spread_name(self.spread)}"}
+
+    def check(self, num_roots: int, num_lanes: int) -> None:
+        """See `Gadget`."""
+        super().check(num_roots, num_lanes)
+        if isinstance(self.spread, ArrayValues):
+            check_rows("spread", np.shape(self.spread.array), num_roots, num_lanes)
 
     def tables(self, ranges: Ranges) -> EntryTables:
         """See `Gadget`."""
         follow, epsilon, alternative = self.prior.follow(ranges), self.number, self.promised.values(ranges)
+        spread = None if self.spread is None else find_spread(self.spread, self.alternative, ranges)
+        is_exact = self.promised.exact and spread is None
         return EntryTables(
             scale=np.ones_like(alternative),
             has_decision=ranges.per_subgame(ranges.mass) > 0,
             leave=Leave(
-                follow_floor=epsilon * follow, terminate_floor=epsilon * (1 - follow), earns=-alternative
+                follow_floor=epsilon * follow,
+                terminate_floor=epsilon * (1 - follow),
+                earns=-alternative,
+                spread=spread,
             ),
-            bound=Bound("sum", epsilon * follow, alternative, epsilon) if self.promised.exact else None,
+            bound=Bound("sum", epsilon * follow, alternative, epsilon) if is_exact else None,
         )
 
 

@@ -18,7 +18,7 @@ from jax.typing import DTypeLike
 
 from jaxgadget.games.hands import PublicEnds
 from jaxgadget.kernels.payoff import array_bytes
-from jaxgadget.kernels.rows import EXACT, RowSums, build_row_sums, take_rows
+from jaxgadget.kernels.rows import EXACT, Sums, build_sums, take_rows
 from jaxgadget.tree.sequence import Entries, merge_entries
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -91,39 +91,38 @@ class HandsPayoff:
     Attributes:
       hands: H_0 and H_1.
       tables: of every group of ends.
+      scale: for both players and every group `[B, T]`, what a table is multiplied by at each end, in its
+        utility.
       block: for both players and every group `[B, T]`, the block of sequences that leads to each end.
-      sums: for both players the sum over ends, group by group, into its blocks; weights are the ends' scales,
-        in its utility.
+      sums: for both players the sum over ends, group by group, into its blocks.
     """
 
     hands: tuple[int, int] = dataclasses.field(metadata={"static": True})
     tables: tuple[PairTables, ...]
+    scale: tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]
     block: tuple[tuple[jax.Array, ...], tuple[jax.Array, ...]]
-    sums: tuple[RowSums, RowSums]
+    sums: tuple[Sums, Sums]
 
     def gradient(self, player: int, reach: tuple[jax.Array, jax.Array], state: Any) -> tuple[jax.Array, Any]:
         """See `Payoff`."""
         other, lanes = 1 - player, reach[0].shape[-1]
         blocks = reach[other].reshape(-1, self.hands[other] * lanes)
-        parts = [jnp.zeros((0, self.hands[player] * lanes), blocks.dtype)]
-        for tables, block in zip(self.tables, self.block[other], strict=True):
+        earned = [jnp.zeros((0, self.hands[player] * lanes), blocks.dtype)]
+        for tables, scale, block in zip(self.tables, self.scale[player], self.block[other], strict=True):
             come = take_rows(blocks, block).reshape(*block.shape, self.hands[other], lanes)
-            parts.append(tables(player, come).reshape(-1, self.hands[player] * lanes))
-        return self.sums[player](jnp.concatenate(parts)).reshape(-1, lanes), state
+            paid = tables(player, come) * scale[..., None, None]
+            earned.append(paid.reshape(-1, self.hands[player] * lanes))
+        return self.sums[player].of_parts(earned).reshape(-1, lanes), state
 
     def absolute(self) -> HandsPayoff:
         """See `Payoff`."""
-        first, second = (
-            dataclasses.replace(sums, weight=tuple(jnp.abs(weight) for weight in sums.weight))
-            for sums in self.sums
-        )
         tables = tuple(table.absolute() for table in self.tables)
-        return dataclasses.replace(self, tables=tables, sums=(first, second))
+        return dataclasses.replace(self, tables=tables, scale=jax.tree.map(jnp.abs, self.scale))
 
     def num_bytes(self) -> tuple[int, int]:
         """See `Payoff`; what comes to the ends and is earned there is a lane's."""
-        itemsize = max((np.dtype(x.dtype).itemsize for sums in self.sums for x in sums.weight), default=0)
-        ends = sum(int(np.prod(block.shape)) for block in self.block[0])
+        itemsize = max((np.dtype(x.dtype).itemsize for x in self.scale[0]), default=0)
+        ends = sum(x.size for x in self.scale[0])
         return array_bytes(self), ends * sum(self.hands) * itemsize
 
     def take_lanes(self, lanes: IntArray) -> HandsPayoff:
@@ -137,19 +136,18 @@ class HandsPayoff:
           ValueError: if it has more than `MOST_ENTRIES` cells.
         """
         first, second = self.hands
-        ends = sum(int(np.prod(block.shape)) for block in self.block[0])
+        ends = sum(x.size for x in self.scale[0])
         if ends * first * second > MOST_ENTRIES:
             raise ValueError(
                 f"payoff: {ends:,} ends and {first} × {second} hands: expected at most {MOST_ENTRIES:,} "
                 "pairs of sequences for linear programs; use CFR"
             )
-        scale = np.zeros(ends)
-        _, end, weight = self.sums[0].cells()
-        scale[end] = weight
         pays = [
-            np.repeat(t.dense(), b.shape[1], axis=0) for t, b in zip(self.tables, self.block[0], strict=True)
+            np.asarray(scale, np.float64).reshape(-1, 1, 1)
+            * np.repeat(tables.dense(), scale.shape[1], axis=0)
+            for tables, scale in zip(self.tables, self.scale[0], strict=True)
         ]
-        value = scale[:, None, None] * np.concatenate([np.zeros((0, first, second)), *pays])
+        value = np.concatenate([np.zeros((0, first, second)), *pays])
         row, column = (
             np.concatenate(
                 [np.zeros(0, np.int64), *(np.asarray(block, np.int64).ravel() for block in blocks)]
@@ -184,18 +182,21 @@ def build_payoff(
         tuple(jax.device_put(np.maximum(blocks[group.node], 0).astype(np.int32)) for group in ends)
         for blocks in sequence
     )
+    first_scale, second_scale = (
+        tuple(jax.device_put((sign * group.scale).astype(dtype)) for group in ends) for sign in (1, -1)
+    )
     node = np.concatenate([np.zeros(0, np.int64), *(group.node.ravel() for group in ends)])
-    scale = np.concatenate([np.zeros(0), *(group.scale.ravel() for group in ends)])
-    paid = np.flatnonzero(scale != 0)
-    sums = [
-        build_row_sums(sequence[player][node[paid]], paid, sign * scale[paid], num_blocks[player], dtype)
-        for player, sign in enumerate((1, -1))
-    ]
+    paid = np.concatenate([np.zeros(0, np.bool_), *(group.scale.ravel() != 0 for group in ends)])
+    first_sums, second_sums = (
+        build_sums(blocks[node], paid, count, dtype)
+        for blocks, count in zip(sequence, num_blocks, strict=True)
+    )
     return HandsPayoff(
         hands=hands,
         tables=tuple(_on_device(group.pays, dtype) for group in ends),
+        scale=(first_scale, second_scale),
         block=(first, second),
-        sums=(sums[0], sums[1]),
+        sums=(first_sums, second_sums),
     )
 
 

@@ -13,15 +13,13 @@ import pandas as pd
 from jaxgadget.games.game import ACTOR_BIT, Game
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.hands.form import HandsForm, by_hands
-from jaxgadget.policy.policy import Policy, as_policy
+from jaxgadget.policy.policy import HANDS_FORMAT, Policy, as_policy
 from jaxgadget.tree.hands import FoundHands
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import FloatArray, IntArray
 from jaxgadget.util.files import check_regular
 from jaxgadget.util.sealed import read_archive, write_archive
-
-FORMAT = "jaxgadget policy by hands 1"
 
 SUM_TOLERANCE = 1e-5
 """How far a row may be from summing to 1."""
@@ -109,6 +107,27 @@ class HandsPolicy:
             for rows, order in zip(self.probabilities, self.form.rows, strict=True)
         )
         return first, second
+
+    def reach(self, player: int, nodes: IntArray) -> FloatArray:
+        """`[nodes, H, lanes]` how likely a player's own choices lead to public nodes with each hand."""
+        tree, rows = self.game.tree, self.probabilities[player]
+        factors: list[tuple[IntArray, IntArray]] = []
+        node = np.asarray(nodes, np.int64)
+        while node.any():
+            acted = np.flatnonzero((tree.actor[tree.parent[node]] == ACTOR_BIT[player]) & (node > 0))
+            factors.append((acted, np.searchsorted(self.form.children[player], node[acted])))
+            node = tree.parent[node]
+        reach = np.ones((len(node), *rows.shape[1:]))
+        for acted, row in reversed(factors):
+            reach[acted] *= rows[row]
+        return reach
+
+    def with_bodies(self, part: HandsForm, bodies: tuple[FloatArray, FloatArray]) -> HandsPolicy:
+        """The same with strategies `[Q × H, lanes]` of both players in public subgames of the game."""
+        pair = [rows.copy() for rows in self.probabilities]
+        for rows, body, order in zip(pair, bodies, part.rows, strict=True):
+            rows[order] = body.reshape(len(order), *rows.shape[1:])
+        return HandsPolicy(self.form, (pair[0], pair[1]), self.labels)
 
     def lane(self, lane: int) -> HandsPolicy:
         """One lane."""
@@ -215,7 +234,7 @@ class HandsPolicy:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a `.npz` file, atomically: a header (format, game, labels) and both players' arrays."""
-        header = {"format": FORMAT, "game": self.game.name, "labels": list(self.labels)}
+        header = {"format": HANDS_FORMAT, "game": self.game.name, "labels": list(self.labels)}
         arrays = {f"probabilities_{player}": rows for player, rows in enumerate(self.probabilities)}
         write_archive(path, header, arrays, compress=True)
 
@@ -234,8 +253,8 @@ class HandsPolicy:
             raise ValueError(f"{where} does not exist") from None
         except (OSError, ValueError) as error:
             raise ValueError(f"{where} cannot be read ({error}); write it again") from error
-        if header.get("format") != FORMAT:
-            raise ValueError(f"{where} is {header.get('format')!r}; expected {FORMAT!r}")
+        if header.get("format") != HANDS_FORMAT:
+            raise ValueError(f"{where} is {header.get('format')!r}; expected {HANDS_FORMAT!r}")
         if header.get("game") != form.game.name:
             raise ValueError(f"{where} is of {header.get('game')!r}; expected one of {form.game.name!r}")
         try:

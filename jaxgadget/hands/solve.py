@@ -11,12 +11,15 @@ from jax.typing import DTypeLike
 
 from jaxgadget.games.game import Game
 from jaxgadget.games.hands import HandsGame
-from jaxgadget.hands.evaluate import evaluate_hands
+from jaxgadget.hands.evaluate import evaluate_hands, to_parts
+from jaxgadget.hands.floors import check_hands_floors, floor_bodies
 from jaxgadget.hands.form import HandsForm
 from jaxgadget.hands.policy import HandsPolicy, as_form
 from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.problem import with_floors
 from jaxgadget.kernels.regret import Rule
-from jaxgadget.policy.evaluate import average_bodies
+from jaxgadget.policy.evaluate import average_bodies, evaluate_parts
+from jaxgadget.policy.floors import Floors
 from jaxgadget.policy.solve import SolvedGame
 from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import solve
@@ -31,6 +34,7 @@ from jaxgadget.solving.memory import (
 )
 from jaxgadget.solving.options import make_options
 from jaxgadget.tree.history import HistoryTree
+from jaxgadget.util.arrays import FloatArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
@@ -84,13 +88,22 @@ class HandsSolution(SolvedGame):
         }
 
 
-def check_fits(game: HandsGame, dtype: DTypeLike, memory_limit: int | None = None) -> None:
+def check_fits(
+    game: HandsGame,
+    dtype: DTypeLike,
+    memory_limit: int | None = None,
+    *,
+    lanes: int = 1,
+    policies: float = POLICY_ARRAYS,
+) -> None:
     """Looks whether a solve will fit, before anything is laid out.
 
     Args:
       game: to be solved.
       dtype: of the solve.
       memory_limit: bytes that the solve may take; by default what there is.
+      lanes: how many there are.
+      policies: what they take, in arrays over all sequences in float64.
 
     Raises:
       DoesNotFit: if it will not.
@@ -101,13 +114,13 @@ def check_fits(game: HandsGame, dtype: DTypeLike, memory_limit: int | None = Non
         for player, hands in enumerate(game.num_hands)
     )
     loop = (STATE_ARRAYS + LOOP_ARRAYS + STRUCTURE_ARRAYS) * np.dtype(dtype).itemsize
-    final = (FINAL_ARRAYS + POLICY_ARRAYS) * 8
-    needed = PUBLIC_BYTES * len(tree) + round(max(loop, final) * sequences)
+    final = (FINAL_ARRAYS + policies) * 8
+    needed = PUBLIC_BYTES * len(tree) + round(max(loop, final) * sequences * lanes)
     available = find_memory(HOME) if memory_limit is None else memory_limit
     if available is not None and needed > available:
         raise DoesNotFit(
-            f"{game.name} by hands: {len(tree):,} public nodes and {first} × {second} hands take "
-            f"{megabytes(needed)} of memory, {megabytes(available)} may be taken; expected a larger "
+            f"{game.name} by hands: {len(tree):,} public nodes, {first} × {second} hands and {lanes} lane(s) "
+            f"take {megabytes(needed)} of memory, {megabytes(available)} may be taken; expected a larger "
             "memory_limit, or a smaller game"
         )
 
@@ -120,6 +133,7 @@ def solve_hands(
     target_gap: float | None = None,
     check_every: int = 100,
     dtype: DTypeLike = "float64",
+    floors: Floors | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
@@ -134,6 +148,7 @@ def solve_hands(
       target_gap: stop when NashConv is no larger; in units of payoff.
       check_every: iterations between two looks at NashConv.
       dtype: `float32` or `float64`; the certificate is in float64.
+      floors: keep to these, see `solve`: a number ε, or arrays as `tremble_hands` makes them.
       checkpoint: a file to resume from and to save to.
       time_limit: for `lp`, in seconds; by default none.
       memory_limit: bytes that the solve may take; by default what there is.
@@ -159,6 +174,9 @@ def solve_hands(
         form = as_form(game)
         check_fits(form.game, options.dtype, options.memory_limit)
         problem = form.problem(1, np.float64 if options.rule is None else options.dtype)
+        least = None if floors is None else floor_bodies(form, check_hands_floors(form, floors))
+        if least is not None:
+            problem = with_floors(problem, least)
     with watch.phase("run"):
         if options.rule is None:
             name = f"game by hands {form.game.name}"
@@ -175,15 +193,23 @@ def solve_hands(
         del problem
         policy = HandsPolicy.of_bodies(form, bodies, (f"{options.algorithm}:{done}",))
         values = evaluate_hands(policy)
+        gap = None if least is None else _gap_within(policy, least)
     first, second = values.best_response_values[:, 0].tolist()
     return HandsSolution(
         policy=policy,
         value=float(values.value[0]),
         best_response_values=(first, second),
         nash_conv=first + second,
-        gap=first + second,
+        gap=first + second if gap is None else gap,
         algorithm=options.algorithm,
         iterations=done,
         target_gap=target_gap,
         seconds=watch.seconds,
     )
+
+
+def _gap_within(policy: HandsPolicy, floors: tuple[FloatArray, FloatArray]) -> float:
+    """What both players could gain by best responses that keep to floors `[Q × H]`."""
+    problem = with_floors(policy.form.problem(1, np.float64), floors)
+    with precision(np.float64):
+        return float(evaluate_parts(problem, to_parts(policy)).gap[0, 0])

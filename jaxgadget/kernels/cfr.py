@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxgadget.kernels.drawn import choose
 from jaxgadget.kernels.problem import (
     Parts,
     Problem,
@@ -115,6 +116,8 @@ def update(problem: Problem, rule: Rule, state: State, player: int) -> State:
         (values.actions.entry, values.infosets.entry),
         t,
     )
+    if terms.spread is not None:
+        entry = choose(side.entry, terms.entry, terms.spread, values.actions.entry, entry)
     body_state, body = rule.update(
         side.body,
         terms.body,

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import DTypeLike
 
+from jaxgadget.kernels.drawn import gained, gained_at_best, gained_by_plan
 from jaxgadget.kernels.payoff import Payoff, PayoffForm, build_payoff
 from jaxgadget.kernels.regret import ZERO_REGRET, Bounds
 from jaxgadget.kernels.rows import RowSums, build_row_sums, on_host, pad_rows, take_rows
@@ -23,7 +24,7 @@ from jaxgadget.kernels.treeplex import Level, Reduce, Treeplex, reach, sweep_up,
 from jaxgadget.tree import sequence
 from jaxgadget.tree.forest import Forest
 from jaxgadget.tree.sequence import Rounding, SequenceForm, Treeplexes, exact_size
-from jaxgadget.util.arrays import IntArray
+from jaxgadget.util.arrays import FloatArray, IntArray
 
 
 class Parts(NamedTuple):
@@ -75,6 +76,9 @@ class Terms:
       constant: `[E, lanes]` what each sequence of the entry earns by itself, in the player's utility.
       body_constant: `[S, lanes]` the same of the body, where a plan counts as the payoff sees it: with the
         scale of the root above it. None if nothing is earned so. The other player loses both.
+      spread: `[Q_entry, lanes]` what an action of the entry earns by itself is drawn with this standard
+        deviation around `constant`, and the player learns the draw before it chooses; NaN where nothing is
+        drawn. None if nothing is at all. See `kernels.drawn`.
       entry: bounds on the entry's strategy.
       body: bounds on the body's strategy.
     """
@@ -82,6 +86,7 @@ class Terms:
     scale: jax.Array
     constant: jax.Array
     body_constant: jax.Array | None = None
+    spread: jax.Array | None = None
     entry: Bounds = dataclasses.field(default_factory=Bounds)
     body: Bounds = dataclasses.field(default_factory=Bounds)
 
@@ -258,6 +263,15 @@ def free_game(sides: tuple[Side, Side], payoff: Payoff, num_lanes: int, dtype: D
     )
 
 
+def with_floors(problem: Problem, floors: tuple[FloatArray, FloatArray]) -> Problem:
+    """The same with least probabilities `[Q]` of both players' actions below the roots."""
+    first, second = (
+        dataclasses.replace(terms, body=Bounds(floor=on_host(floor[:, None].astype(problem.dtype))))
+        for terms, floor in zip(problem.terms, floors, strict=True)
+    )
+    return dataclasses.replace(problem, terms=(first, second))
+
+
 def no_regret_tolerance(sides: Sequence[Side], lanes: int, dtype: DTypeLike) -> tuple[Parts, Parts]:
     """No sum of positive regrets counts as none, but 0."""
     parts = [
@@ -344,9 +358,12 @@ def payoff_reach(side: Side, terms: Terms, plan: Parts) -> jax.Array:
 
 def earned_alone(side: Side, terms: Terms, plan: Parts) -> jax.Array:
     """`[num_subgames, lanes]` what a player earns by its constants, and the other loses."""
-    earned = jax.ops.segment_sum(
-        terms.constant * plan.entry, side.subgame_of, num_segments=side.entry.num_roots
-    )
+    by_sequence = terms.constant * plan.entry
+    if terms.spread is not None:
+        games = side.entry.num_roots
+        worth = gained_by_plan(side.entry, terms.entry, terms.spread, plan.entry[games:])
+        by_sequence = by_sequence.at[games:].add(worth)
+    earned = jax.ops.segment_sum(by_sequence, side.subgame_of, num_segments=side.entry.num_roots)
     if terms.body_constant is None:
         return earned
     subgame = side.below_roots(take_rows(side.subgame_of, side.link)[:, None])[:, 0]
@@ -374,12 +391,27 @@ def values_up(side: Side, terms: Terms, gradient: jax.Array, strategy: Parts) ->
       gradient: `[S, lanes]` what each sequence of the body earns by the payoff.
       strategy: whose values.
     """
-    return _values_up(side, terms, gradient, (_expectation(strategy.entry), _expectation(strategy.body)))
+    expected, spread = _expectation(strategy.entry), terms.spread
+
+    def with_draws(level: Level, q: jax.Array, /) -> jax.Array:
+        assert spread is not None
+        played = level.actions_of(strategy.entry)
+        return expected(level, q) + gained(level, terms.entry, spread, played)
+
+    entry = expected if spread is None else with_draws
+    return _values_up(side, terms, gradient, (entry, _expectation(strategy.body)))
 
 
 def best_values_up(side: Side, terms: Terms, gradient: jax.Array) -> Values:
     """Values of a best response: the most that the bounds allow; arguments as in `values_up`."""
-    return _values_up(side, terms, gradient, (terms.entry.best, terms.body.best))
+    spread = terms.spread
+
+    def with_draws(level: Level, q: jax.Array, /) -> jax.Array:
+        assert spread is not None
+        return terms.entry.best(level, q) + gained_at_best(level, terms.entry, spread, q)
+
+    entry = terms.entry.best if spread is None else with_draws
+    return _values_up(side, terms, gradient, (entry, terms.body.best))
 
 
 def _expectation(strategy: jax.Array) -> Reduce:

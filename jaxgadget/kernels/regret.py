@@ -70,19 +70,19 @@ class Bounds:
             width = jnp.maximum(level.sums(level.actions_of(self.legal).astype(total.dtype)), 1)
         return jnp.where(total > tolerance, total, -width)
 
-    def mapped_back(self, level: Level, regret: jax.Array) -> jax.Array:
-        """Bᵀ times what every action of a level would have gained."""
+    def mapped_back(self, treeplex: Treeplex, regret: jax.Array) -> jax.Array:
+        """Bᵀ times what every action would have gained, `[Q, lanes]`."""
         if self.floor is None:
             return regret
-        floor = level.actions_of(self.floor)
-        epsilon, shared = level.sums(floor), level.sums(floor * regret)
-        return (1 - level.expand(epsilon)) * regret + level.expand(shared)
+        epsilon, shared = (sum_actions(treeplex, x) for x in (self.floor, self.floor * regret))
+        return (1 - expand_infosets(treeplex, epsilon)) * regret + expand_infosets(treeplex, shared)
 
     def _mixed(self, level: Level, strategy: jax.Array) -> jax.Array:
         if self.floor is None:
             return strategy
         floor = level.actions_of(self.floor)
-        return (1 - level.expand(level.sums(floor))) * strategy + floor
+        free = jnp.maximum(1 - level.sums(floor), 0)  # floors that leave no choice may round to more than 1
+        return level.expand(free) * strategy + floor
 
     def best(self, level: Level, q: jax.Array) -> jax.Array:
         """The most that the infosets of a level can be worth, `[actions, lanes]` → `[infosets, lanes]`."""
@@ -256,17 +256,9 @@ class RegretMatching:
         q, value = values
         chex.assert_shape((q, regret_sum), (treeplex.num_actions, None))
         chex.assert_shape(value, (treeplex.num_infosets, None))
-        # Numbers, worked out once and not in every level.
-        kept = jax.lax.optimization_barrier(self.kept(t))
-        totals: list[jax.Array] = []
-        basis: list[jax.Array] = []
-        for level in treeplex.levels():
-            regret = bounds.mapped_back(level, level.actions_of(q) - level.expand(level.infosets_of(value)))
-            totals.append(self.accumulate(level.actions_of(regret_sum), regret, kept))
-            basis.append(self.basis(totals[-1], regret))
-        if not totals:
-            return regret_sum, regret_sum
-        return jnp.concatenate(totals), jnp.concatenate(basis)
+        regret = bounds.mapped_back(treeplex, q - expand_infosets(treeplex, value))
+        total = self.accumulate(regret_sum, regret, self.kept(t))
+        return total, self.basis(total, regret)
 
     def kept(self, t: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Which share of a positive regret and of a negative one outlives iteration t."""

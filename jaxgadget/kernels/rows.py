@@ -79,23 +79,14 @@ class RowSums:
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[num_columns, lanes]` → `[num_rows, lanes]`, 0 for rows without entries."""
         parts = [_bucket_sum(index, weight, x) for index, weight in zip(self.index, self.weight, strict=True)]
-        return self._in_order(parts, x)
-
-    def largest(self, x: jax.Array) -> jax.Array:
-        """The largest `x` of every row instead of the sum; every row must have an entry."""
-        parts = [
-            jnp.where(
-                (weight if weight.ndim == 3 else weight[:, :, None]) != 0, take_rows(x, index), -jnp.inf
-            ).max(axis=0)
-            for index, weight in zip(self.index, self.weight, strict=True)
-        ]
-        return self._in_order(parts, x)
-
-    def _in_order(self, parts: list[jax.Array], x: jax.Array) -> jax.Array:
         if self.slot_of_row is None:
             return parts[0]
         parts.append(jnp.zeros((1, x.shape[1]), x.dtype))
         return take_rows(jnp.concatenate(parts), self.slot_of_row)
+
+    def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
+        """The same of an argument in parts, to be laid end to end."""
+        return self(jnp.concatenate(parts))
 
 
 @jax.tree_util.register_dataclass
@@ -113,8 +104,20 @@ class ScatteredSums:
 
     def __call__(self, x: jax.Array) -> jax.Array:
         """`[n, lanes]` → `[num_rows, lanes]`."""
-        empty = jnp.zeros((self.num_rows, x.shape[1]), x.dtype)
-        return empty.at[self.row].add(x, mode="drop", wrap_negative_indices=False)
+        return self.of_parts([x])
+
+    def of_parts(self, parts: Sequence[jax.Array]) -> jax.Array:
+        """The same of an argument in parts that lie end to end, one part after the other.
+
+        Laid end to end they would be one loop, which asks of every number in which part it is.
+        """
+        total = jnp.zeros((self.num_rows, parts[0].shape[1]), parts[0].dtype)
+        first = 0
+        for part in parts:
+            row = self.row[first : first + len(part)]
+            total = total.at[row].add(part, mode="drop", wrap_negative_indices=False)
+            first += len(part)
+        return total
 
 
 Sums = RowSums | ScatteredSums

@@ -208,10 +208,20 @@ def _join_terms(terms: Sequence[Terms], sides: Sequence[Side], entry: Joined, bo
     if any(problem_terms.body_constant is not None for problem_terms in terms):
         constants = [constant(problem_terms, side) for problem_terms, side in zip(terms, sides, strict=True)]
         body_constant = _lay_out(body.sequences, constants)
+    spread = None
+    if any(problem_terms.spread is not None for problem_terms in terms):
+        parts = [
+            jnp.full((len(rows), lanes), jnp.nan, terms[0].scale.dtype)
+            if problem_terms.spread is None
+            else problem_terms.spread
+            for problem_terms, rows in zip(terms, entry.actions(), strict=True)
+        ]
+        spread = _lay_out(entry.actions(), parts)
     return Terms(
         scale=_lay_out(body.roots(), [problem_terms.scale for problem_terms in terms]),
         constant=_lay_out(entry.sequences, [problem_terms.constant for problem_terms in terms]),
         body_constant=body_constant,
+        spread=spread,
         entry=_join_bounds([problem_terms.entry for problem_terms in terms], entry, lanes),
         body=_join_bounds([problem_terms.body for problem_terms in terms], body, lanes),
     )

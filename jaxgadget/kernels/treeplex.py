@@ -444,7 +444,7 @@ def _sweep_stack_up(
 
 def expand_infosets(treeplex: Treeplex, x: jax.Array) -> jax.Array:
     """Repeats infoset rows for their actions: `[I, lanes]` → `[Q, lanes]`."""
-    parts = [level.expand(level.infosets_of(x)) for level in treeplex.levels()]
+    parts = [part for level in treeplex.levels() for part in level.spread(level.infosets_of(x))]
     return jnp.concatenate(parts) if parts else x
 
 

@@ -190,12 +190,24 @@ class BettingTree:
         for word in (part.strip() for part in line.split(",") if line.strip()):
             names = {self.action_name(child): child for child in self.children(node)}
             if word not in names:
+                where = f"after {self.line(node)!r}" if node else "at the start"
                 raise ValueError(
-                    f"line={line!r}: {word!r} is not to be done after {self.line(node) or 'nothing'!r}: "
+                    f"line={line!r}: {word!r} is not to be done {where}: "
                     f"expected one of {', '.join(names) or 'nothing, it is over'}"
                 )
             node = names[word]
         return node
+
+    def actor(self, line: str = "") -> int:
+        """Who acts after a line, 0 or 1.
+
+        Raises:
+          ValueError: if nobody does.
+        """
+        actor = int(self.tree.actor[self.find(line)])
+        if actor not in ACTOR_BIT:
+            raise ValueError(f"line={line!r}: nobody acts there; expected a line after which a player does")
+        return ACTOR_BIT.index(actor)
 
     def __repr__(self) -> str:
         return f"<BettingTree: {self.tree!r}>"
@@ -209,16 +221,16 @@ class BettingTree:
         if actor == CHANCE:
             shown = children[0]
             which = f"{self.action_name(shown)}, or another of {len(children)} cards"
-            yield f"{'  ' * depth}{which}{self._end(shown)}"
+            yield f"{'  ' * depth}{which}{self.describe_end(shown)}"
             yield from self._lines(shown, depth + 1)
             return
         for child in children:
             player = PLAYERS[ACTOR_BIT.index(actor)]
-            yield f"{'  ' * depth}{player} {self.action_name(child)}{self._end(child)}"
+            yield f"{'  ' * depth}{player} {self.action_name(child)}{self.describe_end(child)}"
             yield from self._lines(child, depth + 1)
 
-    def _end(self, node: int) -> str:
-        """What is said of a node where the game is over."""
+    def describe_end(self, node: int) -> str:
+        """What is said of a node where the game is over, such as `: showdown, 50 more each`; else nothing."""
         if self.tree.actor[node] != TERMINAL:
             return ""
         folded = int(self.folded[node])

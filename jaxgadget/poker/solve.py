@@ -8,6 +8,10 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import hashlib
+import os
+import pathlib
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -27,20 +31,30 @@ from jaxgadget.kernels.problem import Parts, Problem, Terms, build_side, fixed_e
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import evaluate, payoff_reaches
 from jaxgadget.kernels.rows import on_host
-from jaxgadget.poker.cards import HANDS
-from jaxgadget.poker.operators import SpotsPayoff, Staked, build_showdowns
+from jaxgadget.poker.cards import HANDS, NUM_CARDS
+from jaxgadget.poker.checkpoint import KeptSpot, batch_name, load_spots, save_spots
+from jaxgadget.poker.isomorphism import Merging, find_exchanges
+from jaxgadget.poker.operators import Folds, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.poker.spots import Spot
-from jaxgadget.solving.devices import HOME
+from jaxgadget.solving.devices import HOME, Placement
 from jaxgadget.solving.driver import Finished, solve
+from jaxgadget.solving.memory import LAUNCH_LANES, batch_size, find_memory
 from jaxgadget.solving.options import SolveOptions, make_options
 from jaxgadget.util.arguments import is_finite_number, read_number
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.files import make_folder
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
+HANDS_STEP = 64
+"""Numbers of hands are rounded up to multiples of that, so that batches share compiled programs."""
+
 MOST_SPOTS = 64
-"""Spots of a batch, at most: with boards of their own each takes a megabyte of tables in float64."""
+"""Spots of a batch on a CPU, at most: with boards of their own each takes a megabyte of tables in float64."""
+
+TABLE_COPIES = 3
+"""So often are tables there at a time: in float64, in the precision of the solve, and those of chunks."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -50,9 +64,11 @@ class SpotSolution:
     Attributes:
       spot: what was solved.
       form: where the rows of `probabilities` are in the tree; its chips and names may be another spot's.
-      probabilities: for both players `[C, H]`, as in `HandsPolicy`: the average strategies.
+      probabilities: for both players `[C, H]`, as in `HandsPolicy`: the average strategies; all actions alike
+        with hands that a player cannot hold.
       ev: both players' expected chips; they sum to the pot.
-      hand_ev: for both players `[H]` expected chips with each hand; NaN where the other can hold none.
+      hand_ev: for both players `[H]` expected chips with each hand; NaN where the player or the other cannot
+        hold it.
       gap: NashConv in chips, the sum of what both could gain; twice the exploitability.
       algorithm: the rule, or what a policy that was given is called.
       iterations: how many were done.
@@ -137,10 +153,7 @@ class SpotSolution:
         Raises:
           ValueError: if nobody does.
         """
-        actor = int(self.spot.betting.tree.actor[self.node(line)])
-        if actor not in ACTOR_BIT:
-            raise ValueError(f"line={line!r}: nobody acts there; expected a line after which a player does")
-        return ACTOR_BIT.index(actor)
+        return self.spot.betting.actor(line)
 
     def played(self, line: str = "") -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` the range's weight of each hand × how likely the player plays so with it.
@@ -158,6 +171,11 @@ class SpotSolution:
             weights.append(pairs / max(pairs.sum(), np.finfo(np.float64).tiny))
         return weights[0], weights[1]
 
+    def pairs(self, line: str = "") -> float:
+        """The weight of all compatible pairs of hands with which play comes after a line."""
+        first, second = self.played(line)
+        return float(first @ self.spot.compatible_with(second))
+
     def to_frame(self, line: str = "") -> pd.DataFrame:
         """A row for every hand of whoever acts after a line: weight, EV and equity at the start, strategy."""
         player = self.actor(line)
@@ -172,8 +190,12 @@ class SpotSolution:
         return pd.DataFrame(columns)[held > 0].reset_index(drop=True)
 
     def to_row(self) -> dict[str, Any]:
-        """What `jaxgadget holdem --json` says of a spot; `exploitability` and `gap` are in chips."""
+        """What `jaxgadget holdem --json` says of a spot; `exploitability` and `gap` are in chips.
+
+        `spot` is its canonical string, which tells spots of one board apart.
+        """
         return {
+            "spot": self.spot.name,
             "board": self.spot.board,
             "ev": list(self.ev),
             "exploitability": self.exploitability,
@@ -211,6 +233,8 @@ def solve_spots(
     target_gap: float | str | None = None,
     check_every: int = 50,
     dtype: DTypeLike = "float32",
+    checkpoint: str | os.PathLike[str] | None = None,
+    suit_isomorphism: bool = False,
     memory_limit: int | None = None,
     progress: bool | None = None,
     on_solved: Callable[[Mapping[int, SpotSolution]], None] | None = None,
@@ -221,55 +245,144 @@ def solve_spots(
       spots: rivers and turns, in any order.
       algorithm: a regret-matching rule, see `solve`.
       iterations: at most that many; an iteration updates both players.
-      target_gap: stop when NashConv, twice the exploitability, is no larger in any spot of a batch: in chips,
-        or as `1%` of the pot of each spot.
+      target_gap: stop when NashConv, twice the exploitability, is no larger in any of the spots that are
+        solved together, at most eight of a batch on a CPU: in chips, or as `1%` of the pot of each spot.
       check_every: iterations between two looks at NashConv.
       dtype: `float32` or `float64`; certificates are always in float64.
-      memory_limit: bytes that may be taken; by default what there is.
+      checkpoint: a folder, where solutions are kept as soon as they are there, and now and then how far the
+        others are. Called again, with other spots besides or in another order too, nothing is solved twice.
+      suit_isomorphism: whether hands that an exchange of suits maps into each other are solved as one, where
+        the board and both ranges allow it (`find_exchanges` says where and why not): the same solutions with
+        less memory. Only spots of one board are then solved side by side.
+      memory_limit: bytes that may be taken; by default what there is. As many spots go into a batch as fit.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
-      on_solved: is given the solutions of every batch, by the numbers of their spots, as soon as it is done.
+      on_solved: is given the solutions of every batch, by the numbers of their spots, as soon as it is done;
+        those of the checkpoint come first.
 
     Returns:
       The solutions, in the order of the spots.
 
     Raises:
-      ValueError: if an argument is out of range or the spots do not fit the memory.
+      ValueError: if an argument is out of range, a spot does not fit the memory, or the checkpoint is damaged
+        or cannot be written.
     """
     for number, spot in enumerate(spots):
         if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError(f"spots[{number}]={spot!r}: expected a Spot")
-    in_pots = _read_target(target_gap)
-    groups: dict[tuple[int, bytes], list[int]] = collections.defaultdict(list)
-    for number, spot in enumerate(spots):
-        groups[len(spot.cards), spot.betting.shape].append(number)
-    parts = [
-        numbers[begin : begin + MOST_SPOTS]
-        for numbers in groups.values()
-        for begin in range(0, len(numbers), MOST_SPOTS)
-    ]
+    in_pots = read_target(target_gap)
+    options = make_options(
+        algorithm=algorithm,
+        iterations=iterations,
+        check_every=check_every,
+        dtype=dtype,
+        memory_limit=memory_limit,
+        devices=HOME.devices,
+        exact=False,
+    )
+    folder, keys = None, [""] * len(spots)
     solutions: dict[int, SpotSolution] = {}
+    if checkpoint is not None:
+        folder = pathlib.Path(checkpoint)
+        make_folder(folder)
+        how = f"{options.rule!r} {iterations} {target_gap} {check_every} {options.dtype}"
+        how += " suit isomorphism" if suit_isomorphism else ""
+        keys = [hashlib.sha256(f"{spot.name} {how}".encode()).hexdigest() for spot in spots]
+        solutions = _kept_solutions(folder, spots, keys, options.algorithm)
+        if solutions and on_solved is not None:
+            on_solved(dict(solutions))
+    exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
+    left = [number for number in range(len(spots)) if number not in solutions]
+    parts = _split(spots, left, options, exchanges)
     with progress_bar("solving", len(parts) * iterations, progress) as report:
         for done, numbers in enumerate(parts):
             members = [spots[number] for number in numbers]
-            options = make_options(
-                algorithm=algorithm,
-                iterations=iterations,
-                target_gap=None if in_pots is None else min(in_pots(spot) for spot in members),
-                check_every=check_every,
-                dtype=dtype,
-                memory_limit=memory_limit,
-                devices=HOME.devices,
-                exact=False,
-            )
+            states = None
+            if folder is not None:
+                states = folder / f"{batch_name([keys[number] for number in numbers])}.states"
+                make_folder(states)
+            goal = None if in_pots is None else min(in_pots(spot) for spot in members)
             solved = _solve_alike(
-                members, options, lambda now, before=done: report(before * iterations + now)
+                members,
+                dataclasses.replace(options, target_gap=goal, checkpoint=states),
+                lambda now, before=done: report(before * iterations + now),
+                merges=len(exchanges[numbers[0]]) > 1,
             )
             batch = dict(zip(numbers, solved, strict=True))
+            if folder is not None and states is not None:
+                save_spots(folder, {keys[number]: _to_keep(solution) for number, solution in batch.items()})
+                shutil.rmtree(states)
             solutions |= batch
             if on_solved is not None:
                 on_solved(batch)
             report((done + 1) * iterations)
     return [solutions[number] for number in range(len(spots))]
+
+
+def _to_keep(solution: SpotSolution) -> KeptSpot:
+    """What a checkpoint keeps."""
+    return KeptSpot(solution.probabilities, solution.ev, solution.hand_ev, solution.gap, solution.iterations)
+
+
+def _kept_solutions(
+    folder: pathlib.Path, spots: Sequence[Spot], keys: Sequence[str], algorithm: str
+) -> dict[int, SpotSolution]:
+    """What a checkpoint has, by the numbers of the spots."""
+    kept = load_spots(folder, set(keys))
+    forms: dict[bytes, HandsForm] = {}
+    solutions: dict[int, SpotSolution] = {}
+    for number, (spot, key) in enumerate(zip(spots, keys, strict=True)):
+        if key in kept:
+            shape = spot.betting.shape
+            if shape not in forms:
+                forms[shape] = HandsForm(spot.by_hands())
+            solutions[number] = SpotSolution(
+                spot=spot, form=forms[shape], algorithm=algorithm, **kept[key]._asdict()
+            )
+    return solutions
+
+
+def _split(
+    spots: Sequence[Spot],
+    numbers: Sequence[int],
+    options: SolveOptions,
+    exchanges: Sequence[tuple[tuple[int, ...], ...]],
+) -> list[list[int]]:
+    """Batches of spots, by their numbers: of trees of one shape, and as many as fit the memory.
+
+    Those with about as many hands lie side by side.
+    """
+    groups: dict[tuple[Any, ...], list[int]] = collections.defaultdict(list)
+    for number in numbers:
+        spot, merges = spots[number], len(exchanges[number]) > 1
+        board = (frozenset(spot.cards), exchanges[number]) if merges else len(spot.cards)
+        groups[spot.betting.shape, board].append(number)
+    parts: list[list[int]] = []
+    for alike in groups.values():
+        alike.sort(key=lambda number: int(_held_by_either(spots[number]).sum()))
+        merges = len(exchanges[alike[0]]) > 1
+        most = 1 if len(alike) == 1 else most_at_once(spots[alike[-1]], options, merges=merges)
+        parts += [alike[begin : begin + most] for begin in range(0, len(alike), most)]
+    return parts
+
+
+def most_spots(placement: Placement) -> int:
+    """How many spots make a batch at most: on accelerators, where every operation is a launch, more."""
+    return MOST_SPOTS if placement.on_cpu else LAUNCH_LANES
+
+
+def most_at_once(spot: Spot, options: SolveOptions, *, merges: bool = False) -> int:
+    """How many spots like one fit the memory, at least 1; the plan of the solve refuses what does not."""
+    available = find_memory(options.placement) if options.memory_limit is None else options.memory_limit
+    if available is None:
+        return most_spots(options.placement)
+    hands = carried_hands([spot])
+    batch = build_batch(
+        [spot], HandsForm(spot.by_hands()), hands, merge_hands([spot], hands) if merges else None
+    )
+    _, size = batch_size(batch, options.dtype)
+    tables, _ = batch.payoff.num_bytes()
+    fits = max((available - size.fixed) // (TABLE_COPIES * tables + size.lane), 1)
+    return min(fits, most_spots(options.placement))
 
 
 def evaluate_spot(spot: Spot, policy: HandsPolicy) -> SpotSolution:
@@ -280,11 +393,9 @@ def evaluate_spot(spot: Spot, policy: HandsPolicy) -> SpotSolution:
       policy: of `spot.by_hands()`, one lane.
 
     Raises:
-      ValueError: if the policy is of another spot's tree or has several lanes.
+      ValueError: if the policy is of another board's hands or another menu's tree, or has several lanes.
     """
-    tree, expected = policy.game.tree, (len(spot.hands), len(spot.hands))
-    same = policy.game.num_hands == expected and np.array_equal(tree.parent, spot.betting.tree.parent)
-    if policy.num_lanes != 1 or not same:
+    if not is_policy_of(spot, policy):
         raise ValueError(
             f"policy: {policy!r}: expected a single policy of spot.by_hands(), all hands included"
         )
@@ -293,10 +404,24 @@ def evaluate_spot(spot: Spot, policy: HandsPolicy) -> SpotSolution:
         nothing = jax.device_put(np.zeros((0, 1)))
         first, second = (Parts(nothing, jax.device_put(body)) for body in policy.bodies())
         outcome = jax.tree.map(np.asarray, _evaluate(problem, (first, second)))
-    return _of_lane(spot, policy.form, outcome, 0, (policy.labels[0], 0))
+    places = np.arange(len(spot.hands))
+    every = _Carried(places, places)
+    outcome = jax.tree.map(lambda x: x[..., 0], outcome)
+    return _of_lane(spot, policy.form, (every, every), None, outcome, (policy.labels[0], 0))
 
 
-def _read_target(target_gap: float | str | None) -> Callable[[Spot], float] | None:
+def is_policy_of(spot: Spot, policy: HandsPolicy) -> bool:
+    """Whether it is one lane of strategies for a spot's hands and tree; ranges may be others."""
+    game, names = policy.game, tuple(spot.hand_names)
+    return (
+        policy.num_lanes == 1
+        and game.hands == (names, names)
+        and game.action_names == spot.betting.names
+        and np.array_equal(game.tree.parent, spot.betting.tree.parent)
+    )
+
+
+def read_target(target_gap: float | str | None) -> Callable[[Spot], float] | None:
     """The gap that is asked for, in pots."""
     if target_gap is None:
         return None
@@ -310,64 +435,162 @@ def _read_target(target_gap: float | str | None) -> Callable[[Spot], float] | No
 
 
 def _solve_alike(
-    spots: Sequence[Spot], options: SolveOptions, report: Callable[[int], None]
+    spots: Sequence[Spot], options: SolveOptions, report: Callable[[int], None], *, merges: bool
 ) -> list[SpotSolution]:
-    """Solves spots whose trees have one shape."""
-    form = HandsForm(spots[0].by_hands())
-    solved = solve(build_batch(spots, form), options, _finish, report=report)
+    """Solves spots whose trees have one shape; if hands are merged, of one board and one symmetry."""
+    form, hands = HandsForm(spots[0].by_hands()), carried_hands(spots)
+    merging = merge_hands(spots, hands) if merges else None
+    solved = solve(build_batch(spots, form, hands, merging), options, _finish, report=report)
     return [
-        _of_lane(spot, form, solved.outcome, lane, (options.algorithm, int(solved.iterations[lane])))
+        _of_lane(
+            spot,
+            form,
+            _carried_by(spot, hands, lane),
+            merging,
+            jax.tree.map(lambda x, lane=lane: x[..., lane], solved.outcome),
+            (options.algorithm, int(solved.iterations[lane])),
+        )
         for lane, spot in enumerate(spots)
     ]
 
 
 def _of_lane(
-    spot: Spot, form: HandsForm, outcome: _SolvedSpots, lane: int, by: tuple[str, int]
+    spot: Spot,
+    form: HandsForm,
+    held: tuple[_Carried, _Carried],
+    merging: Merging | None,
+    outcome: _SolvedSpots,
+    by: tuple[str, int],
 ) -> SpotSolution:
-    """A lane's part of an outcome, in chips; by which rule and how many iterations."""
-    first, second = (
-        _strategies(form, player, np.asarray(outcome.bodies[player])[:, lane]) for player in (0, 1)
-    )
+    """A lane's outcome in chips, for all hands; by which rule and how many iterations."""
+    probabilities: list[FloatArray] = []
     hand_evs: list[FloatArray] = []
-    for player, values in enumerate(outcome.hand_values):
+    for player, (hands, places) in enumerate(held):
+        rows = _strategies(form, player, np.asarray(outcome.bodies[player]))
+        worth = np.asarray(outcome.hand_values[player])
+        if merging is not None:
+            rows = merging.spread(rows, form.children[player], spot.betting)
+            worth, places = worth[merging.place], hands
+        every = np.repeat(_uniform(form, player)[:, None], len(spot.hands), axis=1)
+        every[:, hands] = rows[:, places]
+        probabilities.append(every)
         met = spot.compatible_with(spot.dealt[1 - player])
-        hand_evs.append(spot.pot / 2 + spot.pot * _divide(np.asarray(values)[:, lane], met))
-    won = float(outcome.value[0, lane]) * spot.pot
+        values = np.full(len(spot.hands), np.nan)
+        values[hands] = worth[places]
+        hand_evs.append(spot.pot / 2 + spot.pot * _divide(values, met))
+    won = float(outcome.value[0]) * spot.pot
     algorithm, iterations = by
     return SpotSolution(
         spot=spot,
         form=form,
-        probabilities=(first, second),
+        probabilities=(probabilities[0], probabilities[1]),
         ev=(spot.pot / 2 + won, spot.pot / 2 - won),
         hand_ev=(hand_evs[0], hand_evs[1]),
-        gap=float(outcome.gap[0, lane]) * spot.pot,
+        gap=float(outcome.gap[0]) * spot.pot,
         algorithm=algorithm,
         iterations=iterations,
     )
 
 
-def build_batch(spots: Sequence[Spot], form: HandsForm) -> Batch:
+class _Carried(NamedTuple):
+    """A player's hands whose results are known.
+
+    Attributes:
+      hands: `[n]` among all that are left on the board.
+      places: `[n]` where they are among those that the solve carried.
+    """
+
+    hands: IntArray
+    places: IntArray
+
+
+def _carried_by(spot: Spot, hands: IntArray | None, lane: int) -> tuple[_Carried, _Carried]:
+    """The hands that both players may hold, of those that a lane carried."""
+    own = np.arange(len(spot.hands)) if hands is None else hands[min(lane, len(hands) - 1)]
+    places = [np.flatnonzero((own >= 0) & (dealt[own] > 0)) for dealt in spot.dealt]
+    return _Carried(own[places[0]], places[0]), _Carried(own[places[1]], places[1])
+
+
+def carried_hands(spots: Sequence[Spot]) -> IntArray | None:
+    """The hands that a batch has to carry: those that either player may hold.
+
+    Args:
+      spots: of one street.
+
+    Returns:
+      `[1 or lanes, H]` for each spot, among all that are left on its board, ascending, -1 for padding; one
+      row for all where all have one board. H is a multiple of `HANDS_STEP`. None if nearly all are carried.
+    """
+    held = np.stack([_held_by_either(spot) for spot in spots])
+    if _same_board(spots):
+        held = held.any(axis=0, keepdims=True)
+    count = held.sum(axis=1)
+    most, every = -(-int(count.max()) // HANDS_STEP) * HANDS_STEP, len(spots[0].hands)
+    if most >= every:
+        return None
+    hands = np.argsort(~held, axis=1, kind="stable")[:, :most]  # those that are held come first
+    return np.where(np.arange(most) < count[:, None], hands, -1)
+
+
+def _held_by_either(spot: Spot) -> BoolArray:
+    """`[H]` the hands that one of the players may hold."""
+    first, second = spot.dealt
+    return (first > 0) | (second > 0)
+
+
+def _same_board(spots: Sequence[Spot]) -> bool:
+    return all(set(spot.cards) == set(spots[0].cards) for spot in spots)
+
+
+def merge_hands(spots: Sequence[Spot], hands: IntArray | None) -> Merging:
+    """How the hands of a batch, which `carried_hands` found, are merged; the spots have one board."""
+    held = np.arange(len(spots[0].hands)) if hands is None else hands[0][hands[0] >= 0]
+    return Merging.of(spots[0], held)
+
+
+def build_batch(
+    spots: Sequence[Spot], form: HandsForm, hands: IntArray | None = None, merging: Merging | None = None
+) -> Batch:
     """Spots as lanes, in float64 and in pots; the reach of a root is its hand's part of the deal.
 
     Args:
       spots: whose trees have one shape.
       form: of one of them.
+      hands: those that are carried, see `carried_hands`; None for all.
+      merging: how these are merged, if they are.
     """
-    same_board = all(set(spot.cards) == set(spots[0].cards) for spot in spots)
-    showdowns = spots[0].showdowns if same_board else build_showdowns([spot.cards for spot in spots])
+    same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
+    boards = [spot.cards for spot in (spots[:1] if same_board else spots)]
+    showdowns = build_showdowns(boards, hands) if hands is not None or not same_board else spots[0].showdowns
     groups: list[PublicEnds] = []
     for end in spots[0].ends():
         chips = np.stack([spot.stakes[end.node] * (end.chance / spot.pot) for spot in spots], axis=-1)
-        tables = Staked(tables=showdowns if end.folds is None else end.folds, chips=on_host(chips))
-        groups.append(PublicEnds(end.node, np.ones(end.node.shape), tables))
-    num_blocks = (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences)
-    with precision(np.float64):
-        payoff = build_payoff(form.game.num_hands, groups, form.sequence, num_blocks, np.float64)
-        first, second = (
-            build_side(treeplex, fixed_entry(1), np.zeros(hands, np.int64), np.float64, hands=hands)
-            for treeplex, hands in zip(form.treeplex, form.game.num_hands, strict=True)
+        tables = showdowns if end.folds is None else end.folds
+        if isinstance(tables, Folds) and hands is not None:
+            tables = build_folds(num_cards, range(num_cards) if len(end.node) > 1 else None, hands)
+        if merging is not None:
+            own = np.arange(form.game.num_hands[0]) if hands is None else hands[0]
+            tables = merging.merge(tables, own, len(end.node))
+        groups.append(
+            PublicEnds(end.node, np.ones(end.node.shape), Staked(tables=tables, chips=on_host(chips)))
         )
-    scales = [np.stack([spot.dealt[player] for spot in spots], axis=-1) for player in (0, 1)]
+    num_blocks = (form.treeplex[0].num_sequences, form.treeplex[1].num_sequences)
+    places = np.arange(form.game.num_hands[0])[None] if hands is None else hands
+    if merging is not None:
+        places = merging.hands[None]
+    num_hands = (places.shape[1], places.shape[1])
+    with precision(np.float64):
+        payoff = build_payoff(num_hands, groups, form.sequence, num_blocks, np.float64)
+        first, second = (
+            build_side(treeplex, fixed_entry(1), np.zeros(count, np.int64), np.float64, hands=count)
+            for treeplex, count in zip(form.treeplex, num_hands, strict=True)
+        )
+    scales = [
+        np.where(places >= 0, np.take_along_axis(np.stack(dealt), places, axis=1), 0.0).T
+        for dealt in zip(*(spot.dealt for spot in spots), strict=True)
+    ]
+    if merging is not None:  # a hand that stands for several weighs what all do
+        scales = [scale * merging.count[:, None] for scale in scales]
 
     def terms(lanes: IntArray) -> tuple[Terms, Terms]:
         constant = on_host(np.zeros((1, len(lanes))))
@@ -434,10 +657,16 @@ def _worth(problem: Problem, strategy: tuple[Parts, Parts]) -> _SolvedSpots:
 
 def _strategies(form: HandsForm, player: int, body: FloatArray) -> FloatArray:
     """A body `[Q × H]` as rows of a policy `[C, H]`."""
-    rows = np.empty((len(form.rows[player]), form.game.num_hands[player]))
+    rows = np.empty((len(form.rows[player]), len(body) // len(form.rows[player])))
     rows[form.rows[player]] = body.reshape(rows.shape)
     count = form.game.tree.num_children[form.game.tree.decisions(player)]
     return rows / np.repeat(sum_siblings(form, player, rows), count, axis=0)
+
+
+def _uniform(form: HandsForm, player: int) -> FloatArray:
+    """`[C]` all actions alike."""
+    count = form.game.tree.num_children[form.game.tree.decisions(player)]
+    return np.repeat(1 / count, count)
 
 
 def _divide(x: FloatArray, by: FloatArray) -> FloatArray:

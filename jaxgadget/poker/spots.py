@@ -66,9 +66,12 @@ class Spot:
         for name in ("pot", "stack"):
             chips = getattr(self, name)
             if not is_finite_number(chips) or chips <= 0:
-                raise ValueError(f"{name}={chips!r}: expected a number of chips > 0")
+                raise ValueError(f"{name}={chips!r}: expected a finite number of chips > 0")
         if self.river_menus is not None and len(self.cards) == 5:
-            raise ValueError(f"river_menus on the river {self.board!r}: expected None; menus are the river's")
+            raise ValueError(
+                f"river_menus on the river {self.board!r}: expected None; menus (--bets, --raises) are "
+                "the river's"
+            )
         live = hands_left(self.cards)
         for name, weights in zip(PLAYERS, self.range_weights, strict=True):
             if not weights.any():

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 
-import jax
 import numpy as np
 
 from jaxgadget.kernels.payoff import build_payoff
-from jaxgadget.kernels.problem import Problem, evaluation_game
-from jaxgadget.kernels.regret import Bounds
+from jaxgadget.kernels.problem import Problem, evaluation_game, with_floors
 from jaxgadget.policy.evaluate import game_value, to_policy
 from jaxgadget.policy.floors import Floors, check_floors
 from jaxgadget.policy.policy import Policy
@@ -85,13 +83,8 @@ def exact_problem(form: SequenceForm, floors: tuple[FloatArray, FloatArray] | No
         problem = evaluation_game(form, payoff, 1, np.float64)
         if floors is None:
             return problem
-        first, second = (
-            dataclasses.replace(terms, body=Bounds(floor=jax.device_put(floor[sequences - 1][:, None])))
-            for terms, floor, sequences in zip(
-                problem.terms, floors, map(form.action_sequences, (0, 1)), strict=True
-            )
-        )
-        return dataclasses.replace(problem, terms=(first, second))
+        first, second = (floors[p][form.action_sequences(p) - 1] for p in (0, 1))
+        return with_floors(problem, (first, second))
 
 
 def find_value(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import cast
 
 import numpy as np
@@ -13,7 +13,7 @@ from jaxgadget.util.arguments import is_finite_number
 from jaxgadget.util.arrays import FloatArray
 
 Floors = float | Sequence[FloatArray]
-"""ε for ε-uniform floors, or for both players `[num_sequences - 1]`, as `tremble` makes them."""
+"""ε for ε-uniform floors, or both players' arrays, as `tremble` and `tremble_hands` make them."""
 
 
 def tremble(
@@ -32,12 +32,11 @@ def tremble(
     Raises:
       ValueError: if ε is out of range, or the prior has several lanes or is of another game.
     """
-    if not is_finite_number(epsilon) or not 0 <= epsilon < 1:
-        raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
+    share = check_trembling(epsilon)
     played = Policy.uniform(tree) if prior is None else as_policy(prior, tree, name="prior")
     if played.num_lanes != 1:
         raise ValueError(f"prior has {played.num_lanes} lanes: expected one; pick it by policy.lane(k)")
-    first, second = (float(epsilon) * rows[:, 0] for rows in played.probabilities)
+    first, second = (share * rows[:, 0] for rows in played.probabilities)
     return first, second
 
 
@@ -50,18 +49,49 @@ def check_floors(tree: HistoryTree, floors: Floors) -> tuple[FloatArray, FloatAr
     """
     if isinstance(floors, str) or not isinstance(floors, Sequence):
         return tremble(tree, cast("float", floors))
+    sizes = [(infosets.num_sequences - 1,) for infosets in tree.infosets]
+
+    def add_up(player: int, given: FloatArray) -> FloatArray:
+        infosets = tree.infosets[player]
+        return np.bincount(infosets.infoset[1:], given, len(infosets)).astype(np.float64)
+
+    return check_floor_rows(floors, sizes, f"the actions of all infosets of {tree.game.name}", add_up)
+
+
+def check_trembling(epsilon: float) -> float:
+    """ValueError unless a number in [0, 1): how likely a hand trembles."""
+    if not is_finite_number(epsilon) or not 0 <= epsilon < 1:
+        raise ValueError(f"epsilon={epsilon!r}: expected a number in [0, 1)")
+    return float(epsilon)
+
+
+def check_floor_rows(
+    floors: Sequence[FloatArray],
+    shapes: Sequence[tuple[int, ...]],
+    what: str,
+    add_up: Callable[[int, FloatArray], FloatArray],
+) -> tuple[FloatArray, FloatArray]:
+    """Both players' floors in float64.
+
+    Args:
+      floors: of both.
+      shapes: what is expected of both.
+      what: there is a number for.
+      add_up: a player's floors summed over the actions of every infoset.
+
+    Raises:
+      ValueError: if they are no numbers ≥ 0 of these shapes that sum to less than 1 at every infoset.
+    """
     if len(floors) != 2:
         raise ValueError(f"floors: {len(floors)} arrays; expected player 0's and player 1's, or a number")
     pair: list[FloatArray] = []
     for player in (0, 1):
-        infosets, given = tree.infosets[player], np.asarray(floors[player], np.float64)
-        size = infosets.num_sequences - 1
-        if given.shape != (size,):
+        given = np.asarray(floors[player], np.float64)
+        if given.shape != shapes[player]:
             raise ValueError(
-                f"floors of player {player} have shape {given.shape}: expected ({size},), the actions of "
-                f"all infosets of {tree.game.name}"
+                f"floors of player {player} have shape {given.shape}: expected {shapes[player]}, {what}"
             )
-        total = np.bincount(infosets.infoset[1:], given, len(infosets))
+        total = add_up(player, given)
         if not (np.isfinite(given).all() and (given >= 0).all() and (total < 1).all()):
             raise ValueError(
                 f"floors of player {player} lie between {given.min():.3g} and {given.max():.3g} and sum to "

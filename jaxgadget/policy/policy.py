@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 FORMAT = "jaxgadget policy"
 FORMAT_VERSION = 1
+HANDS_FORMAT = "jaxgadget policy by hands 1"
+"""What `HandsPolicy.save` writes."""
 NOT_OURS = "is not a policy file of jaxgadget; expected one that Policy.save wrote"
 REMEDY = "write it again"
 
@@ -507,6 +509,11 @@ def _read(path: str | os.PathLike[str], where: str) -> tuple[dict[str, Any], dic
         raise ValueError(f"{where} {NOT_OURS}") from error
     except ValueError as error:
         raise ValueError(f"{where} is damaged: {error}; {REMEDY}") from error
+    if fields.get("format") == HANDS_FORMAT:
+        raise ValueError(
+            f"{where} is by hands: expected a policy of histories; with found = find_hands(tree), "
+            "HandsPolicy.load(path, found.game).to_policy(found) makes one, to be saved"
+        )
     if fields.get("format") != FORMAT or fields.get("version") != FORMAT_VERSION:
         raise ValueError(
             f"{where} is {fields.get('format')!r} version {fields.get('version')!r}; expected {FORMAT!r} "

@@ -8,13 +8,12 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-import jax
 import numpy as np
 from jax.typing import DTypeLike
 
 from jaxgadget.kernels.batch import Batch
-from jaxgadget.kernels.problem import Problem
-from jaxgadget.kernels.regret import Bounds, RegretMatching, Rule, find_rule
+from jaxgadget.kernels.problem import Problem, with_floors
+from jaxgadget.kernels.regret import RegretMatching, Rule, find_rule
 from jaxgadget.policy.evaluate import (
     average_bodies,
     evaluate_parts,
@@ -237,17 +236,8 @@ def _floored(tree: HistoryTree, problem: Problem, floors: tuple[FloatArray, Floa
     if floors is None:
         return problem
     form = sequence_form(tree)
-    with precision(problem.dtype):
-        first, second = (
-            dataclasses.replace(
-                terms,
-                body=Bounds(
-                    floor=jax.device_put(floors[p][form.action_sequences(p) - 1, None].astype(problem.dtype))
-                ),
-            )
-            for p, terms in enumerate(problem.terms)
-        )
-    return dataclasses.replace(problem, terms=(first, second))
+    first, second = (floors[p][form.action_sequences(p) - 1] for p in (0, 1))
+    return with_floors(problem, (first, second))
 
 
 def cfr_checkpoints(

@@ -27,22 +27,22 @@ equilibrium of the clairvoyance game calls it; linear and nearest, in fractions 
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 import itertools
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
+from jaxgadget.gadgets.ranges import sum_rows
 from jaxgadget.games.game import ACTOR_BIT, CHANCE, SIMULTANEOUS, bet_fraction, dense_ids
 from jaxgadget.policy.policy import Policy
 from jaxgadget.tree.history import HistoryTree, check_tree, check_whole
 from jaxgadget.tree.matching import match_histories, same_actions
 from jaxgadget.tree.truncated import first_child
 from jaxgadget.util.arguments import check_whole_number
-from jaxgadget.util.arrays import FloatArray, IntArray
+from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 
 Rule: TypeAlias = Callable[[float, float, float], float]
 """`rule(x, below, above)` is the probability that a bet of x pots is taken for `below`, not for `above`."""
@@ -51,9 +51,6 @@ _OVER = -1
 """The shadow whose hand is over."""
 
 _LARGEST_SEED = 2**63 - 1
-
-_Belief: TypeAlias = dict[int, FloatArray]
-"""How likely every shadow is, `[lanes]`."""
 
 
 def pseudo_harmonic(x: float, below: float, above: float) -> float:
@@ -154,8 +151,22 @@ def check_rule(rule: object) -> Rule:
     return cast(Rule, rule)
 
 
+class _Shadows(NamedTuple):
+    """The shadows that stand for some histories of the larger tree; P pairs.
+
+    Attributes:
+      history: `[P]` of the larger tree, ascending.
+      shadow: `[P]` of the abstraction's tree, or `_OVER`.
+      weight: `[P, lanes]` how likely the shadow is after the history, given the player's own actions.
+    """
+
+    history: IntArray
+    shadow: IntArray
+    weight: FloatArray
+
+
 class _Translator:
-    """The shadows of one player: how likely each is after histories of the larger tree."""
+    """The shadows of one player, level by level of the larger tree."""
 
     def __init__(
         self, policy: Policy, tree: HistoryTree, player: int, rule: str | Rule, seed: int | None = None
@@ -168,186 +179,285 @@ class _Translator:
         _check_seen(tree, player)
         self.uniform = None if seed is None else _uniforms(tree, player, seed)
         small, large = self.shadow_tree.game, tree.game
-        self.to_shadow = [same_actions(large, small, p).tolist() for p in (0, 1)]
-        self.from_shadow = same_actions(small, large, player).tolist()
-        self._children: dict[int, dict[int, int]] = {}
-        self._bets: dict[int, list[tuple[float, int]]] = {}
+        self.to_shadow = [same_actions(large, small, p) for p in (0, 1)]
+        self.from_shadow = same_actions(small, large, player)
+        self.bets, self.shadow_bets = _Bets(tree), _Bets(self.shadow_tree)
 
     def rows(self, infosets: IntArray) -> FloatArray:
         """`[Q, lanes]` probabilities in some infosets, 0 in the others."""
-        own = self.tree.infosets[self.player]
+        tree, own = self.tree, self.tree.infosets[self.player]
         rows = np.zeros((own.num_sequences - 1, self.policy.num_lanes))
-        histories = own.history[infosets].tolist()
-        beliefs = self._beliefs(histories)
-        for infoset, history in zip(infosets.tolist(), histories, strict=True):
-            first, legal = int(own.first_sequence[infoset]), self._legal(history)
-            for (_, action), share in self._plays(history, beliefs[history]):
-                rows[first - 1 + legal.index(action)] += share
+        asked = np.zeros(tree.num_histories, np.bool_)
+        asked[own.history[infosets]] = True
+        levels = list(itertools.pairwise(tree.level_offset.tolist()))
+        on_the_way = asked.copy()
+        for begin, end in levels[:0:-1]:
+            below = np.arange(begin, end)[on_the_way[begin:end]]
+            on_the_way[tree.parent[below]] = True
+        root = np.zeros(1, np.int64)
+        shadows = _Shadows(root, root, np.ones((1, self.policy.num_lanes)))
+        for begin, end in [*levels[1:], (tree.num_histories, tree.num_histories)]:
+            self._check_turns(shadows.history)
+            plays = self._plays(shadows)
+            done = asked[tree.parent[plays.history]]
+            row = tree.sequence[self.player, plays.history[done]] - 1
+            rows += sum_rows(row, plays.weight[done], len(rows))
+            children = np.arange(begin, end)[on_the_way[begin:end]]
+            if not len(children):
+                break
+            shadows = self._after(shadows, plays, children)
+            if self.uniform is not None:
+                shadows = _draw(shadows, self.uniform)
         return rows
 
-    def _beliefs(self, histories: Sequence[int]) -> dict[int, _Belief]:
-        """How likely every shadow is, after some histories and all on the way to them."""
-        on_the_way = set[int]()
-        for history in histories:
-            while history not in on_the_way:
-                on_the_way.add(history)
-                history = int(self.tree.parent[history])
-        beliefs: dict[int, _Belief] = {0: {0: np.ones(self.policy.num_lanes)}}
-        for history in sorted(on_the_way - {0}):
-            parent = int(self.tree.parent[history])
-            belief = self._after(parent, history, beliefs[parent])
-            beliefs[history] = belief if self.uniform is None else _draw(belief, self.uniform[history])
-        return beliefs
-
-    def _after(self, parent: int, history: int, belief: _Belief) -> _Belief:
-        """The shadows after a move."""
-        actor = int(self.tree.actor[parent])
-        if actor == CHANCE:
-            outcome = int(self.tree.action[2, history])
-            return _add((self._after_chance(shadow, outcome), weight) for shadow, weight in belief.items())
-        if actor == SIMULTANEOUS:
+    def _check_turns(self, histories: IntArray) -> None:
+        together = self.tree.actor[histories] == SIMULTANEOUS
+        if together.any():
             raise ValueError(
-                f"{self.tree.game.name}: both players act after history {self.tree.moves(parent)}; expected "
+                f"{self.tree.game.name}: both players act after history "
+                f"{self.tree.moves(int(histories[np.argmax(together)]))}; expected "
                 "a game in which they take turns, as translation follows one move at a time"
             )
-        mover = 0 if actor == ACTOR_BIT[0] else 1
-        action = int(self.tree.action[mover, history])
-        others = _add(
-            (after, weight * share)
-            for shadow, weight in belief.items()
-            for after, share in self._taken_for(parent, mover, action, shadow)
-        )
-        if mover != self.player:
-            return others
-        own = _add((after, weight) for (after, made), weight in self._plays(parent, belief) if made == action)
-        total = np.sum(list(own.values()), axis=0) if own else np.zeros(self.policy.num_lanes)
+
+    def _after(self, shadows: _Shadows, plays: _Shadows, children: IntArray) -> _Shadows:
+        """The shadows after moves.
+
+        Args:
+          shadows: before them.
+          plays: what the player does in these, see `_plays`.
+          children: the histories after the moves, ascending.
+        """
+        parent = self.tree.parent[children]
+        first = np.searchsorted(shadows.history, parent)
+        count = np.searchsorted(shadows.history, parent, side="right") - first
+        pair = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+        moved = _Shadows(np.repeat(children, count), shadows.shadow[pair], shadows.weight[pair])
+        others = _add([self._taken_for(moved)])
+        own = _add([_take(plays, np.isin(plays.history, children))])
+        row, other_row = (np.searchsorted(children, part.history) for part in (own, others))
+        total = sum_rows(row, own.weight, len(children))
         played = total > 0
         divisor = np.where(played, total, 1.0)
-        return _add(
-            [(shadow, np.where(played, weight / divisor, 0.0)) for shadow, weight in own.items()]
-            + [(shadow, np.where(played, 0.0, weight)) for shadow, weight in others.items()]
+        weight = np.where(played[row], own.weight / divisor[row], 0.0)
+        kept = np.where(played[other_row], 0.0, others.weight)
+        return _add([own._replace(weight=weight), others._replace(weight=kept)])
+
+    def _taken_for(self, moved: _Shadows) -> _Shadows:
+        """The shadows after moves that are taken for some of the abstraction, one or two for each pair.
+
+        Args:
+          moved: histories after the moves, and the shadows before them.
+        """
+        history, shadow, weight = moved
+        parent = self.tree.parent[history]
+        actor, action = self.tree.actor[parent], self.tree.action[:, history]
+        is_chance = actor == CHANCE
+        same = np.where(
+            is_chance,
+            action[2],
+            np.where(actor == ACTOR_BIT[0], self.to_shadow[0][action[0]], self.to_shadow[1][action[1]]),
+        )
+        stands = (shadow != _OVER) & (self.shadow_tree.actor[shadow] == actor)
+        after = np.where(stands, _find_children(self.shadow_tree, np.where(stands, shadow, 0), same), _OVER)
+        share = np.ones(len(history))
+        strange = np.flatnonzero(stands & (after < 0) & ~is_chance)
+        if len(strange) == 0:
+            return _Shadows(history, after, weight)
+        bets = self._check_bets(history[strange])
+        sizes, targets = self.shadow_bets.of(shadow[strange])
+        below = (sizes < bets[:, None]).sum(axis=1)
+        count = (targets >= 0).sum(axis=1)
+        calls = (bets <= 0) | (count == 0)
+        row, end = np.arange(len(strange)), np.minimum(below, count - 1)
+        exact = (below == 0) | (below == count) | (sizes[row, end] == bets)
+        between = np.flatnonzero(~calls & ~exact)
+        after[strange] = np.where(calls, _OVER, targets[row, end])
+        after[strange[calls]] = self.shadow_bets.passive(shadow[strange[calls]])
+        upper = after[strange[between]]
+        after[strange[between]] = targets[between, below[between] - 1]
+        share[strange[between]] = self._shares(
+            bets[between], sizes[between, below[between] - 1], sizes[between, below[between]]
+        )
+        # The second shadow of a pair follows the first.
+        rest = 1 - share[strange[between]]
+        at = strange[between] + 1
+        weight = weight * share[:, None]
+        return _Shadows(
+            np.insert(history, at, history[strange[between]]),
+            np.insert(after, at, upper),
+            np.insert(weight, at, moved.weight[strange[between]] * rest[:, None], axis=0),
         )
 
-    def _after_chance(self, shadow: int, outcome: int) -> int:
-        is_chance = shadow != _OVER and self.shadow_tree.actor[shadow] == CHANCE
-        return self._children_of(shadow).get(outcome, _OVER) if is_chance else _OVER
-
-    def _acts(self, shadow: int, player: int) -> bool:
-        """Whether a player acts in a shadow too."""
-        return shadow != _OVER and int(self.shadow_tree.actor[shadow]) == ACTOR_BIT[player]
-
-    def _taken_for(self, history: int, player: int, action: int, shadow: int) -> list[tuple[int, float]]:
-        """The shadows after an action that is taken for one of the abstraction, and their probabilities."""
-        if not self._acts(shadow, player):
-            return [(_OVER, 1.0)]
-        children = self._children_of(shadow)
-        same = self.to_shadow[player][action]
-        if same in children:
-            return [(children[same], 1.0)]
-        x = self._size(history, action)
-        if x is None:
+    def _check_bets(self, histories: IntArray) -> FloatArray:
+        """How large the bets are that led to histories; ValueError for what is none."""
+        sizes = self.bets.sizes(histories)
+        strange = np.isnan(sizes)
+        if strange.any():
+            history = int(histories[np.argmax(strange)])
+            parent = int(self.tree.parent[history])
+            mover = 0 if self.tree.actor[parent] == ACTOR_BIT[0] else 1
+            name = self.tree.game.action_string(mover, int(self.tree.action[mover, history]))
             raise ValueError(
-                f"{self.tree.game.name}: {self.tree.game.action_string(player, action)!r} after history "
-                f"{self.tree.moves(history)} is no action of {self.shadow_tree.game.name} and no bet; "
-                "expected a menu that has it, or bet_fraction() of the game to say how large a bet it is"
+                f"{self.tree.game.name}: {name!r} after history "
+                f"{self.tree.moves(parent)} is no action of {self.shadow_tree.game.name} and no bet; "
+                "expected a menu that has it, bet_fraction() of the game to say how large a bet it is, or "
+                "answers that are solved (nested_off_tree, --method inexpensive)"
             )
-        bets = self._bets_of(shadow) if x > 0 else []
-        if not bets:
-            calls = [child for a, child in children.items() if self._shadow_size(shadow, a) == 0]
-            return [(calls[0] if calls else _OVER, 1.0)]
-        above = bisect.bisect_left(bets, (x, -1))
-        if above in (0, len(bets)) or bets[above][0] == x:
-            return [(bets[min(above, len(bets) - 1)][1], 1.0)]
-        (low, first), (high, second) = bets[above - 1], bets[above]
-        answer: Any = self.rule(x, low, high)  # a function of the user's may return anything
-        try:
-            share = float(answer)
-        except (TypeError, ValueError):
-            share = math.nan
-        if not 0 <= share <= 1:
+        return sizes
+
+    def _shares(self, bets: FloatArray, below: FloatArray, above: FloatArray) -> FloatArray:
+        """What the rule says of bets between two others, asked once for each three numbers."""
+        cases, number = np.unique(np.stack([bets, below, above], axis=1), axis=0, return_inverse=True)
+        shares = np.empty(len(cases))
+        for case, (x, low, high) in enumerate(cases.tolist()):
+            answer: Any = self.rule(x, low, high)  # a function of the user's may return anything
+            try:
+                shares[case] = float(answer)
+            except (TypeError, ValueError):
+                shares[case] = math.nan
+            if not 0 <= shares[case] <= 1:
+                raise ValueError(
+                    f"rule({x}, {low}, {high}) returned {answer!r}: expected a probability, from 0 to 1, of "
+                    f"the bet {low}"
+                )
+        return shares[number.reshape(-1)]
+
+    def _plays(self, shadows: _Shadows) -> _Shadows:
+        """What the player does: histories and shadows after its actions, where it acts."""
+        acts = self.tree.actor[shadows.history] == ACTOR_BIT[self.player]
+        history, shadow, weight = _take(shadows, acts)
+        stands = (shadow != _OVER) & (self.shadow_tree.actor[shadow] == ACTOR_BIT[self.player])
+        first = first_child(self.shadow_tree, np.where(stands, shadow, 0))
+        end = first_child(self.shadow_tree, np.where(stands, shadow, 0) + 1)
+        count = np.where(stands, end - first, 1)
+        pair = np.repeat(np.arange(len(history)), count)
+        after = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+        stands = stands[pair]
+        after = np.where(stands, after, _OVER)
+        history, weight = history[pair], weight[pair]
+        rows = self.policy.probabilities[self.player]
+        sequence = self.shadow_tree.sequence[self.player, after] - 1
+        weight[stands] *= rows[sequence[stands]]
+        made = np.empty(len(history), np.int64)
+        made[stands] = self._made(history[stands], after[stands])
+        made[~stands] = self._passive(history[~stands])
+        return _Shadows(made, after, weight)
+
+    def _made(self, histories: IntArray, after: IntArray) -> IntArray:
+        """The histories after what is made for actions in the shadow, which lead to the shadows `after`."""
+        action = self.shadow_tree.action[self.player, after]
+        made = _find_children(self.tree, histories, self.from_shadow[action])
+        illegal = np.flatnonzero(made < 0)
+        if len(illegal) == 0:
+            return made
+        x = self.shadow_bets.sizes(after[illegal])
+        bet = x > 0
+        sizes, targets = self.bets.of(histories[illegal[bet]])
+        found = np.full(len(illegal), -1)
+        if sizes.shape[1]:
+            nearest = np.abs(sizes - x[bet, None]).argmin(axis=1)  # of two that are as near the smaller
+            found[bet] = targets[np.arange(len(targets)), nearest]
+        found[found < 0] = self._passive(histories[illegal[found < 0]])
+        made[illegal] = found
+        return made
+
+    def _passive(self, histories: IntArray) -> IntArray:
+        """The histories after a check or call."""
+        passive = self.bets.passive(histories)
+        if (passive < 0).any():
+            moves = self.tree.moves(int(histories[np.argmax(passive < 0)]))
             raise ValueError(
-                f"rule({x}, {low}, {high}) returned {answer!r}: expected a probability, from 0 to 1, of the "
-                f"bet {low}"
+                f"{self.tree.game.name}: nothing that is legal after history {moves} is a "
+                "check or call; expected bet_fraction() of the game to be 0 for one action"
             )
-        return [(first, share), (second, 1 - share)]
-
-    def _plays(self, history: int, belief: _Belief) -> list[tuple[tuple[int, int], FloatArray]]:
-        """What the player does: the shadow after it and the action made, and `[lanes]` how likely."""
-        plays: list[tuple[tuple[int, int], FloatArray]] = []
-        for shadow, weight in belief.items():
-            if not self._acts(shadow, self.player):
-                plays.append(((_OVER, self._passive(history)), weight))
-                continue
-            own = self.shadow_tree.infosets[self.player]
-            first = int(own.first_sequence[self.shadow_tree.infoset[self.player, shadow]])
-            for slot, (action, child) in enumerate(sorted(self._children_of(shadow).items())):
-                share = self.policy.probabilities[self.player][first - 1 + slot]
-                plays.append(((child, self._made(history, shadow, action)), weight * share))
-        return plays
-
-    def _made(self, history: int, shadow: int, action: int) -> int:
-        """The action that is made for one in the shadow."""
-        legal, same = self._legal(history), self.from_shadow[action]
-        if same in legal:
-            return same
-        x = self._shadow_size(shadow, action)
-        sizes = [(self._size(history, bet), bet) for bet in legal] if x else []
-        bets = [(abs(size - x), size, bet) for size, bet in sizes if x and size]
-        return min(bets)[2] if bets else self._passive(history)
-
-    def _passive(self, history: int) -> int:
-        """Check or call."""
-        for action in self._legal(history):
-            if self._size(history, action) == 0:
-                return action
-        raise ValueError(
-            f"{self.tree.game.name}: nothing that is legal after history {self.tree.moves(history)} is a "
-            "check or call; expected bet_fraction() of the game to be 0 for one action"
-        )
-
-    def _children_of(self, shadow: int) -> dict[int, int]:
-        """The shadow after every move of whoever acts, in ascending order."""
-        if shadow not in self._children:
-            begin, end = first_child(self.shadow_tree, np.array([shadow, shadow + 1])).tolist()
-            moves = self.shadow_tree.action[:, begin:end].max(axis=0).tolist()
-            self._children[shadow] = dict(zip(moves, range(begin, end), strict=True))
-        return self._children[shadow]
-
-    def _bets_of(self, shadow: int) -> list[tuple[float, int]]:
-        """The bets of whoever acts in the shadow, ascending, and the shadow after each."""
-        if shadow not in self._bets:
-            sizes = [(self._shadow_size(shadow, a), child) for a, child in self._children_of(shadow).items()]
-            self._bets[shadow] = sorted((size, child) for size, child in sizes if size)
-        return self._bets[shadow]
-
-    def _shadow_size(self, shadow: int, action: int) -> float | None:
-        return bet_fraction(self.shadow_tree.game, self.shadow_tree.moves(shadow), action)
-
-    def _size(self, history: int, action: int) -> float | None:
-        return bet_fraction(self.tree.game, self.tree.moves(history), action)
-
-    def _legal(self, history: int) -> list[int]:
-        """The player's legal actions after a history, ascending."""
-        own = self.tree.infosets[self.player]
-        infoset = int(self.tree.infoset[self.player, history])
-        first = int(own.first_sequence[infoset])
-        return own.action[first : first + int(own.num_actions[infoset])].tolist()
+        return passive
 
 
-def _add(pairs: Iterable[tuple[int, FloatArray]]) -> _Belief:
-    """Sums what stands for the same shadow; shadows without any probability are left out."""
-    belief: _Belief = {}
-    for shadow, weight in pairs:
-        belief[shadow] = belief[shadow] + weight if shadow in belief else weight
-    return {shadow: weight for shadow, weight in belief.items() if weight.any()}
+class _Bets:
+    """How large the bets of a game are; a bet is named by the history after it, and asked for once."""
+
+    def __init__(self, tree: HistoryTree):
+        self.tree = tree
+        self._size = np.full(tree.num_histories, np.nan)
+        self._known = np.zeros(tree.num_histories, np.bool_)
+
+    def sizes(self, histories: IntArray) -> FloatArray:
+        """In pots, 0 for a check or call, NaN for what is no bet."""
+        for history in np.unique(histories[~self._known[histories]]).tolist():
+            *before, action = self.tree.moves(history)
+            size = bet_fraction(self.tree.game, tuple(before), cast(int, action))
+            self._size[history] = math.nan if size is None else size
+        self._known[histories] = True
+        return self._size[histories]
+
+    def of(self, histories: IntArray) -> tuple[FloatArray, IntArray]:
+        """The bets after histories, ascending: `[H, most]` sizes, then infinite, and histories, then -1."""
+        unique, number = np.unique(histories, return_inverse=True)
+        begin, end = first_child(self.tree, unique), first_child(self.tree, unique + 1)
+        slot = np.arange((end - begin).max(initial=0))
+        child = np.where(begin[:, None] + slot < end[:, None], begin[:, None] + slot, -1)
+        sizes = np.full(child.shape, np.inf)
+        sizes[child >= 0] = self.sizes(child[child >= 0])
+        is_bet = (child >= 0) & (sizes > 0)
+        sizes, child = np.where(is_bet, sizes, np.inf), np.where(is_bet, child, -1)
+        order = np.argsort(sizes, axis=1, kind="stable")
+        return np.take_along_axis(sizes, order, 1)[number], np.take_along_axis(child, order, 1)[number]
+
+    def passive(self, histories: IntArray) -> IntArray:
+        """The history after the first action that is a check or call; `_OVER` where there is none."""
+        unique, number = np.unique(histories, return_inverse=True)
+        begin, end = first_child(self.tree, unique), first_child(self.tree, unique + 1)
+        passive = np.full(len(unique), _OVER)
+        for slot in range((end - begin).max(initial=0)):
+            left = np.flatnonzero((passive == _OVER) & (begin + slot < end))
+            calls = left[self.sizes(begin[left] + slot) == 0]
+            passive[calls] = begin[calls] + slot
+        return passive[number]
 
 
-def _draw(belief: _Belief, uniform: float) -> _Belief:
-    """One of the shadows in every lane, given a number in [0, 1)."""
-    shadows = sorted(belief)
-    running = np.cumsum([belief[shadow] for shadow in shadows], axis=0)
-    drawn = (running <= uniform * running[-1]).sum(axis=0)
-    return _add((shadow, (drawn == k).astype(np.float64)) for k, shadow in enumerate(shadows))
+def _find_children(tree: HistoryTree, histories: IntArray, moves: IntArray) -> IntArray:
+    """The histories after moves of whoever acts alone, -1 where such a move is not possible."""
+    if "moves after histories" not in tree.cache:
+        width = int(tree.action.max(initial=-1)) + 1
+        tree.cache["moves after histories"] = width, tree.parent * width + tree.action.max(axis=0)
+    width, known = tree.cache["moves after histories"]
+    known = known[1:]  # ascending, but for moves that are made at once
+    key = np.where((moves >= 0) & (moves < width), histories * width + moves, -1)
+    child = np.minimum(np.searchsorted(known, key), len(known) - 1)
+    return np.where(known[child] == key, child + 1, -1)
+
+
+def _take(shadows: _Shadows, which: IntArray | BoolArray) -> _Shadows:
+    return _Shadows(*(part[which] for part in shadows))
+
+
+def _add(parts: Sequence[_Shadows]) -> _Shadows:
+    """Sums what stands for the same history by the same shadow; those without any probability are left out.
+
+    Those of a history stay in the order in which they first came.
+    """
+    history, shadow, weight = (np.concatenate(columns) for columns in zip(*parts, strict=True))
+    width = int(shadow.max(initial=0)) + 2
+    _, first, number = np.unique(
+        history.astype(np.int64) * width + shadow + 1, return_index=True, return_inverse=True
+    )
+    order = np.lexsort((first, history[first]))
+    total = sum_rows(number, weight, len(first))[order]
+    first = first[order]
+    return _take(_Shadows(history[first], shadow[first], total), np.flatnonzero(total.any(axis=1)))
+
+
+def _draw(shadows: _Shadows, uniform: FloatArray) -> _Shadows:
+    """One of the shadows of every history in every lane, given a number in [0, 1) for each history."""
+    history, shadow, weight = _take(shadows, np.lexsort((shadows.shadow, shadows.history)))
+    _, first, number, count = np.unique(history, return_index=True, return_inverse=True, return_counts=True)
+    slot = np.arange(len(history)) - first[number]
+    running = np.zeros((len(first), count.max(initial=0), weight.shape[1]))
+    running[number, slot] = weight
+    running = running.cumsum(axis=1)
+    reached = running <= uniform[history[first], None, None] * running[:, -1:]
+    drawn = (reached & (np.arange(reached.shape[1]) < count[:, None])[..., None]).sum(axis=1)
+    return _add([_Shadows(history, shadow, (drawn[number] == slot[:, None]).astype(np.float64))])
 
 
 def _uniforms(tree: HistoryTree, player: int, seed: int) -> FloatArray:

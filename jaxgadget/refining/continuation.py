@@ -10,7 +10,7 @@ Range values need no subgame solved: the opponent's trunk against the resolver's
 from __future__ import annotations
 
 import dataclasses
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -20,8 +20,7 @@ from jaxgadget.gadgets.prior import BlueprintPrior, ContinuationPrior, NoPrior
 from jaxgadget.gadgets.ranges import Ranges
 from jaxgadget.gadgets.real_way import OptimalContinuation
 from jaxgadget.kernels.regret import find_rule
-from jaxgadget.policy.policy import Policy
-from jaxgadget.refining.subgames import GadgetTask, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets, spliced
 from jaxgadget.tree.cover import Roots
 from jaxgadget.tree.forest import Forest, build_forest
 from jaxgadget.util.arrays import FloatArray, IntArray
@@ -33,7 +32,7 @@ Promising = TypeVar("Promising", bound=Gadget)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _StrategyValues(ArrayValues):
+class StrategyValues(ArrayValues):
     """Best responses to a continuation of the blueprint: how safe they are, `refine` knows of that."""
 
     exact: bool = dataclasses.field(default=True, init=False, repr=False)
@@ -61,14 +60,14 @@ class Continuation(NamedTuple):
     """What every blueprint's continuation is worth to the opponent.
 
     Attributes:
-      policy: the blueprints with that continuation in the subgames of the task, a lane each; of range values
-        the blueprints.
+      policy: the blueprints with that continuation in the subgames of the task, a lane each, in the form of
+        the game; of range values the blueprints.
       values: `[R, lanes]` what its roots are worth, in the resolver's utility.
       reach: `[R, lanes]` how likely the opponent's own choices lead to its roots in it.
       failures: lanes that came to nothing, and why.
     """
 
-    policy: Policy
+    policy: Any
     values: ArrayValues
     reach: FloatArray
     failures: dict[int, str]
@@ -178,8 +177,8 @@ def _solve(
         solutions.failures.setdefault(lane, reason)
     # Lanes that are not finite fail.
     values, reach = (np.where(np.isfinite(x), x, 0.0) for x in (solutions.below, solutions.entered))
-    policy, row = solutions.policy(game), _rows(task, whole.roots[1 - player])
+    policy, row = spliced(game, solutions), _rows(task, whole.roots[1 - player])
     if whole is not task.forest:  # elsewhere gadgets keep the blueprint
         policy = task.blueprint.splice(player, task.forest.infosets(player), policy)
-    promised = _StrategyValues(values[row], asked.name)
+    promised = StrategyValues(values[row], asked.name)
     return Continuation(policy, promised, reach[row], solutions.failures)

@@ -14,6 +14,7 @@ import numpy as np
 
 from jaxgadget.gadgets.alternative import BestResponseValues
 from jaxgadget.gadgets.gadget import Gadget, Perturbed
+from jaxgadget.gadgets.two_level import Resolving
 from jaxgadget.refining.continuation import alternative_of
 from jaxgadget.util.arrays import FloatArray, IntArray
 
@@ -44,7 +45,8 @@ def without_estimates(gadgets: Sequence[Gadget]) -> dict[int, Gadget]:
         alternative = alternative_of(gadget)
         if alternative is not None and alternative.is_estimate and alternative.guard:
             assert isinstance(gadget, Perturbed)
-            safe[number] = dataclasses.replace(gadget, alternative=BestResponseValues())
+            exact = {"spread": None} if isinstance(gadget, Resolving) else {}
+            safe[number] = dataclasses.replace(gadget, alternative=BestResponseValues(), **exact)
     return safe
 
 

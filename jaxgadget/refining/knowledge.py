@@ -31,8 +31,9 @@ from jaxgadget.gadgets.ranges import Ranges, divide
 from jaxgadget.opponents.mixtures import mix_rows
 from jaxgadget.policy.policy import Policy
 from jaxgadget.refining.continuation import asked_for
+from jaxgadget.refining.gadget_games import GadgetSolutions, Solutions
 from jaxgadget.refining.prepare import prepare_base
-from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets, spliced
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.cover import cover_of, find_roots
 from jaxgadget.tree.cut import Cut
@@ -48,6 +49,7 @@ from jaxgadget.tree.knowledge import (
 )
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
+from jaxgadget.util.compilation import drop_many_programs
 
 Combine = Literal["together", "damped", "in-turn"]
 COMBINE: tuple[Combine, ...] = ("together", "damped", "in-turn")
@@ -419,6 +421,7 @@ def solve_knowledge(task: KnowledgeTask, watch: Stopwatch, progress: bool | None
         rise_bound=np.zeros(task.num_lanes),
     )
     for number, step in enumerate(task.steps()):
+        drop_many_programs()  # every step compiles its own
         with watch.phase("build"):
             alone = task.gadget_task(step, policy if number else None)
         solutions = solve_gadgets(alone, watch, progress)
@@ -426,7 +429,7 @@ def solve_knowledge(task: KnowledgeTask, watch: Stopwatch, progress: bool | None
         # At order 1, frozen, a step's subgames are its infostates; elsewhere nothing damped has a bound.
         share = step.share[step.infostates] if task.known.order == 1 and not task.known.unfrozen else 1.0
         solution.rise_bound += solutions.bound_rise(share) if task.has_bound else np.nan
-        policy = task.towards(solutions.policy(alone), policy, step.share)
+        policy = task.towards(spliced(alone, solutions), policy, step.share)
     return _mix_draws(task, dataclasses.replace(solution, drawn=policy))
 
 

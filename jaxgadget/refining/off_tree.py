@@ -31,6 +31,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -38,7 +39,13 @@ import numpy as np
 import pandas as pd
 from jax.typing import DTypeLike
 
-from jaxgadget.gadgets.alternative import AbstractValues, BestResponseValues
+from jaxgadget.gadgets.alternative import (
+    TO_BEST_RESPONSE,
+    AbstractValues,
+    ArrayValues,
+    BestResponseValues,
+    spread_name,
+)
 from jaxgadget.gadgets.entry import EntryTables
 from jaxgadget.gadgets.gadget import Gadget, TwoLevel, describe, prior_name
 from jaxgadget.gadgets.prior import BlueprintPrior, NoPrior, UniformPrior
@@ -65,9 +72,10 @@ from jaxgadget.refining.abstract import (
     root_mass,
     with_values,
 )
+from jaxgadget.refining.gadget_games import GadgetSolutions
 from jaxgadget.refining.prepare import prepare
 from jaxgadget.refining.refine import list_gadgets
-from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets, spliced
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.memory import plan_ranges
 from jaxgadget.solving.options import SolveOptions, make_options
@@ -156,6 +164,21 @@ class OffTree:
         """Of all levels."""
         return sum(forest.num_subgames for level in self.levels for forest in level.forests)
 
+    def on(self, tree: HistoryTree, rule: str | TranslationRule = "pseudo-harmonic") -> Policy:
+        """The strategies in a larger game, such as the whole one, by the names of moves.
+
+        Args:
+          tree: of that game.
+          rule: translates what no level answers, where the game says how large bets are; else it is uniform.
+
+        Raises:
+          ValueError: as `lift` and `translate`.
+        """
+        game = self.blueprint.tree.game
+        assert isinstance(game, MenuAbstraction)
+        elsewhere = translate(self.policy, tree, rule) if hasattr(game.game, "bet_fraction") else None
+        return lift(self.policy, tree, elsewhere=elsewhere)
+
     @property
     def table(self) -> pd.DataFrame:
         """A row for every gadget and blueprint; NaN where a number is undefined or unknown."""
@@ -165,6 +188,7 @@ class OffTree:
         rows: list[dict[str, Any]] = []
         for lane in range(self.policy.num_lanes):
             gadget = self.gadgets[lane // count] if self.gadgets else None
+            spread = gadget.spread if isinstance(gadget, Resolving) else None
             gap = [float(level.gap[:, lane].max(initial=0.0)) for level in self.levels]
             rows.append(
                 {
@@ -174,6 +198,7 @@ class OffTree:
                     "gadget": None if gadget is None else gadget.name,
                     "prior": None if gadget is None else prior_name(gadget),
                     "epsilon": np.nan if gadget is None else gadget.epsilon,
+                    "spread": None if spread is None else spread_name(spread),
                     "exploitability": self.exploitability[lane],
                     "certificate": self.certificate[lane],
                     "gap_max": np.nan if lane in self.failures else max(gap, default=0.0),
@@ -357,6 +382,7 @@ def nested_off_tree(
     check_every: int = 100,
     dtype: DTypeLike = "float32",
     value: tuple[float, float] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
     time_limit: float | None = None,
     memory_limit: int | None = None,
     devices: Sequence[Device] | None = None,
@@ -372,7 +398,9 @@ def nested_off_tree(
       blueprint: profiles of it, a lane each, as in `refine`.
       gadgets: by default resolving and, but for `inexpensive` and `safe`, unsafe; resolving without, with a
         uniform and with a blueprint prior, which is the opponent's reach before the action. Other priors and
-        alternative values than these and `AbstractValues` (not with `safe`) are refused.
+        alternative values than these and `AbstractValues` (not with `safe`) are refused. With a spread
+        (`Resolving.spread`) values are distributions; `best-response` takes how far they are from a best
+        response to the strategy of the level before, translated.
       player: who answers, 0 or 1; the other leaves its menu.
       method: `inexpensive`, `expensive` or `safe`.
       off_tree_actions: what the opponent may do off its menu, by name or id; by default all.
@@ -384,6 +412,8 @@ def nested_off_tree(
       check_every: iterations between two looks at the gap.
       dtype: of the solve, `float32` or `float64`; certificates are in float64.
       value: bracket of player 0's value of the whole game, if known; else it is found.
+      checkpoint: a folder to resume from and to save to, with a folder for each level and place. A level
+        rests on what the one before came to, so what is left of it is good for the same iterations alone.
       time_limit: of linear programs, in seconds.
       memory_limit: bytes that a solve may take on each device.
       devices: over which lanes are spread.
@@ -408,6 +438,7 @@ def nested_off_tree(
         target_gap=target_gap,
         check_every=check_every,
         dtype=dtype,
+        checkpoint=checkpoint,
         time_limit=time_limit,
         memory_limit=memory_limit,
         devices=devices,
@@ -417,7 +448,7 @@ def nested_off_tree(
     )
     for gadget in asked:
         check_gadget(gadget, method, profiles.num_lanes)
-    nested = _Answering(setting, profiles, asked, method, options, progress)
+    nested = _Answering(setting, profiles, asked, method, options, rule, progress)
     with nested.watch.phase("build"):
         answered = setting.depth(levels)
         if method == "safe":
@@ -514,10 +545,11 @@ class _Answering:
         gadgets: tuple[Gadget, ...],
         method: Method,
         options: SolveOptions,
+        rule: str | TranslationRule,
         progress: bool | None,
     ):
         self.setting, self.gadgets, self.method, self.options = setting, gadgets, method, options
-        self.watch, self.progress = Stopwatch(), progress
+        self.watch, self.rule, self.progress = Stopwatch(), rule, progress
         self.taken = np.tile(np.arange(blueprint.num_lanes), len(gadgets))
         self.labels = tuple(f"{label} | {describe(g)}" for g in gadgets for label in blueprint.labels)
         self.failures: dict[int, str] = {}
@@ -541,16 +573,17 @@ class _Answering:
                 with self.watch.phase("build"):
                     forest, answers = self._before_leaving(tree, k, place == number)
                     at_forest = lift(policy, forest.tree)
-                parts.append((forest, self._solve(forest, at_forest, before)))
-                solved = parts[-1][1].policy(self._task(forest, at_forest, self.gadgets))
+                folder = f"level-{k}-place-{number}"
+                parts.append((forest, self._solve(forest, at_forest, before, folder)))
+                solved = spliced(self._task(forest, at_forest, self.gadgets), parts[-1][1])
                 policy = policy.splice(setting.player, answers, lift(solved, tree))
         elif after is not None:
             held = None
             if self.method == "safe":
                 later = tree.infoset[setting.player, setting.left(tree) > k]
                 held = np.unique(later[later >= 0])
-            parts.append((after, self._solve(after, policy, before, held)))
-            policy = parts[-1][1].policy(self._task(after, policy, self.gadgets))
+            parts.append((after, self._solve(after, policy, before, f"level-{k}", held)))
+            policy = spliced(self._task(after, policy, self.gadgets), parts[-1][1])
         self._go_on(policy)
         with self.watch.phase("run"):
             certificate = _guaranteed(policy, setting.player) if after is None else self._swept(after)
@@ -617,16 +650,23 @@ class _Answering:
         return forest, np.unique(answers[answers >= 0])
 
     def _task(
-        self, forest: Forest, policy: Policy, gadgets: tuple[Gadget, ...], held: IntArray | None = None
+        self,
+        forest: Forest,
+        policy: Policy,
+        gadgets: tuple[Gadget, ...],
+        folder: str = "",
+        held: IntArray | None = None,
     ) -> GadgetTask:
-        """Every gadget takes the lanes that are its own."""
-        lanes = np.arange(policy.num_lanes).reshape(len(gadgets), -1)
+        """Every gadget takes the lanes that are its own; checkpoints are in a folder inside the options'."""
+        lanes, options = np.arange(policy.num_lanes).reshape(len(gadgets), -1), self.options
+        if options.checkpoint is not None:
+            options = dataclasses.replace(options, checkpoint=options.checkpoint / folder)
         return GadgetTask(
-            forest, self.setting.player, policy, gadgets, self.options, blueprints_of=lanes, held=held
+            forest, self.setting.player, policy, gadgets, options, blueprints_of=lanes, held=held
         )
 
     def _solve(
-        self, forest: Forest, policy: Policy, before: Policy, held: IntArray | None = None
+        self, forest: Forest, policy: Policy, before: Policy, folder: str, held: IntArray | None = None
     ) -> GadgetSolutions:
         """Solves subgames, where the policies are those of the level before.
 
@@ -634,23 +674,45 @@ class _Answering:
           forest: the subgames.
           policy: of the forest's tree, a lane each.
           before: the strategies of the level before, in its own tree.
+          folder: of checkpoints.
           held: the tree's infosets at which the defender keeps to the policy.
         """
         with self.watch.phase("build"):
             gadgets = tuple(self._with_numbers(forest, policy, before))
-        solutions = solve_gadgets(self._task(forest, policy, gadgets, held), self.watch, self.progress)
+        task = self._task(forest, policy, gadgets, folder, held)
+        solutions = solve_gadgets(task, self.watch, self.progress)
         for lane, why in solutions.failures.items():
             self.failures.setdefault(lane, why)
         return solutions
 
     def _with_numbers(self, forest: Forest, policy: Policy, before: Policy) -> Iterator[Gadget]:
-        """The gadgets, with what the opponent is promised; `safe` promises its best response as it is."""
+        """The gadgets, with what the opponent is promised, and how uncertain that is.
+
+        `safe` promises the opponent's best response as it is. A spread of `best-response` is how far what is
+        promised is from what the opponent gets with all of its actions from the level before, translated.
+        """
         player = self.setting.player
         if self.method == "safe":
             yield from self.gadgets
             return
         mass = root_mass(forest, player, policy)
         usual = promised_values(look_up(before, forest, player), mass)
+        responses: FloatArray | None = None
+        if any(_spread_of(gadget) == TO_BEST_RESPONSE for gadget in self.gadgets):
+            translated = translate(before, self.setting.with_menu(), self.rule)
+            responses = promised_values(look_up(translated, forest, player), mass)
+        for gadget in self._with_values(forest, policy, mass, usual):
+            if responses is not None and _spread_of(gadget) == TO_BEST_RESPONSE:
+                assert isinstance(gadget, Resolving) and isinstance(gadget.alternative, ArrayValues)
+                error = np.abs(gadget.alternative.array - responses)
+                gadget = dataclasses.replace(gadget, spread=ArrayValues(error, TO_BEST_RESPONSE))
+            yield gadget
+
+    def _with_values(
+        self, forest: Forest, policy: Policy, mass: FloatArray, usual: FloatArray
+    ) -> Iterator[Gadget]:
+        """The gadgets with values that are promised; `usual` are those of the level before."""
+        player = self.setting.player
         for gadget in self.gadgets:
             if isinstance(gadget, Unsafe):
                 yield _UnsafeAnyway()
@@ -727,6 +789,10 @@ def _guaranteed(policy: Policy, player: int) -> FloatArray:
     return -evaluate_policy(policy).best_response_values[player]
 
 
+def _spread_of(gadget: Gadget) -> object:
+    return getattr(gadget, "spread", None)
+
+
 def _default_gadgets(method: str) -> tuple[Gadget, ...]:
     resolving = tuple(Resolving(prior) for prior in (NoPrior(), UniformPrior(), BlueprintPrior()))
     return (Unsafe(), *resolving) if method == "expensive" else resolving
@@ -748,6 +814,11 @@ def check_gadget(gadget: Gadget, method: str, num_lanes: int) -> None:
         raise ValueError(
             f"gadgets: {gadget.name} with prior {prior_name(gadget)!r}: expected NoPrior(), UniformPrior() "
             "or BlueprintPrior(), the opponent's reach before its off-tree action"
+        )
+    if isinstance(_spread_of(gadget), ArrayValues):
+        raise ValueError(
+            f"gadgets: {gadget.name} with a spread for each root: every level has roots of its own; expected "
+            f"a number for all, or {TO_BEST_RESPONSE!r}"
         )
     alternative = getattr(gadget, "alternative", BestResponseValues())
     if isinstance(alternative, AbstractValues) and method != "safe":

@@ -10,7 +10,7 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +28,7 @@ from jaxgadget.policy.exact import find_value
 from jaxgadget.policy.policy import Policy, PolicyLike, as_policy
 from jaxgadget.refining.abstract import above_optimum, look_up_gadget
 from jaxgadget.refining.continuation import alternative_of, asked_for, promise, solve_continuations
+from jaxgadget.refining.gadget_games import GadgetSolutions, Solutions
 from jaxgadget.refining.guard import keep_better, without_estimates
 from jaxgadget.refining.knowledge import (
     Knowledge,
@@ -38,7 +39,7 @@ from jaxgadget.refining.knowledge import (
     solve_knowledge,
 )
 from jaxgadget.refining.range_prior import follow_models
-from jaxgadget.refining.subgames import GadgetSolutions, GadgetTask, Solutions, solve_gadgets
+from jaxgadget.refining.subgames import GadgetTask, solve_gadgets, spliced
 from jaxgadget.solving.devices import Device
 from jaxgadget.solving.memory import Plan
 from jaxgadget.solving.options import LP, make_options
@@ -48,6 +49,9 @@ from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
+
+if TYPE_CHECKING:
+    from jaxgadget.refining.hands import HandsRefinement
 from jaxgadget.values.ranges import warn_of_doubts
 
 
@@ -191,41 +195,56 @@ class Refinement:
     def table(self) -> pd.DataFrame:
         """A row for every gadget, opponent and blueprint; NaN where a number is undefined: see `failure`."""
         count, p, model = self.blueprint.num_lanes, self.p, self.model
-        mean, known = self.mean_exploitability, knowledge_columns(self.knowledge)
+        mean = self.mean_exploitability
         rows: list[dict[str, Any]] = []
         for lane in range(self.policy.num_lanes):
             gadget = self.gadgets[lane // (count * len(self.opponents))]
-            value, gap = self.gadget_value[:, lane], self.gap[:, lane]
-            if lane not in self.failures:  # else there is nothing to add up
-                value, gap = value[~np.isnan(value)], gap[~np.isnan(gap)]
-            rows.append(
-                {
-                    "player": self.player,
-                    "blueprint": self.blueprint.labels[lane % count],
-                    "gadget": gadget.name,
-                    "prior": prior_name(gadget),
-                    "epsilon": self.epsilon[lane],
-                    "model": model[lane],
-                    "p": p[lane],
-                    "blueprint_exploitability": self.blueprint_exploitability[lane],
-                    "refined_exploitability": self.refined_exploitability[lane],
-                    "exploitability_bound": self.exploitability_bound[lane],
-                    "gain": self.gain[lane],
-                    "gadget_value_sum": value.sum(),
-                    "gadget_value_min": value.min(),
-                    "gadget_value_max": value.max(),
-                    "gap_sum": gap.sum(),
-                    "gap_max": gap.max(),
-                    "alternative": gadget.settings.get("alternative"),
-                    "gifts": gadget.settings.get("gifts"),
-                    "guard_share": self.guard_share[lane],
-                    "auto": gadget.epsilon == AUTO,
-                    **known,
-                    "mean_exploitability": mean[lane],
-                    "failure": self.failures.get(lane),
-                }
-            )
+            said = {"model": model[lane], "p": p[lane], "gain": self.gain[lane]}
+            said |= {"guard_share": self.guard_share[lane], "mean_exploitability": mean[lane]}
+            row = lane_row(self, lane, gadget, self.blueprint.labels[lane % count])
+            rows.append(row | knowledge_columns(self.knowledge) | said)
         return pd.DataFrame(rows)
+
+
+def lane_row(
+    refined: Refinement | HandsRefinement, lane: int, gadget: Gadget, blueprint: str
+) -> dict[str, Any]:
+    """A lane as a row of a table; columns of models, guards and knowledge say that there are none.
+
+    Args:
+      refined: what came out.
+      lane: which.
+      gadget: its gadget.
+      blueprint: what its blueprint is called.
+    """
+    value, gap = refined.gadget_value[:, lane], refined.gap[:, lane]
+    if lane not in refined.failures:  # else there is nothing to add up
+        value, gap = value[~np.isnan(value)], gap[~np.isnan(gap)]
+    return {
+        "player": refined.player,
+        "blueprint": blueprint,
+        "gadget": gadget.name,
+        "prior": prior_name(gadget),
+        "epsilon": refined.epsilon[lane],
+        "model": None,
+        "p": 0.0,
+        "blueprint_exploitability": refined.blueprint_exploitability[lane],
+        "refined_exploitability": refined.refined_exploitability[lane],
+        "exploitability_bound": refined.exploitability_bound[lane],
+        "gain": np.nan,
+        "gadget_value_sum": value.sum(),
+        "gadget_value_min": value.min(),
+        "gadget_value_max": value.max(),
+        "gap_sum": gap.sum(),
+        "gap_max": gap.max(),
+        "alternative": gadget.settings.get("alternative"),
+        "gifts": gadget.settings.get("gifts"),
+        "guard_share": np.nan,
+        "auto": gadget.epsilon == AUTO,
+        **knowledge_columns(None),
+        "mean_exploitability": np.nan,
+        "failure": refined.failures.get(lane),
+    }
 
 
 def refine(
@@ -471,7 +490,7 @@ def _refine_all(
                 solutions.failures.update(dict.fromkeys(failed.tolist(), why))
     with watch.phase("run"):
         player, against, bracket = task.player, task.against, _bracket(task, value, progress)
-        policy = solutions.policy(task)
+        policy = spliced(task, solutions)
         measured = {id(p): exploitability(p, player, value=bracket) for p in (task.blueprint, *base)}
         promised_exploitability = np.concatenate([np.tile(measured[id(p)], len(against)) for p in base])
         return _report(
@@ -515,6 +534,11 @@ def list_gadgets(
             )
         if gadget.epsilon == AUTO and not exact:
             raise ValueError(f"epsilon='auto' for {gadget.name}: CFR takes a number; expected algorithm='lp'")
+        if exact and (spread := getattr(gadget, "spread", None)) is not None:
+            raise ValueError(
+                f"spread={spread!r} for {gadget.name} with algorithm='lp': an opponent who learns how much "
+                "it gets before it chooses plays no linear function of values; expected 'cfr+', for example"
+            )
     if not asked:
         raise ValueError("gadgets=() is empty: expected at least one, such as Resolving()")
     check_arrays(asked, players)

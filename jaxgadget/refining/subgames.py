@@ -10,29 +10,28 @@ import functools
 import itertools
 import pathlib
 from collections.abc import Sequence
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from jaxgadget.gadgets.entry import BoundRule
-from jaxgadget.gadgets.gadget import AUTO, Gadget, describe
-from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets, select_lanes
+from jaxgadget.gadgets.gadget import Gadget, describe
+from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.gadgets.models import Mixtures, find_mixtures
-from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
-from jaxgadget.kernels.cfr import averages
-from jaxgadget.kernels.problem import Parts, Problem, earned_alone, follow
-from jaxgadget.kernels.rows import pad_rows, take_rows
-from jaxgadget.kernels.treeplex import reach
+from jaxgadget.kernels.rows import pad_rows
 from jaxgadget.opponents.opponent import Opponent, Opponents, list_opponents
 from jaxgadget.policy.evaluate import normalise_rows
 from jaxgadget.policy.policy import Policy
+from jaxgadget.refining.gadget_games import (
+    GadgetSolutions,
+    GamesSolution,
+    Promised,
+    solve_games,
+    solve_games_exactly,
+)
 from jaxgadget.refining.prepare import Base, Prepared, body_rows, prepare, prepare_known
 from jaxgadget.solving.checkpoint import load_chunk, save_chunk
-from jaxgadget.solving.driver import Finished, Report, checked_plan, solve
-from jaxgadget.solving.lp import solve_lanes
+from jaxgadget.solving.driver import Report, checked_plan
 from jaxgadget.solving.memory import (
     ADVICE,
     MANY_LANES,
@@ -48,9 +47,7 @@ from jaxgadget.tree.cut import Cut
 from jaxgadget.tree.forest import Forest
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
-from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.files import make_folder
-from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
 
@@ -219,156 +216,56 @@ class GadgetTask:
         return f"{lane}{f' {against}' if against else ''}"
 
 
-@dataclasses.dataclass(eq=False, kw_only=True)
-class Solutions:
-    """What came out of subgames, S of them, lane by lane.
-
-    Attributes:
-      value: `[S, lanes]` what the resolving player's strategy guarantees; rows of missing games are NaN.
-      gap: `[S, lanes]` NashConv of each gadget game; its optimum lies in [value, value + gap].
-      has_decision: `[S, lanes]` False where there was nothing to solve and the blueprint stayed.
-      epsilon: `[lanes]` how likely mistakes were.
-      iterations: `[lanes]`.
-      plans: how lanes were split, for every solve.
-      failures: lanes in which the solve of a subgame came to nothing, and why.
-    """
-
-    value: FloatArray
-    gap: FloatArray
-    has_decision: BoolArray
-    epsilon: FloatArray
-    iterations: npt.NDArray[np.int64]
-    plans: list[Plan] = dataclasses.field(default_factory=list[Plan])
-    failures: dict[int, str] = dataclasses.field(default_factory=dict[int, str])
-
-    @classmethod
-    def nothing(cls, subgames: int, lanes: int, **more: Any) -> Self:
-        """Before any subgame is solved; `more` is what else the class has."""
-        return cls(
-            value=np.full((subgames, lanes), np.nan),
-            gap=np.full((subgames, lanes), np.nan),
-            has_decision=np.zeros((subgames, lanes), np.bool_),
-            epsilon=np.zeros(lanes),
-            iterations=np.zeros(lanes, np.int64),
-            **more,
-        )
-
-
-@dataclasses.dataclass(eq=False, kw_only=True)
-class GadgetSolutions(Solutions):
-    """All gadgets of a task, as far as they are solved.
-
-    Lanes run over gadgets, then opponents, then blueprints.
-
-    Attributes:
-      strategy: `[actions of the tree, lanes]` of the resolving player, 0 outside the subgames.
-      below: `[R, lanes]` what the opponent's roots are worth against the strategies, in the resolving
-        player's utility; rows are those of users' arrays.
-      entered: `[R, lanes]` how likely the opponent's own choices in its average strategy lead to its roots.
-      losses: `[S, lanes]` the most that each game may add to exploitability, NaN where nothing is known.
-      bound_rules: for every gadget, how these bound the rise of exploitability; None if no bound is known.
-    """
-
-    strategy: FloatArray
-    below: FloatArray
-    entered: FloatArray
-    losses: FloatArray
-    bound_rules: list[BoundRule | None]
-
-    @staticmethod
-    def before(task: GadgetTask) -> GadgetSolutions:
-        """Before any subgame is solved."""
-        lanes, subgames = len(task.gadgets) * task.lanes_of_gadget, task.forest.num_subgames
-        actions = task.forest.tree.infosets[task.player].num_sequences - 1
-        roots = task.num_roots
-        return GadgetSolutions.nothing(
-            subgames,
-            lanes,
-            strategy=np.zeros((actions, lanes)),
-            below=np.full((roots, lanes), np.nan),
-            entered=np.full((roots, lanes), np.nan),
-            losses=np.full((subgames, lanes), np.nan),
-            bound_rules=[None] * len(task.gadgets),
-        )
-
-    @property
-    def loss_bound(self) -> FloatArray:
-        """`[lanes]` by how much exploitability may rise, NaN where no bound is known."""
-        return self.bound_rise()
-
-    def bound_rise(self, share: FloatArray | float = 1.0) -> FloatArray:
-        """The same where each strategy is followed only in part.
-
-        Args:
-          share: `[S]` how far each goes from the blueprint's realisation plan. Where the largest loss counts,
-            shares are those of `tree.knowledge.shares`, or 1 in subgames that share nothing.
-        """
-        weight = np.broadcast_to(share, len(self.losses))[:, None]
-        bounds: list[FloatArray] = []
-        for rule, losses in zip(
-            self.bound_rules, np.split(self.losses, len(self.bound_rules), axis=1), strict=True
-        ):
-            known = np.where(np.isnan(losses), 0.0, losses)
-            together = (weight * known).sum(axis=0) if rule == "sum" else known.max(axis=0, initial=0.0)
-            unknown = rule is None or (len(losses) > 0 and np.isnan(losses).all(axis=0))
-            bounds.append(np.where(unknown, np.nan, together))
-        return np.concatenate(bounds)
-
-    def policy(self, task: GadgetTask) -> Policy:
-        """The blueprints with the strategies spliced in; lanes that failed keep theirs."""
-        tree, player = task.forest.tree, task.player
-        gadget, opponent, blueprint = task.lanes()
-        before = task.blueprint.take_lanes(blueprint)
-        infosets = tree.infosets[player]
-        inside = np.isin(infosets.infoset[1:], task.infosets)
-        solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(self.failures))
-        rows = np.where(solved, self.strategy, before.probabilities[player])
-        rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
-        theirs = before.probabilities[1 - player]
-        said = (
-            [describe(g) for g in task.gadgets],
-            [task.against.describe(k) for k in range(len(task.against))],
-        )
-        labels = tuple(
-            " | ".join(filter(None, (task.blueprint.labels[b], said[0][g], said[1][o])))
-            for g, o, b in zip(gadget.tolist(), opponent.tolist(), blueprint.tolist(), strict=True)
-        )
-        return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), labels)
+def spliced(task: GadgetTask, solutions: GadgetSolutions) -> Policy:
+    """The blueprints with the strategies spliced in; lanes that failed keep theirs."""
+    tree, player = task.forest.tree, task.player
+    gadget, opponent, blueprint = task.lanes()
+    before = task.blueprint.take_lanes(blueprint)
+    infosets = tree.infosets[player]
+    inside = np.isin(infosets.infoset[1:], task.infosets)
+    solved = inside[:, None] & ~np.isin(np.arange(before.num_lanes), list(solutions.failures))
+    rows = np.where(solved, solutions.strategy, before.probabilities[player])
+    rows = np.where(solved, normalise_rows(rows, infosets.infoset[1:]), rows)
+    theirs = before.probabilities[1 - player]
+    said = (
+        [describe(g) for g in task.gadgets],
+        [task.against.describe(k) for k in range(len(task.against))],
+    )
+    labels = tuple(
+        " | ".join(filter(None, (task.blueprint.labels[b], said[0][g], said[1][o])))
+        for g, o, b in zip(gadget.tolist(), opponent.tolist(), blueprint.tolist(), strict=True)
+    )
+    return Policy(tree, (rows, theirs) if player == 0 else (theirs, rows), labels)
 
 
 class _Part(NamedTuple):
-    """Gadgets that share an entry, over some subgames, about to be solved.
+    """Gadgets that share an entry, over some subgames.
 
     Attributes:
       prepared: the subgames.
       subgames: their numbers in the whole forest.
       numbers: which of all gadgets these are.
       games: their games.
-      plan: how their lanes are split.
-      folder: of checkpoints.
     """
 
     prepared: Prepared
     subgames: IntArray
     numbers: list[int]
     games: GadgetGames
-    plan: Plan
-    folder: pathlib.Path | None
 
 
-class _GadgetSolution(NamedTuple):
-    """What is kept of a solve, lanes last; see `Certificate` and `GadgetSolutions.entered`.
+class _Planned(NamedTuple):
+    """A part about to be solved by CFR.
 
-    Everything else is the resolving player's. `gained` is p × what the strategy earns more than the promised
-    one against the model, `[games, lanes]`; None if nobody follows a model.
+    Attributes:
+      part: what is solved.
+      plan: how its lanes are split.
+      folder: of checkpoints.
     """
 
-    strategy: Any
-    value: Any
-    gap: Any
-    below: Any
-    entered: Any
-    gained: Any
+    part: _Part
+    plan: Plan
+    folder: pathlib.Path | None
 
 
 def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> GadgetSolutions:
@@ -391,7 +288,13 @@ def solve_gadgets(task: GadgetTask, watch: Stopwatch, progress: bool | None) -> 
             "forest: its cover keeps some decisions as the blueprint has them, which refine cannot do; "
             "expected a cover in which all are solved for"
         )
-    solutions = GadgetSolutions.before(task)
+    solutions = GadgetSolutions.of_size(
+        len(task.gadgets),
+        len(task.gadgets) * task.lanes_of_gadget,
+        subgames=task.forest.num_subgames,
+        actions=task.forest.tree.infosets[task.player].num_sequences - 1,
+        roots=task.num_roots,
+    )
     if task.options.rule is None:
         _solve_exactly(task, solutions, watch, progress)
     else:
@@ -420,7 +323,7 @@ def _solve_by_cfr(
                 solved += 1
 
 
-def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Part] | None]:
+def _split(task: GadgetTask) -> tuple[list[IntArray], list[_Planned] | None]:
     """The subgames in as few parts as fit, or as they were if some of this is done already.
 
     Returns:
@@ -454,7 +357,7 @@ def _halves(task: GadgetTask, subgames: IntArray) -> list[IntArray]:
     return parts
 
 
-def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Part]:
+def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list[_Planned]:
     """Puts some subgames on the device and splits the lanes of every group of gadgets.
 
     Args:
@@ -477,7 +380,7 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
         at_once=at_once,
         platform=options.placement.platform,
     )
-    parts: list[_Part] = []
+    parts: list[_Planned] = []
     mixtures = task.mixtures(forest)
     for numbers in group_gadgets(task.gadgets):
         gadgets = [task.gadgets[number] for number in numbers]
@@ -485,7 +388,6 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
             prepared.structure,
             prepared.ranges,
             gadgets,
-            prepared.trunk,
             mixtures=mixtures,
             frozen=prepared.frozen,
             floor=task.floor(prepared),
@@ -501,229 +403,111 @@ def _build_part(task: GadgetTask, subgames: IntArray, *, is_split: bool) -> list
             chunk=settled,
             advice=task.advice,
         )
-        parts.append(_Part(prepared, subgames, numbers, games, plan, folder))
+        parts.append(_Planned(_Part(prepared, subgames, numbers, games), plan, folder))
     return parts
 
 
 def _solve_part(
-    task: GadgetTask, part: _Part, solutions: GadgetSolutions, watch: Stopwatch, report: Report
+    task: GadgetTask, planned: _Planned, solutions: GadgetSolutions, watch: Stopwatch, report: Report
 ) -> None:
     """Solves a group of gadgets in some subgames."""
-    games, options = part.games, dataclasses.replace(task.options, checkpoint=part.folder)
-    rows = part.prepared.rows(task.player)
-    promised = _promised_rows(task, part.prepared, part.numbers)
+    part, plan, folder = planned
+    games, options = part.games, dataclasses.replace(task.options, checkpoint=folder)
+    promised = _promised(task, part.prepared, part.numbers)
     with watch.phase("run"):
-        plan, folder = part.plan, part.folder
         if folder is None or load_chunk(folder, games.batch.name, games.num_lanes) is None:
             plan = checked_plan(games.batch, options, plan)  # else it keeps the chunks that it began with
-        if part.folder is not None:
-            make_folder(part.folder)
-            save_chunk(part.folder, games.batch.name, games.num_lanes, plan.chunk)
-
-        def finish(ended: Finished) -> _GadgetSolution:
-            sums = ended.release()
-            kept = ended.placement.by_lane(games.kept(rows, ended.lanes))
-            base = ended.placement.by_lane(_base(games, promised, ended.lanes))
-            return _conclude(ended.in_float64(), sums, kept, base, player=task.player)
-
-        solved = solve(games.batch, options, finish, plan=plan, report=report)
+        if folder is not None:
+            make_folder(folder)
+            save_chunk(folder, games.batch.name, games.num_lanes, plan.chunk)
+        solved = solve_games(games, promised, options, plan=plan, report=report)
     solutions.plans.append(solved.plan)
     epsilon = [gadget.epsilon for gadget in games.gadgets]
     by_lane = np.repeat(np.array(epsilon, np.float64), task.lanes_of_gadget)
-    where = (part.games, part.subgames, part.numbers)
-    _keep(task, where, solutions, solved.outcome, solved.iterations, by_lane)
+    _keep(task, part, solutions, solved.outcome, solved.iterations, by_lane)
 
 
-@functools.partial(compile_quickly, static_argnames=("player",))
-def _conclude(
-    problem: Problem, strategy_sum: tuple[Parts, Parts], kept: Kept, base: Any, *, player: int
-) -> _GadgetSolution:
-    """The resolving player's averages, completed by the blueprint, and their certificate."""
-    exact = jax.tree.map(lambda x: x.astype(problem.dtype), strategy_sum)
-    opponent = averages(problem, exact)[1 - player]
-    certificate = certify_average(problem, exact, _pair(kept, player))
-    return _of_player(problem, certificate, opponent, base, player)
-
-
-@functools.partial(compile_quickly, static_argnames=("player",))
-def _certify(
-    problem: Problem, played: tuple[Parts, Parts], kept: Kept, base: Any, *, player: int
-) -> _GadgetSolution:
-    """The certificate of strategies that come from linear programs."""
-    return _of_player(
-        problem, certify(problem, played, _pair(kept, player)), played[1 - player], base, player
-    )
-
-
-def _pair(kept: Kept, player: int) -> tuple[Kept | None, Kept | None]:
-    return (kept, None) if player == 0 else (None, kept)
-
-
-def _of_player(
-    problem: Problem, certificate: Certificate, opponent: Parts, base: Any, player: int
-) -> _GadgetSolution:
-    side, strategy, gained = problem.sides[1 - player], certificate.strategy[player], None
-    top = jnp.ones((side.entry.num_roots, problem.num_lanes), problem.dtype)
-    if base is not None:
-        gained = _earned(problem, player, strategy) - _earned(problem, player, base)
-    return _GadgetSolution(
-        strategy,
-        certificate.guaranteed[player],
-        certificate.gap,
-        certificate.below[player],
-        take_rows(reach(side.entry, opponent.entry, top), side.link),
-        gained,
-    )
-
-
-def _earned(problem: Problem, player: int, rows: jax.Array) -> jax.Array:
-    """`[games, lanes]` p × what the resolving player's rows earn against the model: its body's constants."""
-    side, terms = problem.sides[player], problem.terms[player]
-    entry = jnp.zeros((side.entry.num_actions, rows.shape[-1]), rows.dtype)
-    return earned_alone(side, terms, follow(side, terms, Parts(entry, rows)))
-
-
-def _promised_rows(task: GadgetTask, prepared: Prepared, numbers: Sequence[int]) -> list[FloatArray] | None:
-    """`[Q, blueprints]` of every gadget, the strategies whose values it promises; None if none are needed."""
+def _promised(task: GadgetTask, prepared: Prepared, numbers: Sequence[int]) -> Promised:
+    """What stands where gadgets say nothing, and the strategies whose values they promise, if needed."""
+    rows = prepared.rows(task.player)
     if task.against.adapt:
-        return None
+        return Promised(rows)
     policies = [task.blueprint if task.promised is None else task.promised[number] for number in numbers]
-    return [body_rows(prepared.forest.form, policy, task.player) for policy in policies]
-
-
-def _base(games: GadgetGames, promised: list[FloatArray] | None, lanes: IntArray) -> FloatArray | None:
-    """`[Q, lanes]` what `_promised_rows` are lane by lane."""
-    if promised is None:
-        return None
-    return select_lanes(
-        games.gadget[lanes],
-        games.blueprint[lanes],
-        lambda number, blueprints: promised[number][:, blueprints],
-    )
+    return Promised(rows, [body_rows(prepared.forest.form, policy, task.player) for policy in policies])
 
 
 def _solve_exactly(
     task: GadgetTask, solutions: GadgetSolutions, watch: Stopwatch, progress: bool | None
 ) -> None:
-    """Solves all gadgets by linear programs, one after the other, with the same certificates as CFR's."""
-    player, count = task.player, task.lanes_of_gadget
+    """Solves all gadgets by linear programs, one after the other."""
+    count = task.lanes_of_gadget
     with watch.phase("build"):
-        prepared, mixtures = (
-            task.prepare(task.forest),
-            task.mixtures(task.forest),
-        )
-    rows, subgames = prepared.rows(player), np.arange(task.forest.num_subgames)
+        prepared, mixtures = task.prepare(task.forest), task.mixtures(task.forest)
     done = itertools.count(1)
     with progress_bar("refining", len(task.gadgets) * count, progress) as report:
         for number, gadget in enumerate(task.gadgets):
-            games_of = functools.cache(
-                functools.partial(_exact_games, task, prepared, mixtures, number, watch)
+            exact = solve_games_exactly(
+                functools.partial(_build_one, task, prepared, mixtures, task.lanes([number])),
+                gadget,
+                _promised(task, prepared, [number]),
+                functools.partial(_names, task, gadget=gadget),
+                time_limit=task.options.time_limit,
+                watch=watch,
+                report=lambda: report(next(done)),
             )
-            own = games_of(0.0 if gadget.epsilon == AUTO else None)
-            with watch.phase("run"), precision(np.float64):
-                programs = solve_lanes(
-                    lambda epsilon, games_of=games_of: games_of(epsilon).batch.problem(),
-                    range(own.num_lanes),
-                    [
-                        task.describe(gadget, opponent, blueprint)
-                        for opponent, blueprint in zip(
-                            own.opponent.tolist(), own.blueprint.tolist(), strict=True
-                        )
-                    ],
-                    rows[:, own.blueprint],
-                    auto=gadget.epsilon == AUTO,
-                    time_limit=task.options.time_limit,
-                    report=lambda: report(next(done)),
-                )
-                solutions.failures |= {number * count + lane: why for lane, why in programs.failures.items()}
-                lanes = np.arange(own.num_lanes)
-                base = _base(own, _promised_rows(task, prepared, [number]), lanes)
-                kept = own.kept(rows, lanes)
-                solution = _certify(own.batch.problem(), programs.played, kept, base, player=player)
-            epsilon = programs.epsilon
-            if epsilon is None:
-                epsilon = np.full(own.num_lanes, gadget.epsilon, np.float64)
-            else:
-                epsilon[list(programs.failures)] = np.nan
-            iterations = np.asarray(programs.iterations, np.int64)
-            outcome = jax.tree.map(np.asarray, solution)
-            _keep(task, (own, subgames, [number]), solutions, outcome, iterations, epsilon)
+            solutions.failures |= {number * count + lane: why for lane, why in exact.failures.items()}
+            whole = np.arange(task.forest.num_subgames)
+            part = _Part(prepared, whole, [number], exact.games)
+            _keep(task, part, solutions, exact.solution, exact.iterations, exact.epsilon)
 
 
-def _exact_games(
+def _build_one(
     task: GadgetTask,
     prepared: Prepared,
     mixtures: Mixtures | None,
-    number: int,
-    watch: Stopwatch,
-    epsilon: float | None,
+    lanes: tuple[IntArray, IntArray, IntArray],
+    gadget: Gadget,
 ) -> GadgetGames:
-    """The games of one gadget, with another ε if one is given."""
-    gadget: Any = task.gadgets[number]
-    asked = gadget if epsilon is None else dataclasses.replace(gadget, epsilon=epsilon)
-    with watch.phase("build"):
-        return build_games(
-            prepared.structure,
-            prepared.ranges,
-            [asked],
-            prepared.trunk,
-            mixtures=mixtures,
-            frozen=prepared.frozen,
-            floor=task.floor(prepared),
-            lanes=task.lanes([number]),
-        )
+    """The games of one gadget."""
+    return build_games(
+        prepared.structure,
+        prepared.ranges,
+        [gadget],
+        mixtures=mixtures,
+        frozen=prepared.frozen,
+        floor=task.floor(prepared),
+        lanes=lanes,
+    )
+
+
+def _names(task: GadgetTask, games: GadgetGames, gadget: Gadget | None = None) -> list[str]:
+    """What the lanes of games are called; of one gadget as it was asked for, whatever ε was tried."""
+    lanes = zip(games.gadget.tolist(), games.opponent.tolist(), games.blueprint.tolist(), strict=True)
+    return [
+        task.describe(games.gadgets[number] if gadget is None else gadget, opponent, blueprint)
+        for number, opponent, blueprint in lanes
+    ]
 
 
 def _keep(
     task: GadgetTask,
-    where: tuple[GadgetGames, IntArray, list[int]],
+    part: _Part,
     solutions: GadgetSolutions,
-    solution: _GadgetSolution,
+    solution: GamesSolution,
     iterations: npt.NDArray[np.int64],
     epsilon: FloatArray,
 ) -> None:
-    """Checks what came out and writes it where it belongs.
-
-    Args:
-      task: all of it.
-      where: games, numbers of their subgames in the whole forest, and numbers of their gadgets.
-      solutions: of the task.
-      solution: what came out.
-      iterations: `[lanes]` done.
-      epsilon: `[lanes]`.
-    """
-    games, subgames, numbers = where
-    count, entry, num_games = task.lanes_of_gadget, games.entry, games.batch.num_games
-    value, gap = solution.value[:num_games], solution.gap[:num_games]
-    gained = None if solution.gained is None else solution.gained[:num_games]
-    lanes = np.concatenate([number * count + np.arange(count) for number in numbers])
-    dtype = np.dtype(np.float64) if task.options.rule is None else task.options.dtype
-    for what, failed in {"over": find_overflows(value, gap), "under": games.underflows(dtype)}.items():
-        for lane, subgame in failed.items():
-            gadget = games.gadgets[int(games.gadget[lane])]
-            name = task.describe(gadget, int(games.opponent[lane]), int(games.blueprint[lane]))
-            why = f"the solve of subgame {subgames[subgame]} {what}flowed in {dtype}{_remedy(dtype)}"
-            solutions.failures.setdefault(int(lanes[lane]), f"{name}: {why}")
-    forest = games.structure.forest
-    sequence, taken = forest.form.action_sequences(task.player), task.actions(forest, subgames)
-    solutions.strategy[np.ix_(sequence[taken] - 1, lanes)] = solution.strategy[taken]
-    solved = np.ix_(subgames[:num_games], lanes)
-    solutions.value[solved] = value
-    solutions.gap[solved] = np.maximum(gap, 0)  # less is rounding
-    below = solution.below[: len(games.ranges.subgame)]
-    roots = np.ix_(games.ranges.root, lanes)
-    solutions.below[roots], solutions.entered[roots] = below, solution.entered[: len(below)]
-    with np.errstate(invalid="ignore"):  # lanes that failed
-        solutions.losses[solved] = games.losses(gap, below, gained)
-    has_decision = games.has_decision(np.arange(games.num_lanes))
-    solutions.has_decision[np.ix_(subgames, lanes)] = has_decision
-    for position, number in enumerate(numbers):
-        solutions.bound_rules[number] = entry.bound_rule(position)
-    solutions.epsilon[lanes] = epsilon
-    solutions.iterations[lanes] = np.maximum(solutions.iterations[lanes], iterations)
-
-
-def _remedy(dtype: np.dtype[Any]) -> str:
-    """Why numbers are too large or too small for a precision, and what to do."""
-    remedy = "use dtype='float64'" if dtype == np.float32 else "give actions more probability"
-    return f", because the blueprint reaches it with a probability near 0; {remedy}"
+    """Writes what came out of a part where it belongs."""
+    forest = part.prepared.forest
+    taken = np.flatnonzero(task.actions(forest, part.subgames))
+    solutions.put(
+        part.games,
+        solution,
+        subgames=part.subgames,
+        numbers=part.numbers,
+        names=_names(task, part.games),
+        dtype=np.dtype(np.float64) if task.options.rule is None else task.options.dtype,
+        actions=(taken, forest.form.action_sequences(task.player)[taken] - 1),
+        iterations=iterations,
+        epsilon=epsilon,
+    )

@@ -1,6 +1,8 @@
 from .curves import convergence_curves as convergence_curves
 from .heatmap import pairwise_heatmap as pairwise_heatmap
+from .holdem import frequency_lines as frequency_lines
 from .holdem import grid_picture as grid_picture
+from .holdem import hands_table as hands_table
 from .pareto import plot_responses as plot_responses
 from .plots import exploitability_scatter as exploitability_scatter
 from .plots import save_picture as save_picture
@@ -17,7 +19,9 @@ __all__ = [
     "convergence_curves",
     "decisions_frame",
     "exploitability_scatter",
+    "frequency_lines",
     "grid_picture",
+    "hands_table",
     "paired_t_tests",
     "pairwise_heatmap",
     "plot_responses",

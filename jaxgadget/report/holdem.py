@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from jaxgadget.games.game import ACTOR_BIT, CHANCE
+from jaxgadget.poker.betting import PLAYERS
 from jaxgadget.report.heatmap import draw_cells
 from jaxgadget.report.plots import save_picture
 from jaxgadget.report.styles import own_axes, write_title
@@ -63,6 +65,88 @@ def spots_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
+def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """A row a refinement of a spot, as `SpotRefinement.to_row` makes them."""
+    numbers = ("blueprint", "refined", "bound", "margin", "gap", "iterations")
+    table = make_table("board", "player", "gadget", "prior", "ε", *numbers, right=("ε", *numbers))
+    for row in rows:
+        chips = (
+            "blueprint_exploitability",
+            "refined_exploitability",
+            "exploitability_bound",
+            "margin",
+            "gap",
+        )
+        table.add_row(
+            row["board"],
+            PLAYERS[row["player"]],
+            row["gadget"],
+            row["prior"],
+            f"{row['epsilon']:g}",
+            *(f"{row[name]:.3g}" for name in chips),
+            f"{row['iterations']:,}",
+        )
+    return table
+
+
+def hands_table(solution: SpotSolution, line: str = "", most: int | None = None) -> Table:
+    """Hands of whoever acts after a line, the likeliest first: weight, actions, EV and equity.
+
+    Args:
+      solution: a solved spot.
+      line: such as `check, bet 100`; by default the start.
+      most: how many hands; by default all.
+
+    Raises:
+      ValueError: if nobody acts there.
+    """
+    frame = solution.to_frame(line)
+    frame = frame.sort_values("weight", ascending=False, kind="stable").head(
+        len(frame) if most is None else most
+    )
+    actions = [name for name in frame.columns if name not in ("hand", "weight", "ev", "equity")]
+    numbers = ["weight", *actions, "EV at first", "equity at first"]
+    table = make_table("hand", *numbers, right=numbers)
+    for row in frame.to_dict("records"):
+        shares = [f"{row[action]:.3f}" for action in actions]
+        table.add_row(
+            str(row["hand"]), f"{row['weight']:.2%}", *shares, f"{row['ev']:.5g}", f"{row['equity']:.3f}"
+        )
+    return table
+
+
+def frequency_lines(solution: SpotSolution, line: str = "") -> list[str]:
+    """The tree below a line: how often each action is taken where it can be, and how often play comes to it.
+
+    Both are shares, the second of all that come to the line. Where a card is shown the tree ends: a line that
+    names one goes on.
+
+    Raises:
+      ValueError: if nobody acts after the line.
+    """
+    betting = solution.spot.betting
+    start = solution.pairs(line)
+    rows: list[str] = []
+    solution.actor(line)  # refuses a line after which nobody acts
+
+    def add(line: str, depth: int) -> None:
+        player = PLAYERS[solution.actor(line)]
+        for action, share in solution.frequencies(line).items():
+            after = f"{line}, {action}" if line else action
+            comes = solution.pairs(after) / start if start > 0 else float("nan")
+            node = solution.node(after)
+            actor, text = int(betting.tree.actor[node]), f"{'  ' * depth}{player} {action}"
+            end = betting.describe_end(node)
+            more = f", {len(betting.children(node))} cards may follow" if actor == CHANCE else ""
+            often = "never asked" if np.isnan(share) else f"{share:.3f}"
+            rows.append(f"{text}  {often}  {comes:.3f}{end}{more}")
+            if actor in ACTOR_BIT:
+                add(after, depth + 1)
+
+    add(line, 0)
+    return rows
+
+
 def grid_picture(
     solution: SpotSolution,
     line: str = "",
@@ -86,7 +170,6 @@ def grid_picture(
     Raises:
       ValueError: if nobody acts there, or `show` is something else.
     """
-    from jaxgadget.poker.betting import PLAYERS
     from jaxgadget.poker.cards import RANKS
     from jaxgadget.poker.ranges import grid_means
 
@@ -107,17 +190,20 @@ def grid_picture(
         names = list(reversed(RANKS))
         draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
     when = f"after {line}" if line else "at the start"
-    where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {show}"
+    what = {"strategy": "strategy", "ev": "EVs at first, chips", "equity": "equities at first"}[show]
+    where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {what}"
     write_title(ax, where if title is None else title, pad=28 if show == "strategy" else None)
     return ax
 
 
-def draw_grid(solution: SpotSolution, path: str | os.PathLike[str], line: str = "") -> None:
-    """`grid_picture` of the strategy straight into a file; needs no display."""
+def draw_grid(
+    solution: SpotSolution, path: str | os.PathLike[str], line: str = "", *, show: Shown = "strategy"
+) -> None:
+    """`grid_picture` straight into a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
-    grid_picture(solution, line, figure.add_subplot())
+    grid_picture(solution, line, figure.add_subplot(), show=show)
     save_picture(figure, path)
 
 

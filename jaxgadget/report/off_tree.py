@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
@@ -14,7 +14,7 @@ from jaxgadget.report.tables import constant_note, make_table
 if TYPE_CHECKING:
     from jaxgadget.refining.off_tree import OffTree
 
-RARE = ("above_optimum", "failure")
+RARE = ("spread", "above_optimum", "failure")
 """Columns that are written only where they say something."""
 
 
@@ -72,7 +72,7 @@ def off_tree_table(results: Sequence[Sequence[OffTree]]) -> Table:
             shown.add_row(
                 *[str(row["player"])] * len(players),
                 row["method"],
-                row["gadget"] or "–",
+                _gadget_name(row),
                 row["prior"] or "–",
                 str(row["blueprint"]),
                 _number(row["exploitability"]),
@@ -108,6 +108,11 @@ def _baseline(what: str, value: tuple[float, float] | None) -> str:
     if value is None:
         return f"{what}: not known, the game has too many histories."
     return f"{what}: between {value[0]:.9g} and {value[1]:.9g}."
+
+
+def _gadget_name(row: Mapping[Any, Any]) -> str:
+    spread = f", spread {row['spread']}" if isinstance(row["spread"], str) else ""
+    return f"{row['gadget'] or '–'}{spread}"
 
 
 def _game_name(result: OffTree) -> str:

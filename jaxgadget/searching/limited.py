@@ -221,7 +221,9 @@ def _solve(
             report(number * options.iterations + done)
 
         names = [name_lane(gadget, profiles.labels[number]) for gadget in gadgets]
-        results.append(solve_lookahead(structure, ranges, before, gadgets, options, told, names=names))
+        results.append(
+            solve_lookahead(structure, ranges, before.bodies(look), gadgets, options, told, names=names)
+        )
         plans.append(before.with_bodies(look, results[-1].strategy))
 
     def by_gadget(arrays: Sequence[Any]) -> Any:

@@ -307,7 +307,7 @@ class Line:
         self._payoffs += values.size + len(look.terminals.value)
         plan = Profile.of_blueprint(look, self.blueprint) if beside is None else beside.plan.extended(look)
         structure = prepare_lookahead(look, values, self.player, self.options.placement.platform)
-        ranges, trunk = self.find_ranges(structure, above, plan) if spot is None else spot.ranges, None
+        ranges = self.find_ranges(structure, above, plan) if spot is None else spot.ranges
         if self._looks_around:
             trunk = build_trunk(look)
             own = self.assembled.reach(self.player)[trunk.sequences(self.player)]
@@ -323,11 +323,10 @@ class Line:
         searched = solve_lookahead(
             structure,
             ranges,
-            plan,
+            plan.bodies(look),
             gadgets,
             self.options,
             report,
-            trunk=trunk,
             mixtures=mixtures,
             frozen=None if spot is None else spot.frozen,
             opponent=None if mixtures is None else self._opponent,

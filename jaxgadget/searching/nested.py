@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -49,6 +49,9 @@ from jaxgadget.util.arguments import check_player
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.clock import Stopwatch
 from jaxgadget.util.progress import progress_bar
+
+if TYPE_CHECKING:
+    from jaxgadget.searching.hands import NestedHands
 from jaxgadget.values.histories import ValueFunction
 from jaxgadget.values.ranges import RangeValues, check_lanes, warn_of_doubts
 from jaxgadget.values.trunk import LimitedTrunk
@@ -142,38 +145,63 @@ class Nested:
             rest, blueprint = divmod(lane, self.blueprint.num_lanes)
             number, opponent = divmod(rest, len(self.opponents))
             gadget = self.gadgets[number]
-            rows.append(
-                {
-                    "player": self.player,
-                    "blueprint": self.blueprint.labels[blueprint],
-                    "model": self.opponents.labels[opponent],
-                    "p": float(self.opponents.p[opponent]),
-                    "beyond": self.opponents.beyond[opponent],
-                    "gadget": gadget.name,
-                    "prior": prior_name(gadget),
-                    "epsilon": gadget.epsilon,
-                    **known,
-                    "limit": None if schedule is None else schedule.kind,
-                    "depth": self.depth,
-                    "step": None if schedule is None else schedule.step,
-                    "k": self.num_entries,
-                    "leaf": self.leaf,
-                    "algorithm": self.algorithm,
-                    "iterations": int(self.iterations[lane]),
-                    "blueprint_exploitability": self.blueprint_exploitability[lane],
-                    "nested_exploitability": self.nested_exploitability[lane],
-                    "gain": self.gain[lane],
-                    "best_response_gain": self.best_response_gain[lane],
-                    "exploitability": self.nested_exploitability[lane],
-                    "exploitability_bound": self.exploitability_bound[lane],
-                    "objectives": self.objectives[:, lane].tolist(),
-                    "gap_max": self.gap_max[lane],
-                    "searches": int(self.searches[lane]),
-                    "seconds": self.seconds[lane],
-                    "failure": self.failures.get(lane),
-                }
-            )
+            row = lane_row(self, lane, gadget, self.blueprint.labels[blueprint])
+            said = {
+                "model": self.opponents.labels[opponent],
+                "p": float(self.opponents.p[opponent]),
+                "beyond": self.opponents.beyond[opponent],
+                "limit": None if schedule is None else schedule.kind,
+                "depth": self.depth,
+                "step": None if schedule is None else schedule.step,
+                "k": self.num_entries,
+                "leaf": self.leaf,
+                "gain": self.gain[lane],
+                "best_response_gain": self.best_response_gain[lane],
+                "exploitability_bound": self.exploitability_bound[lane],
+                "objectives": self.objectives[:, lane].tolist(),
+            }
+            rows.append(row | known | said)
         return pd.DataFrame(rows)
+
+
+def lane_row(searched: Nested | NestedHands, lane: int, gadget: Gadget, blueprint: str) -> dict[str, Any]:
+    """A lane as a row of a table: of a search to the end of the game, against an opponent who adapts.
+
+    Args:
+      searched: what came out.
+      lane: which.
+      gadget: its gadget.
+      blueprint: what its blueprint is called.
+    """
+    return {
+        "player": searched.player,
+        "blueprint": blueprint,
+        "model": None,
+        "p": 0.0,
+        "beyond": "rational",
+        "gadget": gadget.name,
+        "prior": prior_name(gadget),
+        "epsilon": gadget.epsilon,
+        **knowledge_columns(None),
+        "limit": "own",
+        "depth": None,
+        "step": 1,
+        "k": 1,
+        "leaf": "none",
+        "algorithm": searched.algorithm,
+        "iterations": int(searched.iterations[lane]),
+        "blueprint_exploitability": searched.blueprint_exploitability[lane],
+        "nested_exploitability": searched.nested_exploitability[lane],
+        "gain": np.nan,
+        "best_response_gain": np.nan,
+        "exploitability": searched.nested_exploitability[lane],
+        "exploitability_bound": np.nan,
+        "objectives": [],
+        "gap_max": searched.gap_max[lane],
+        "searches": int(searched.searches[lane]),
+        "seconds": searched.seconds[lane],
+        "failure": searched.failures.get(lane),
+    }
 
 
 def nested_search(
@@ -269,7 +297,7 @@ def nested_search(
     )
     if gadgets is None and (opponent is not None or optimal):
         gadgets = OptimalContinuation(NoPrior())
-    asked = _no_auto(list_gadgets(gadgets, optimal, (player,)))
+    asked = no_auto(list_gadgets(gadgets, optimal, (player,)))
     opponents = list_opponents(Opponent() if opponent is None else opponent, tree, name="opponent")
     if knowledge is not None:
         _check_known(knowledge, asked, values, opponent)
@@ -394,7 +422,7 @@ def nested_exactly(
     )
 
 
-def _no_auto(gadgets: tuple[Gadget, ...]) -> tuple[Gadget, ...]:
+def no_auto(gadgets: tuple[Gadget, ...]) -> tuple[Gadget, ...]:
     """Gadgets, none of which asks for an ε that is to be found."""
     for gadget in gadgets:
         if gadget.epsilon == AUTO:

@@ -222,11 +222,10 @@ class OptimalLine:
         searched = solve_lookahead(
             prepared.structure,
             prepared.ranges,
-            Profile.of_blueprint(forest, before),
+            Profile.of_blueprint(forest, before).bodies(forest),
             gadgets,
             self.options,
             lambda done: None,
-            trunk=prepared.trunk,
             mixtures=None if adapt else opponent_mixtures(forest, player, self.opponents),
             opponent=None if adapt else self.opponent,
             names=self._names,

@@ -79,11 +79,10 @@ def respond_continually(
     searched = solve_lookahead(
         prepared.structure,
         prepared.ranges,
-        profile,
+        profile.bodies(forest),
         asked,
         options,
         lambda done: None,
-        trunk=prepared.trunk,
         mixtures=opponent_mixtures(forest, player, opponents),
         opponent=opponent,
         names=[

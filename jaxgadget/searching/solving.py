@@ -18,7 +18,7 @@ from jaxgadget.gadgets.gadget import Gadget, describe
 from jaxgadget.gadgets.games import GadgetGames, build_games, group_gadgets
 from jaxgadget.gadgets.models import Mixtures
 from jaxgadget.gadgets.ranges import Ranges
-from jaxgadget.gadgets.structure import Structure, build_structure
+from jaxgadget.gadgets.structure import Bodies, Structure, build_structure
 from jaxgadget.gadgets.structure import find_ranges as ranges_of
 from jaxgadget.kernels.certificate import Certificate, Kept, certify, certify_average, find_overflows
 from jaxgadget.kernels.problem import Parts, Problem
@@ -28,7 +28,6 @@ from jaxgadget.solving.driver import Finished, Report, solve
 from jaxgadget.solving.lp import solve_lanes
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.tree.forest import Forest
-from jaxgadget.tree.trunk import Trunk
 from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.compilation import compile_quickly
 from jaxgadget.util.precision import precision
@@ -77,6 +76,10 @@ class Profile:
         rows = np.concatenate([self.policy.probabilities[player], limit])
         sequence = look.form.action_sequences(player)  # 1 is that of row 0
         return np.where(sequence[:, None] > 0, rows[sequence - 1], 0)
+
+    def bodies(self, look: Forest) -> tuple[FloatArray, FloatArray]:
+        """The same of both players."""
+        return self.body(look, 0), self.body(look, 1)
 
     def extended(self, look: Forest) -> Profile:
         """This profile, with entry 0 at the leaf infostates of a lookahead of which it says nothing."""
@@ -171,7 +174,7 @@ def find_ranges(structure: Structure, profile: Profile, reach: tuple[FloatArray,
       reach: both players' reach `[R_p, L]` of their roots.
     """
     look = structure.forest
-    return ranges_of(structure, (profile.body(look, 0), profile.body(look, 1)), reach)
+    return ranges_of(structure, profile.bodies(look), reach)
 
 
 def root_reach(look: Forest, policy: Policy) -> tuple[FloatArray, FloatArray]:
@@ -222,14 +225,13 @@ def _conclude(problem: Problem, strategy_sum: tuple[Parts, Parts], kept: tuple[K
 
 
 def solve_lookahead(
-    structure: Structure,
+    structure: Bodies,
     ranges: Ranges,
-    profile: Profile,
+    rows: tuple[FloatArray, FloatArray],
     gadgets: Sequence[Gadget],
     options: SolveOptions,
     report: Report,
     *,
-    trunk: Trunk | None = None,
     mixtures: Mixtures | None = None,
     frozen: Frozen | None = None,
     opponent: IntArray | None = None,
@@ -240,11 +242,10 @@ def solve_lookahead(
     Args:
       structure: the lookahead on the device.
       ranges: L lanes.
-      profile: L lanes; it stays where a search says nothing.
-      gadgets: L of them; without a trunk those that look at it are refused.
+      rows: both players' strategies `[Q, L]` in its bodies, which stay where a search says nothing.
+      gadgets: L of them; those that look at the trunk are refused where `ranges` have none.
       options: how.
       report: is told the number of iterations done in each group of gadgets.
-      trunk: what lies above the roots, for gadgets that need it; `ranges` then say what is played there.
       mixtures: opponents who follow models; by default all only adapt.
       frozen: what is not solved for, in subgames of own infostates, L lanes; by default there is nothing.
       opponent: `[L]` which of them each lane has.
@@ -253,18 +254,11 @@ def solve_lookahead(
     Raises:
       ValueError: for a gadget that needs the trunk, if there is none, or the blueprint's own values.
     """
-    known = frozenset[str]() if trunk is None else frozenset({"trunk"})
-    for gadget in gadgets:
-        if missing := gadget.needs - known:
-            raise ValueError(
-                f"gadget {gadget.name!r} needs {', '.join(sorted(missing))}: search knows only ranges "
-                "and best-response values at its roots; expected Unsafe(), Resolving() or MaxMargin()"
-            )
-    look, player, count = structure.forest, structure.player, len(gadgets)
-    rows = profile.body(look, 0), profile.body(look, 1)
+    check_needs(gadgets, frozenset[str]() if ranges.trunk is None else frozenset({"trunk"}))
+    player, count, num_subgames = structure.player, len(gadgets), ranges.num_subgames
     strategy = np.zeros_like(rows[0]), np.zeros_like(rows[1])
-    value, gap = np.zeros((look.num_subgames, count)), np.zeros((look.num_subgames, count))
-    has_decision = np.zeros((look.num_subgames, count), np.bool_)
+    value, gap = np.zeros((num_subgames, count)), np.zeros((num_subgames, count))
+    has_decision = np.zeros((num_subgames, count), np.bool_)
     iterations, failures = np.zeros(count, np.int64), dict[int, str]()
     for group in group_gadgets(gadgets):
         lanes = np.array(group)
@@ -274,7 +268,6 @@ def solve_lookahead(
             structure,
             ranges,
             distinct,
-            trunk,
             mixtures=mixtures,
             frozen=frozen,
             lanes=(
@@ -301,6 +294,16 @@ def solve_lookahead(
             strategy[p][:, lane] = rows[p][:, lane]
         value[:, lane], gap[:, lane], has_decision[:, lane] = np.nan, np.nan, False
     return Searched(strategy, value, np.maximum(gap, 0), has_decision, iterations, failures)
+
+
+def check_needs(gadgets: Sequence[Gadget], known: frozenset[str] = frozenset()) -> None:
+    """ValueError for a gadget that reads more than ranges and what is known besides."""
+    for gadget in gadgets:
+        if missing := gadget.needs - known:
+            raise ValueError(
+                f"gadget {gadget.name!r} needs {', '.join(sorted(missing))}: search knows only ranges "
+                "and best-response values at its roots; expected Unsafe(), Resolving() or MaxMargin()"
+            )
 
 
 class _SolvedGames(NamedTuple):

@@ -295,9 +295,14 @@ def join(side: Side, terms: Terms, lane: int, name: str = "player") -> Decisions
       name: of the player, for errors.
 
     Raises:
-      ValueError: if floors are negative or sum to more than 1.
+      ValueError: if floors are negative or sum to more than 1, or payoffs are drawn.
       ProgramError: if they are too small for HiGHS.
     """
+    if terms.spread is not None:
+        raise ValueError(
+            f"spread of {name}: whoever learns a draw before it chooses plays no linear function of values; "
+            "expected algorithm='cfr+', for example, or values without a spread"
+        )
     entry, body, link = to_host(side.entry), to_host(side.body), np.asarray(side.link, np.int64)
     num_entry, games = entry.num_sequences, entry.num_roots
     shift = num_entry - body.num_roots

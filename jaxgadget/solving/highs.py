@@ -150,9 +150,8 @@ def _load(model: Model, what: str, time_limit: float | None) -> Any:
     """A HiGHS with the model and our options."""
     _check_finite(model, what)
     highspy = importlib.import_module("highspy")
-    solver = highspy.Highs()
+    solver = _make_silent(highspy)
     options: dict[str, object] = {
-        "output_flag": False,
         "primal_feasibility_tolerance": TOLERANCE,
         "dual_feasibility_tolerance": TOLERANCE,
         "small_matrix_value": SMALLEST,
@@ -175,6 +174,17 @@ def _load(model: Model, what: str, time_limit: float | None) -> Any:
     if solver.passModel(program) == highspy.HighsStatus.kError:
         raise ProgramError(f"{what} is no linear program: HiGHS says 'Model error'")
     return solver
+
+
+def _make_silent(highspy: Any) -> Any:
+    """A HiGHS that prints nothing: 1.16 tells its version when callbacks are enabled, as it is made."""
+
+    class Silent(highspy.Highs):
+        def enableCallbacks(self) -> None:
+            self.silent()
+            super().enableCallbacks()
+
+    return Silent()
 
 
 def _check_finite(model: Model, what: str) -> None:

@@ -337,7 +337,11 @@ def identity(thing: Any) -> Any:
         array = np.asarray(thing)
         return {"shape": list(array.shape), "dtype": str(array.dtype), "digest": digest(array)}
     if dataclasses.is_dataclass(thing) and not isinstance(thing, type):
-        names = {field.name: None for field in dataclasses.fields(thing)} | getattr(thing, "__dict__", {})
+        fields = dataclasses.fields(thing)
+        names = {field.name: None for field in fields} | getattr(thing, "__dict__", {})
+        for field in fields:  # sweeps that were begun before there was such a field go on
+            if field.metadata.get("later", False) and getattr(thing, field.name) is field.default:
+                del names[field.name]
         kind = f"{type(thing).__module__}.{type(thing).__qualname__}"
         names |= {FINGERPRINT: None} if hasattr(type(thing), FINGERPRINT) else {}
         return {"class": kind} | {name: identity(getattr(thing, name)) for name in names}

@@ -11,7 +11,7 @@ import weakref
 
 import numpy as np
 
-from jaxgadget.games.game import CHANCE, Game
+from jaxgadget.games.game import CHANCE, Game, dense_ids
 from jaxgadget.tree.contract import CONSTANT_SUM_TOLERANCE
 from jaxgadget.tree.history import HistoryTree
 from jaxgadget.util.arrays import BoolArray, IntArray
@@ -62,13 +62,13 @@ def _match(tree: HistoryTree, other: HistoryTree) -> IntArray:
     for (begin, end), (other_begin, other_end) in zip(levels, others, strict=False):
         action, theirs = tree.action[:, begin:end], other.action[:, other_begin:other_end]
         moves = np.stack([actions[0][action[0]], actions[1][action[1]], action[2]])
-        _, number = np.unique(np.concatenate([moves, theirs], axis=1), axis=1, return_inverse=True)
-        number = number.reshape(-1)
-        width = int(number.max()) + 1
+        first, second, outcome = np.concatenate([moves, theirs], axis=1).astype(np.int64) + 2
+        choices, outcomes = tree.game.num_actions + other.game.num_actions, int(outcome.max()) + 1
+        number, width = dense_ids((first * (choices + 2) + second) * outcomes + outcome)
         parent = match[tree.parent[begin:end]]
         key = np.where(parent >= 0, parent * width + number[: end - begin], -1)
         their_key = other.parent[other_begin:other_end].astype(np.int64) * width + number[end - begin :]
-        order = np.argsort(their_key)
+        order = np.argsort(their_key, kind="stable")  # nearly in order
         index = np.minimum(np.searchsorted(their_key, key, sorter=order), len(order) - 1)
         same = their_key[order[index]] == key
         match[begin:end] = np.where(same, other_begin + order[index], -1)

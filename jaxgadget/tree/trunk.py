@@ -100,16 +100,15 @@ class Way:
     infoset: IntArray
 
 
-def build_way(trunk: Trunk, player: int, game: IntArray, rounding: Rounding) -> Way:
+def build_way(above: HostTreeplex, link: IntArray, game: IntArray, rounding: Rounding) -> Way:
     """A player's decisions on the way to its roots.
 
     Args:
-      trunk: what lies above the cut.
-      player: whose decisions.
+      above: its decisions above the cut.
+      link: `[R]` the sequence there that leads to each of its roots.
       game: `[R]` the game that each of the player's roots belongs to; all games 0, 1, … occur.
       rounding: how sizes are rounded up.
     """
-    above, link = trunk.form.treeplex[player], trunk.link[player]
     owner = np.append(-1, above.sequence_infoset)  # `[num_sequences]` the infoset of each sequence
     pairs = {
         (int(g), infoset)

@@ -324,6 +324,7 @@ def test_standard_output_is_json_alone_whatever_liteefg_prints(tmp_path: pathlib
     assert row["compile_seconds"] is row["peak_bytes"] is None
 
 
+@pytest.mark.slow
 def test_everything_that_is_installed(tmp_path: pathlib.Path):
     rows = run_bench(tmp_path, "--lanes", "2")
     assert [row["engine"] for row in rows] == [OURS, *INSTALLED]

@@ -23,6 +23,7 @@ from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.kernels import registry
 from jaxgadget.kernels.regret import find_rule
 from jaxgadget.solving import options as solve_options
+from jaxgadget.solving.driver import CHECKPOINT_SECONDS
 from jaxgadget.util.registry import find
 
 RULES = {name: find_rule(name) for name in registry.RULES}
@@ -100,6 +101,8 @@ def test_names_are_those_of_the_library():
     text = words(run("refine", "--help").stdout)
     for name in (*GADGETS, *PRIORS, *ALTERNATIVES, *GIFT_RULES):
         assert name in text
+    for command in ("solve", "refine"):
+        assert f"about every {CHECKPOINT_SECONDS:g} seconds" in words(run(command, "--help").stdout)
 
 
 # --- help, games --------------------------------------------------------------------------
@@ -201,15 +204,24 @@ def test_solve_by_hands(kuhn: HistoryTree, tmp_path: pathlib.Path):
     assert saved.labels == ("cfr+:10",)
     found = run("solve", "coin_toss", "--form", "hands", "--algorithm", "lp")
     assert "public nodes, of them ends" in words(found.stdout)
-    for options, why in {
-        ("--floor", 0.1): "--floor means nothing with --form hands",
-        ("--memory-limit", 1): "of memory",
-    }.items():
-        refused = run(*asked, "--form", "hands", *options)
-        assert refused.exit_code == 2
-        assert why in words(refused.stderr)
+    floored = [
+        strict(run("solve", "kuhn_poker", *form, "--iterations", 10, "--floor", 0.1, "--json", "-").stdout)
+        for form in ((), ("--form", "hands"))
+    ]
+    assert floored[0]["gap_within_floors"] < floored[0]["nash_conv"]
+    for name in ("gap_within_floors", "nash_conv"):
+        assert floored[0][name] == pytest.approx(floored[1][name], rel=0, abs=1e-12)
+    refused = run(*asked, "--form", "hands", "--memory-limit", 1)
+    assert refused.exit_code == 2
+    assert "of memory" in words(refused.stderr)
     refused = run(*asked, "--memory-limit", 10)
     assert "--memory-limit means nothing without --form hands" in refused.stderr
+    refused = run(*asked, "--form", "hands", "--max-histories", 9)
+    assert refused.exit_code == 2
+    assert "--max-histories means nothing with --form hands for kuhn_poker" in refused.stderr
+    refused = run("refine", "kuhn_poker", "--blueprint", f"file:{file}", "--iterations", 10)
+    assert refused.exit_code == 2
+    assert "is by hands: expected a policy of histories" in refused.stderr
     refused = run("solve", "sequential_rps", "--form", "hands")
     assert refused.exit_code == 2
     assert refused.stderr.startswith("Error: sequential_rps is no game by hands: player 0 does not see all")
@@ -445,6 +457,8 @@ BAD_INPUT = [
         "--gifts means nothing for unsafe, resolving, max-margin; leave it",
     ),
     ("refine kuhn_poker --scale-gifts --gadget full", "--scale-gifts means nothing for full"),
+    ("refine kuhn_poker --spread 1 --gadget unsafe", "--spread means nothing for unsafe; leave it"),
+    ("refine kuhn_poker --spread -1 --gadget resolving", "--spread -1: expected a number >= 0"),
     ("refine kuhn_poker --alternative blueprint --gadget unsafe", "--alternative means nothing for unsafe"),
     (
         "refine kuhn_poker --algorithm lp --iterations 5",

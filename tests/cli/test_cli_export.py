@@ -69,6 +69,7 @@ SPEC = "guess.py:Guess(size=2)"
 FAST = ("--blueprint", "uniform", "--iterations", 3)
 
 
+@pytest.mark.slow
 def test_own_games_wherever_a_game_is_named(folder: pathlib.Path):
     name = f"{folder}/guess.py:Guess(size=2)"
     assert record("solve", SPEC, "--algorithm", "lp")["value"] == pytest.approx(0.2)
@@ -133,6 +134,7 @@ def test_a_policy_of_an_own_game_is_read_again(folder: pathlib.Path):
     assert other.exit_code == 2 and "is a policy of" in other.stderr
 
 
+@pytest.mark.slow
 def test_the_commands_of_the_guide(folder: pathlib.Path):
     guide = pathlib.Path(__file__).parents[2] / "docs/guide.md"
     (block,) = (

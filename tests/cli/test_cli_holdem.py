@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from jaxgadget import Unsafe
 from jaxgadget.cli import app
 from jaxgadget.poker import solve
 from jaxgadget.poker.betting import ALL_IN, BetMenu
-from jaxgadget.poker.solve import solve_spots
+from jaxgadget.poker.solve import evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
+from jaxgadget.poker.translate import translate_solution
+from jaxgadget.refining.spots import refine_spots
 
 BLUFFS = ("--board", "2s3h4d6c7c", "--oop", "AsAh,QsQh", "--ip", "KsKh", "--pot", 20, "--stack", 10)
 MENUS = ("--bets", "a", "--ip-bets", "", "--raises", "")
@@ -35,7 +38,8 @@ def test_a_row_is_the_library_s_and_a_picture_is_drawn(tmp_path: pathlib.Path):
     menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
     (solution,) = solve_spots([Spot(**ROW, menus=menus)], iterations=50)
     (row,) = found["rows"]
-    assert set(row) == {"board", "ev", "exploitability", "gap", "iterations", "hands", "root"}
+    assert set(row) == {"spot", "board", "ev", "exploitability", "gap", "iterations", "hands", "root"}
+    assert row["spot"] == solution.spot.name
     assert row["ev"] == pytest.approx(solution.ev)
     assert row["exploitability"] == pytest.approx(solution.exploitability)
     assert row["root"] == pytest.approx(solution.frequencies())
@@ -54,6 +58,82 @@ def test_the_tree_is_printed():
     ]
 
 
+def test_help_promises_no_linear_programs():
+    """Spots have too many hands and ends for them."""
+    shown = run("--help")
+    assert shown.exit_code == 0
+    words = " ".join(shown.stdout.replace("│", " ").split())
+    assert "Which CFR: cfr, cfr+, linear-cfr, dcfr, pcfr+ or sapcfr+." in words
+    assert "lp" not in words.replace("--help", "").split() and "linear programs" not in words.lower()
+
+
+def test_streets_have_menus_of_their_own():
+    turn = (*BLUFFS[2:], "--board", "2s3h4d6c", "--bets", "a", "--raises", "", "--ip-river-bets", "")
+    result = run(*turn, "--river-bets", "50%", "--tree")
+    assert result.exit_code == 0, result.stderr
+    lines = result.stdout.splitlines()
+    assert lines[:4] == [
+        "oop check",
+        "  ip check",
+        "    2c, or another of 48 cards",
+        "      oop check",
+    ]
+    assert "      oop bet 10" not in lines
+    assert "      oop all-in 10" in lines
+    assert "  ip all-in 10" in lines
+    refused = run(*BLUFFS, "--river-bets", "50%")
+    assert refused.exit_code == 2
+    assert "river_menus on the river '2s3h4d6c7c': expected None" in " ".join(refused.stderr.split())
+
+
+def test_it_says_where_hands_cannot_be_merged():
+    plain = run(*BLUFFS, *MENUS, "--iterations", 20, "--suit-isomorphism")
+    assert plain.exit_code == 0, plain.stderr
+    said = " ".join(plain.stdout.split())
+    assert (
+        "merged in 1 of 1 spots; in the first every exchange of suits changes the board 2s3h4d6c7c." in said
+    )
+    result = run(*BLUFFS, *MENUS, "--iterations", 20, "--suit-isomorphism", "--json", "-")
+    assert len(json.loads(result.stdout)["rows"]) == 1
+    assert result.stderr.startswith("No hands were merged in 1 of 1 spots; ")
+
+
+def test_spots_are_re_solved(tmp_path: pathlib.Path):
+    """Rows are the blueprint's, and refinements the library's; a file of results is gone on with."""
+    spots, results, picture = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "ev.png"
+    spots.write_text(json.dumps(ROW) + "\n")
+    how = ("--bets", "a", "--raises", "", "--gadget", "unsafe", "--iterations", 20)
+    how = (*how, "--blueprint-bets", "50%", "--blueprint-iterations", 5)
+    asked = ("--spots", spots, "--results", results, *how, "--json", "-")
+    result = run(*asked)
+    assert result.exit_code == 0, result.stderr
+    (row,) = json.loads(result.stdout)["rows"]
+    menus = BetMenu(bets=(ALL_IN,), raises=())
+    spot = Spot(**ROW, menus=menus)
+    coarse = Spot(**ROW, menus=BetMenu(bets=(0.5,), raises=()))
+    (blueprint,) = solve_spots([coarse], iterations=5)
+    solving: dict[str, Any] = {"iterations": 20, "algorithm": "dcfr"}
+    ((refinement,),) = refine_spots([spot], Unsafe(), blueprints=[blueprint], **solving)
+    assert row["ev"] == pytest.approx(evaluate_spot(spot, translate_solution(blueprint, spot)).ev)
+    assert row["iterations"] == 5
+    (found,) = row["refinements"]
+    expected = refinement.to_row()
+    assert set(found) == set(expected) - {"board"}
+    assert found["gap"] == pytest.approx(expected["gap"])
+    assert found["refined_exploitability"] == pytest.approx(expected["refined_exploitability"])
+    kept = results.read_text()
+    again = run(*asked)
+    assert json.loads(again.stdout)["rows"] == [row]
+    assert results.read_text() == kept
+    shown = run(*BLUFFS, *how, "--hands", 1, "--frequencies", "--plot", picture, "--show", "ev")
+    assert shown.exit_code == 0, shown.stderr
+    assert "oop all-in 10" in shown.stdout
+    assert "QsQh" in shown.stdout
+    assert "AsAh" not in shown.stdout
+    assert "unsafe" in shown.stdout
+    assert picture.stat().st_size > 1000
+
+
 def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     asked = ("--spots", spots, "--results", results, *MENUS, "--iterations", 20)
@@ -64,9 +144,9 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
     numbers: list[int] = []
     built = solve.build_batch
 
-    def count(batch: Any, form: Any) -> Any:
+    def count(batch: Any, *rest: Any) -> Any:
         numbers.append(len(batch))
-        return built(batch, form)
+        return built(batch, *rest)
 
     monkeypatch.setattr(solve, "build_batch", count)
     result = run(*asked, "--json", "-")
@@ -75,8 +155,60 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
     assert results.read_text().startswith(first)
     rows = json.loads(result.stdout)["rows"]
     assert [sum(row["ev"]) for row in rows] == pytest.approx([40, 20])
+    results.write_text(results.read_text() + "\n")  # an editor's blank line is no row
     assert run(*asked).exit_code == 0
     assert numbers == [1]
+
+
+def test_rows_tell_spots_of_one_board_apart(tmp_path: pathlib.Path):
+    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    several: list[dict[str, Any]] = [ROW, ROW | {"pot": 40}, ROW | {"oop": "AsAh,QsQh:0.5"}]
+    spots.write_text("".join(json.dumps(row) + "\n" for row in several))
+    assert run("--spots", spots, "--results", results, *MENUS, "--iterations", 2).exit_code == 0
+    menus = (BetMenu(bets=(ALL_IN,), raises=()), BetMenu(bets=(), raises=()))
+    found = {json.loads(line)["spot"] for line in results.read_text().splitlines()}
+    assert found == {Spot(**row, menus=menus).name for row in several}
+
+
+def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
+    """And the same command goes on from it; before anything is kept there is nothing to tell."""
+    spots, results, folder = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "kept"
+    other = ROW | {"board": "2s3h4d6c", "river_bets": ""}  # another tree, so a batch of its own
+    spots.write_text(json.dumps(ROW) + "\n" + json.dumps(other) + "\n")
+    asked = ("--spots", spots, *MENUS, "--iterations", 2)
+    solving, begun = solve._solve_alike, list[int]()  # pyright: ignore[reportPrivateUsage]
+
+    def press(at: int) -> None:
+        def cut_off(*given: Any, **options: Any) -> Any:
+            begun.append(1)
+            if len(begun) == at:
+                raise KeyboardInterrupt
+            return solving(*given, **options)
+
+        begun.clear()
+        monkeypatch.setattr(solve, "_solve_alike", cut_off)
+
+    press(1)
+    result = run(*asked, "--results", results, "--checkpoint", folder)
+    assert (result.exit_code, result.stderr) == (130, "Interrupted.\n")
+    press(2)
+    result = run(*asked, "--results", results, "--checkpoint", folder)
+    kept = f"{str(results)!r} keeps 1 row, {str(folder)!r} keeps 1 solved spot"
+    assert result.exit_code == 130
+    assert result.stderr == f"Interrupted. {kept}; the same command goes on.\n"
+    press(2)
+    assert run(*asked, "--results", results).exit_code == 0
+    assert len(begun) == 1 and len(results.read_text().splitlines()) == 2
+
+
+@pytest.mark.parametrize("option", ["--json", "--results"])
+def test_the_file_of_spots_is_not_written_over(option: str, tmp_path: pathlib.Path):
+    spots = tmp_path / "spots.jsonl"
+    spots.write_text(json.dumps(ROW))
+    result = run("--spots", spots, option, spots)
+    assert result.exit_code == 2
+    assert f"--spots and {option} both name" in result.stderr
+    assert spots.read_text() == json.dumps(ROW)
 
 
 @pytest.mark.parametrize(
@@ -95,8 +227,25 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
         ((*BLUFFS[:2], "--oop", "KsKh", *BLUFFS[4:]), "no pair of hands is compatible"),
         ((*BLUFFS, "--target-gap", "much"), "target_gap='much': expected chips >= 0"),
         ((*BLUFFS, "--results", "rows.jsonl"), "--results means nothing without --spots"),
-        ((*BLUFFS, "--line", "check"), "--line means nothing without --plot"),
-        ((*BLUFFS, *MENUS, "--plot", "grid.png", "--line", "bet 5"), "'bet 5' is not to be done"),
+        ((*BLUFFS, "--line", "check"), "--line means nothing without --plot, --hands or --frequencies"),
+        ((*BLUFFS, "--show", "ev"), "--show means nothing without --plot"),
+        ((*BLUFFS, "--hands", 3, "--json", "-"), "--hands means nothing with --json -"),
+        (
+            (*BLUFFS, *MENUS, "--gadget", "resolving", "--suit-isomorphism"),
+            "--suit-isomorphism means nothing",
+        ),
+        ((*BLUFFS, "--prior", "none"), "--prior means nothing without --gadget"),
+        ((*BLUFFS, *MENUS, "--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
+        ((*BLUFFS, "--blueprint-bets", "a"), "--blueprint-bets means nothing without --gadget"),
+        ((*BLUFFS, *MENUS, "--gadget", "resolving", "--player", "both"), "Invalid value for '--player'"),
+        ((*BLUFFS, *MENUS, "--gadget", "full"), "gadget full: it looks at the way to the spot"),
+        ((*BLUFFS, *MENUS, "--gadget", "resolving", "--blueprint-bets", "x"), "blueprint_bets='x'"),
+        (
+            (*BLUFFS, *MENUS, "--plot", "grid.png", "--line", "bet 5"),
+            "'bet 5' is not to be done at the start",
+        ),
+        ((*BLUFFS, *MENUS, "--hands", 3, "--line", "check, check"), "nobody acts there"),
+        ((*BLUFFS[:6],), "pot is missing: expected --board, --pot and --stack, or --spots"),
         (("--spots", "nowhere.jsonl"), "cannot be read"),
         (("--spots", "x.jsonl", *BLUFFS), "--board means nothing with --spots"),
     ],
@@ -104,7 +253,9 @@ def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch:
 def test_bad_input_is_one_line(
     arguments: tuple[object, ...], message: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):
+    """And said before anything is solved."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delattr(solve, "build_batch")
     result = run(*arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.stderr.split())
@@ -121,8 +272,13 @@ def test_bad_input_is_one_line(
             json.dumps(ROW) + "\n" + json.dumps(ROW | {"pots": 3}),
             "line 2: 'pots' is no part of a spot; near to it: 'pot'",
         ),
-        (json.dumps(ROW | {"stack": "10"}), "line 1: stack='10': expected a number of chips > 0"),
+        (json.dumps(ROW | {"stack": "10"}), "line 1: stack='10': expected a finite number of chips > 0"),
         (json.dumps(ROW | {"bets": 5}), "line 1: bets=5: expected a text"),
+        (json.dumps(ROW | {"river_bets": "a"}), "line 1: river_menus on the river '2s3h4d6c7c'"),
+        (
+            json.dumps(ROW | {"board": "2s3h4d6c", "ip_river_raises": 3}),
+            "line 1: ip_river_raises=3: expected",
+        ),
     ],
 )
 def test_bad_rows_name_their_line(text: str, message: str, tmp_path: pathlib.Path):
@@ -141,3 +297,8 @@ def test_a_file_of_something_else_is_left_alone(tmp_path: pathlib.Path):
     assert result.exit_code == 2
     assert "line 1, is no result of this command" in " ".join(result.stderr.split())
     assert results.read_text() == "mine\n"
+    results.write_bytes(b"\xff\xfe")
+    result = run("--spots", spots, "--results", results)
+    assert result.exit_code == 2
+    assert f"--results {str(results)!r} cannot be read" in " ".join(result.stderr.split())
+    assert results.read_bytes() == b"\xff\xfe"

@@ -134,7 +134,11 @@ def test_sweeps_take_several_orders(tmp_path: pathlib.Path) -> None:
             "generation 'all' is unknown; expected one of random, diverse",
         ),
         (("refine", PENNIES, "--order", 1, "--gadget", "full"), "gadgets: full looks at play above the cut"),
-        ((*REFINE, "--order", 1, "--model", "uniform", "--p", 0.5), "knowledge and opponent: "),
+        (
+            (*REFINE, "--order", 1, "--model", "uniform", "--p", 0.5),
+            "--order 1 and --model: what models earn against what is frozen is not looked at; leave one of",
+        ),
+        ((*NESTED, "--order", "inf", "--model", "uniform", "--p", 0.5), "--order inf and --model: what"),
         ((*NESTED, "--leaf", "optimal", "--order", 1), "--order 1 with --leaf optimal: these values are of"),
         ((*NESTED, "--leaf", "ranges:x", "--order", 1), "--order 1 with --leaf ranges:x: these values are"),
         ((*NESTED, "--follow", "believed"), "--follow means nothing without --order; leave it out"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,30 @@ def test_a_table() -> None:
     assert "keeps its menu" in result.stdout and "0.00000" in result.stdout
 
 
+def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None:
+    """By the names of moves, all methods' below each other; another command reads them as blueprints."""
+    file = tmp_path / "answers.npz"
+    rows = record(
+        *("off-tree", GAME, "--menu", "1-a", "--blueprint", "dirichlet:1", "--algorithm", "lp"),
+        *("--method", "translation:linear", "--method", "inexpensive", "--gadget", "resolving"),
+        *("--prior", "none", "--player", "both", "--save", file),
+    )["rows"]
+    tree = jg.enumerate_game(jg.load(GAME))
+    saved = jg.Policy.load(file, tree)
+    assert saved.labels == ("translation:linear | dirichlet:1", "inexpensive | dirichlet:1 | resolving")
+    best = jg.evaluate_policy(saved).best_response_values
+    for player in (0, 1):
+        certificates = [row["certificate"] for row in rows if row["player"] == player]
+        np.testing.assert_allclose(-best[player], certificates, rtol=0, atol=1e-9)
+
+
+def test_values_may_be_uncertain() -> None:
+    asked = (*COIN, "--method", "inexpensive", "--gadget", "resolving", "--prior", "none", "--spread", "1")
+    (row,) = record(*asked)["rows"]
+    assert row["spread"] == "1" and row["gap_max"] < 1e-3 and row["certificate"] == pytest.approx(0, abs=1e-3)
+    assert "resolving, spread 1" in run(*asked).stdout
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
@@ -122,11 +147,20 @@ def test_a_table() -> None:
         ((*COIN, "--method", "inexpensive", "--gadget", "unsafe", "--prior", "none"), "no blueprint says"),
         ((*COIN, "--gadget", "full"), "real way in"),
         ((*COIN, "--prior", "range"), "with prior 'range'"),
+        ((*COIN, "--epsilon", "auto"), "epsilon='auto' for resolving: CFR takes a number"),
+        ((*COIN, "--spread", "wide"), "--spread wide: expected a number >= 0"),
+        ((*COIN, "--spread", "0.1", "--algorithm", "lp"), "--spread means nothing with --algorithm lp"),
+        ((*COIN, "--spread", "0.1", "--gadget", "max-margin"), "--spread means nothing for max-margin"),
+        ((*COIN, "--method", "translation:linear", "--spread", "1"), "--spread means nothing where all is"),
         ((*COIN, "--player", "both"), "--opponent-only with --player both"),
         ((*COIN, "--method", "translation:linear", "--levels", "1"), "--levels means nothing"),
     ],
 )
-def test_bad_input_is_one_line(arguments: tuple[str, ...], text: str) -> None:
+def test_bad_input_is_one_line(
+    arguments: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And said before a blueprint is made."""
+    monkeypatch.setattr("jaxgadget.policy.blueprints.make_blueprints", None)
     result = run(*arguments)
     assert result.exit_code == 2
     assert text in " ".join(result.stderr.split()), result.stderr

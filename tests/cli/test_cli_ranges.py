@@ -17,6 +17,8 @@ from jaxgadget.cli import app
 from jaxgadget.learn import range_training
 from jaxgadget.values import solved
 
+pytestmark = pytest.mark.slow
+
 TRAIN: tuple[object, ...] = (
     *("train-ranges", "kuhn_poker", "--cut", "depth:2", "--samples", 16, "--rounds", 1, "--steps", 6),
     *("--width", 8, "--batch-size", 4, "--iterations", 20, "--heldout", 0.25),

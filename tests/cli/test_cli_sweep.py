@@ -115,6 +115,7 @@ def test_a_folder_without_locks(tmp_path: pathlib.Path):
     assert other.exit_code == 2 and "began with locks=True" in words(other.stderr)
 
 
+@pytest.mark.slow
 def test_workers_read_the_file_of_a_game_by_path(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     (tmp_path / "mygame.py").write_text(
         "from tests.sweeping.crew import Pennies\n\n\nclass Own(Pennies):\n    pass\n"

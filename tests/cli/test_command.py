@@ -3,7 +3,6 @@
 import importlib
 import logging
 import pathlib
-import sys
 from typing import Any
 
 import pytest
@@ -46,7 +45,7 @@ def test_flags_and_repeatable_options_may_stand_twice(monkeypatch: pytest.Monkey
     def asked(*args: Any, **more: Any) -> None:
         raise ValueError(f"{len(args[2].labels)} blueprints")
 
-    monkeypatch.setattr(sys.modules["jaxgadget.refining.refine"], "refine", asked)
+    monkeypatch.setattr(importlib.import_module("jaxgadget.refining.refine"), "refine", asked)
     result = run(
         "refine", "kuhn_poker", "--rows", "--rows", "--blueprint", "uniform", "--blueprint", "geometric:2"
     )

@@ -85,6 +85,7 @@ def test_the_comparison_meets_differences(profiles: Policy) -> None:
 
 
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.slow
 def test_converged_values_agree_within_certificates(profiles: Policy, dtype: str) -> None:
     together = solve(profiles, GADGETS, 0, iterations=1000, dtype=dtype)
     for number, gadget in enumerate(GADGETS):
@@ -114,7 +115,7 @@ def test_groups() -> None:
 )
 def test_levels_without_a_choice_are_left_out(profiles: Policy, gadgets: Any, depths: list[int]) -> None:
     here = prepare(build_forest(profiles.tree, "depth:1"), 0, profiles, gadgets)
-    entry = build_games(here.structure, here.ranges, gadgets, here.trunk).entry
+    entry = build_games(here.structure, here.ranges, gadgets).entry
     assert list(range(len(entry.treeplex.levels))) == depths
     picks, leaves = entry.picked is not None, entry.left is not None
     assert picks == any(isinstance(gadget, MaxMargin) for gadget in gadgets)

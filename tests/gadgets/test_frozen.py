@@ -70,6 +70,7 @@ def test_ranges_are_those_of_whole_infostates(player: int) -> None:
 
 
 @pytest.mark.parametrize("player", [1])
+@pytest.mark.slow
 def test_constants_are_what_the_frozen_part_earns(player: int) -> None:
     """Best responses to the blueprint are worth as much in each subgame as in the whole game."""
     here = known(player)

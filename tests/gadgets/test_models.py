@@ -29,7 +29,7 @@ def objective(tree: HistoryTree, model: jg.Policy, p: float, moves: int | None, 
     whole = jg.OptimalContinuation(jg.NoPrior())
     prepared = prepare(forest, player, jg.Policy.uniform(tree), (whole,))
     mixtures = find_mixtures(forest, player, np.array([p]), np.array([0]), model.reach(1 - player))
-    games = build_games(prepared.structure, prepared.ranges, [whole], prepared.trunk, mixtures=mixtures)
+    games = build_games(prepared.structure, prepared.ranges, [whole], mixtures=mixtures)
     with precision(np.float64):
         optimum = solve_program(games.batch.problem(), 0, Goal(maximiser=player), name="mixture")
     return float(optimum.value[0])

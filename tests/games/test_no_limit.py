@@ -13,6 +13,7 @@ from jaxgadget.games.leduc.no_limit import NoLimitLeduc
 from jaxgadget.games.parameters import read_bets
 from jaxgadget.games.registry import load
 from jaxgadget.policy.exact import solve_exactly
+from jaxgadget.tree.cut import cut
 from jaxgadget.tree.history import HistoryTree, enumerate_game
 from jaxgadget.util.arrays import IntArray
 
@@ -198,14 +199,16 @@ def test_infostate_strings_are_one_each_and_the_same_with_other_bets(starting_pl
 
 
 def test_cuts_are_leducs():
+    """The flop without hands that are all-in, in which the public card decides and nobody acts."""
     tree = enumerate_game(NoLimitLeduc(stack=5, max_raises=1))
     flop, before = (tree.game.cuts()[name](tree) for name in ("flop", "before-flop"))
-    assert (tree.actor[before] == CHANCE).all() and flop.sum() == np.isin(
-        tree.parent, np.nonzero(before)
-    ).sum()
-    all_in = [h for h in np.nonzero(flop)[0].tolist() if 3 in tree.moves(h)[2:-1]]
-    assert all_in and (tree.actor[all_in] == TERMINAL).all()
-    assert np.isin(tree.actor[flop], (*ACTOR_BIT, TERMINAL)).all()
+    after = np.isin(tree.parent, np.nonzero(before))
+    all_in = after & (tree.actor == TERMINAL)
+    assert (tree.actor[before] == CHANCE).all() and all_in.any()
+    assert (flop == after & ~all_in).all() and np.isin(tree.actor[flop], ACTOR_BIT).all()
+    assert all(3 in tree.moves(h)[2:-1] for h in np.nonzero(all_in)[0].tolist())
+    for name in ("flop", "before-flop"):
+        assert cut(tree, name).num_subgames > 0
 
 
 HUGE = NoLimitLeduc(bets=MENU, stack=10**9, max_raises=100)

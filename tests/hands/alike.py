@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from jaxgadget import (
     BlueprintValues,
+    ContinuationPrior,
+    ContinuationValues,
+    Full,
     HistoryTree,
     MaxMargin,
     NoPrior,
+    OptimalContinuation,
     Policy,
     RangePrior,
+    ReachMaxMargin,
+    ReachResolving,
+    Refinement,
     Resolving,
     UniformPrior,
     Unsafe,
@@ -21,13 +31,20 @@ from jaxgadget import (
     enumerate_game,
     evaluate_policy,
     load,
+    nested_hands,
+    nested_search,
     refine,
 )
+from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.hands.evaluate import best_hands_response, evaluate_hands
 from jaxgadget.hands.form import HandsForm, by_hands
 from jaxgadget.hands.policy import HandsPolicy
-from jaxgadget.hands.refine import refine_hands
+from jaxgadget.hands.ranges import build_bodies, find_hands_ranges, public_cut
 from jaxgadget.hands.solve import solve_hands
+from jaxgadget.refining.hands import HandsRefinement, refine_hands
+from jaxgadget.refining.prepare import prepare
+from jaxgadget.tree.cut import cut as cut_of
+from jaxgadget.tree.forest import build_forest
 from jaxgadget.tree.hands import FoundHands, find_hands
 from tests.reference.random_games import SHAPES, RandomGame
 
@@ -122,34 +139,133 @@ def check_iterations(spec: str, algorithm: str) -> None:
         )
 
 
-def check_refinement(spec: str, cut: str, where: str, player: int, tolerance: float = TOLERANCE) -> None:
-    """Five iterations of gadget games with priors: the strategies, values, gaps and bounds of `refine`.
+def check_ranges(spec: str, cut: str, where: str, player: int) -> None:
+    """What policies bring to a cut: reaches, masses, V̄, V and the trunk, also where rows are pure."""
+    policy, by_hand = random_policies(spec)
+    needs = {"played", "trunk"}
+    forest = build_forest(policy.tree, cut_of(policy.tree, cut), padded=False)
+    theirs = prepare(forest, player, policy, [Full(), Resolving(alternative=BlueprintValues())]).ranges
+    game, other = by_hand.game, 1 - player
+    bodies = build_bodies(game, public_cut(game, where), player)
+    ours = find_hands_ranges(bodies, by_hand, needs=needs)
+    # The histories' roots by public node and hand.
+    node, hand = found(spec).node, found(spec).hand
+    number = np.full(len(game.tree), -1)
+    number[bodies.form.roots] = np.arange(len(bodies.form.roots))
+    row = [np.zeros(len(roots), np.int64) for roots in forest.roots]
+    for p, roots in enumerate(forest.roots):
+        for history in forest.cut.roots.tolist():
+            k = np.flatnonzero(roots.infostate == policy.tree.infostate[p, history])
+            row[p][k] = number[node[history]] * game.num_hands[p] + hand[p, history]
+    pairs = set(zip(ours.subgame[row[other]].tolist(), theirs.subgame.tolist(), strict=True))
+    assert len(pairs) == ours.num_subgames == theirs.num_subgames  # they are numbered in another order
+    for name in ("opponent", "mass", "cbv", "played"):
+        expected = np.zeros_like(getattr(ours, name))
+        expected[row[other]] = getattr(theirs, name)
+        np.testing.assert_allclose(getattr(ours, name), expected, rtol=0, atol=TOLERANCE, err_msg=name)
+    np.testing.assert_allclose(ours.resolver[row[player]], theirs.resolver, rtol=0, atol=TOLERANCE)
+    best = [np.asarray(ranges.above.best_values(ranges.cbv)[2]) for ranges in (ours, theirs)]
+    np.testing.assert_allclose(best[0], best[1], rtol=0, atol=TOLERANCE)
+    mass = [ranges.above.mass.sum(axis=0) for ranges in (ours, theirs)]
+    np.testing.assert_allclose(mass[0], mass[1], rtol=0, atol=TOLERANCE)
+    assert ours.above.terminates.any() == theirs.above.terminates.any()
 
-    Blueprints come everywhere with some probability. Where a root has 1e-24, an exact tie of its actions is
-    decided by rounding, in either form.
-    """
-    tree = histories(spec)
-    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
-    gadgets = [
+
+def several_gadgets() -> list[Gadget]:
+    """Every gadget, prior, alternative value and kind of gift."""
+    return [
         Unsafe(),
         Resolving(epsilon=0.02),
         Resolving(UniformPrior(), 0.05),
         Resolving(alternative=BlueprintValues()),
+        Resolving(ContinuationPrior(ContinuationValues(4)), 0.1, ContinuationValues(4)),
         MaxMargin(),
         MaxMargin(NoPrior()),
         MaxMargin(RangePrior(), 0.1),
+        MaxMargin(alternative=ContinuationValues(4)),
+        ReachResolving(epsilon=0.02),
+        ReachResolving(UniformPrior(), 0.05, gifts="estimate"),
+        ReachMaxMargin(epsilon=0.02),
+        Full(NoPrior()),
+        Full(epsilon=0.02),
+        Full(RangePrior(), 0.1),
+        OptimalContinuation(NoPrior()),
+        OptimalContinuation(UniformPrior(), 0.05),
     ]
-    bracket = -0.01, 0.01
-    asked = {"player": player, "iterations": 5, "dtype": "float64"}
-    expected = refine(tree, cut, policy, gadgets, value=bracket, **asked)
+
+
+def assert_same_numbers(
+    result: HandsRefinement, expected: Refinement, names: Sequence[str], tolerance: float
+) -> None:
+    """Lane by lane; subgames may be numbered in another order."""
+    for name in names:
+        ours, theirs = (np.asarray(getattr(x, name), np.float64) for x in (result, expected))
+        if ours.ndim == 2:
+            ours, theirs = np.sort(ours, axis=0), np.sort(theirs, axis=0)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance, err_msg=name)
+
+
+def check_refinement(
+    spec: str, cut: str, where: str, player: int, tolerance: float = TOLERANCE, **changed: Any
+) -> None:
+    """Gadget games with priors: the strategies, values, gaps and bounds of `refine`, subgame by subgame.
+
+    Five iterations, if nothing else is `changed`. Blueprints come everywhere with some probability. Where the
+    largest root of a subgame has 1e-21 and the next one 1e-27, regrets of what ties against the largest are
+    rounding (`tests/slow/test_hands.py` shows it in exact numbers), and iterates of either form are chance.
+    """
+    tree = histories(spec)
+    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
+    asked = {"player": player, "iterations": 5, "dtype": "float64", "value": (-0.01, 0.01)}
+    asked = {"gadgets": several_gadgets()} | asked | changed
+    expected = refine(tree, cut, policy, **asked)
     by_hand = HandsPolicy.from_policy(policy, found(spec), form(spec))
-    result = refine_hands(by_hand, where, gadgets, value=bracket, **asked)
+    result = refine_hands(by_hand, where, **asked)
+    if spec in QUICK:
+        assert_same_policies(result.policy, expected.policy, spec, tolerance)
+    again = result.policy.to_policy(found(spec))
+    np.testing.assert_allclose(again.reach(player), expected.policy.reach(player), rtol=0, atol=tolerance)
+    assert result.policy.labels == expected.policy.labels
+    assert_same_numbers(result, expected, ("gadget_value", "gap", "has_decision"), tolerance)
+    pd.testing.assert_frame_equal(result.table, expected.table, rtol=0, atol=tolerance, check_dtype=False)
+
+
+def check_programs(spec: str, cut: str, where: str, player: int, tolerance: float = 1e-9) -> None:
+    """Linear programs: the values, gaps and ε of `refine`, subgame by subgame.
+
+    One blueprint is pure in many places, so that roots of no mass and ties are among the subgames. Where
+    floors are too small for a program, both forms refuse the same lanes. What an optimal continuation
+    promises is not unique, so it is no alternative here.
+    """
+    tree = histories(spec)
+    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 2, 0.02)])
+    gadgets = [
+        Unsafe(),
+        Resolving(epsilon="auto"),
+        MaxMargin(NoPrior()),
+        MaxMargin(epsilon=0.02),
+        ReachMaxMargin(NoPrior()),
+        Full(NoPrior()),
+        OptimalContinuation(NoPrior()),
+    ]
+    asked = {"player": player, "algorithm": "lp", "value": (-0.01, 0.01)}
+    expected = refine(tree, cut, policy, gadgets, **asked)
+    by_hand = HandsPolicy.from_policy(policy, found(spec), form(spec))
+    result = refine_hands(by_hand, where, gadgets, **asked)
+    assert result.failures == expected.failures and len(result.failures) < len(gadgets)
+    names = ("gadget_value", "gap", "epsilon", "exploitability_bound", "blueprint_exploitability")
+    assert_same_numbers(result, expected, names, tolerance)
+
+
+def check_nested(spec: str, player: int, gadgets: Sequence[Gadget], tolerance: float = TOLERANCE) -> None:
+    """Nested search to the end of the game: the policies, gaps and exploitabilities of the histories'."""
+    tree = histories(spec)
+    policy = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1, 0.5)])
+    asked = {"player": player, "iterations": 4, "dtype": "float64", "value": (-0.01, 0.01)}
+    expected = nested_search(tree, policy, gadgets, **asked)
+    result = nested_hands(HandsPolicy.from_policy(policy, found(spec), form(spec)), gadgets, **asked)
     assert_same_policies(result.policy, expected.policy, spec, tolerance)
-    assert result.gap.shape == expected.gap.shape
-    ours, theirs = result.table, expected.table
-    for column in ours.columns:
-        if column in ("player", "blueprint", "gadget", "prior", "epsilon"):
-            assert ours[column].tolist() == theirs[column].tolist()
-        elif column != "failure":
-            one, other = (np.asarray(table[column], np.float64) for table in (ours, theirs))
-            np.testing.assert_allclose(one, other, rtol=0, atol=tolerance)
+    assert result.policy.labels == expected.policy.labels
+    assert result.nested_exploitability.min() > 0.01
+    ours, theirs = (x.table.drop(columns=["seconds", "objectives"]) for x in (result, expected))
+    pd.testing.assert_frame_equal(ours, theirs, rtol=0, atol=tolerance, check_dtype=False)

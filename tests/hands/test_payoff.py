@@ -11,6 +11,7 @@ from jaxgadget.games.hands import HandsGame, PublicEnds
 from jaxgadget.hands import payoff
 from jaxgadget.hands.payoff import HandsPayoff, build_payoff
 from jaxgadget.hands.solve import solve_hands
+from jaxgadget.kernels.rows import RowSums, ScatteredSums
 from jaxgadget.util.precision import precision
 from tests.hands import alike
 
@@ -19,16 +20,24 @@ NUM_BLOCKS = (5, 6)
 LANES = 2
 
 
+@pytest.fixture(params=["cpu", "gpu"])
+def platform(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What JAX calls its default backend: an accelerator's sums compute on any device."""
+    monkeypatch.setattr(jax, "default_backend", lambda: request.param)
+    return request.param
+
+
 def drawn() -> tuple[HandsPayoff, np.ndarray]:
-    """Nine ends, three of them by each of two tables; and the matrix over pairs of sequences."""
+    """Eleven ends by four tables, two of which pay nothing; and the matrix over pairs of sequences."""
     rng = np.random.default_rng(0)
     node = np.arange(9).reshape(3, 3)
     ends = (
         PublicEnds(node[:2], rng.normal(size=(2, 3)), rng.normal(size=(2, *HANDS))),
+        PublicEnds(np.array([[9, 10]]), np.zeros((1, 2)), rng.normal(size=(1, *HANDS))),
         PublicEnds(node[2:], rng.normal(size=(1, 3)), rng.normal(size=(1, *HANDS))),
     )
-    # Several ends below one pair of sequences, sequences with none.
-    sequence = np.array([1, 1, 2, 2, 2, 4, 4, 4, 1]), np.array([0, 3, 3, 3, 5, 5, 5, 5, 0])
+    # Several ends below one pair of sequences, sequences with none, a node that none leads to.
+    sequence = np.array([1, 1, 2, 2, 2, 4, 4, 4, 1, 3, -1]), np.array([0, 3, 3, 3, 5, 5, 5, 5, 0, 1, -1])
     with precision(np.float64):
         built = build_payoff(HANDS, ends, sequence, NUM_BLOCKS, np.float64)
     matrix = np.zeros((NUM_BLOCKS[0], HANDS[0], NUM_BLOCKS[1], HANDS[1]))
@@ -45,8 +54,9 @@ def all_gradients(built: HandsPayoff, reach, state: int):
     return [x.gradient(player, reach, state) for x in (built, built.absolute()) for player in (0, 1)]
 
 
-def test_gradients_are_the_matrix():
+def test_gradients_are_the_matrix(platform: str):
     built, matrix = drawn()
+    assert {type(sums) for sums in built.sums} == {ScatteredSums if platform == "cpu" else RowSums}
     rng = np.random.default_rng(1)
     reach = [rng.random((count, LANES)) for count in matrix.shape]
     with precision(np.float64):
@@ -60,6 +70,24 @@ def test_gradients_are_the_matrix():
         assert (np.asarray(most) >= expected - 1e-12).all()
 
 
+@pytest.mark.usefixtures("platform")
+def test_nothing_is_paid():
+    """Neither where no group pays nor where there is none."""
+    node, rng = np.arange(2)[None], np.random.default_rng(0)
+    unpaid = PublicEnds(node, np.zeros(node.shape), rng.normal(size=(1, *HANDS)))
+    for ends in ((unpaid,), ()):
+        with precision(np.float64):
+            sequence = np.zeros(2, np.int64), np.zeros(2, np.int64)
+            built = build_payoff(HANDS, ends, sequence, NUM_BLOCKS, np.float64)
+            reach = tuple(jnp.ones((b * h, LANES)) for b, h in zip(NUM_BLOCKS, HANDS, strict=True))
+            for player in (0, 1):
+                earned, _ = built.gradient(player, reach, None)
+                assert earned.shape == reach[player].shape and not earned.any()
+        assert built.entries().shape == (len(reach[0]), len(reach[1]))
+        assert not np.any(built.entries().value)
+
+
+@pytest.mark.usefixtures("platform")
 def test_entries_are_the_matrix(monkeypatch: pytest.MonkeyPatch):
     built, matrix = drawn()
     entries = built.entries()
@@ -67,15 +95,15 @@ def test_entries_are_the_matrix(monkeypatch: pytest.MonkeyPatch):
     written = np.zeros(matrix.shape)
     written[entries.row, entries.column] = entries.value
     np.testing.assert_allclose(written, matrix, rtol=0, atol=1e-13)
-    monkeypatch.setattr(payoff, "MOST_ENTRIES", 107)
-    with pytest.raises(ValueError, match="9 ends and 4 × 3 hands: expected at most 107 pairs"):
+    monkeypatch.setattr(payoff, "MOST_ENTRIES", 131)
+    with pytest.raises(ValueError, match="11 ends and 4 × 3 hands: expected at most 131 pairs"):
         built.entries()
 
 
 def test_bytes():
     built, _ = drawn()
     fixed, lane = built.num_bytes()
-    assert lane == 9 * sum(HANDS) * 8
+    assert lane == 11 * sum(HANDS) * 8
     assert fixed == sum(x.nbytes for x in jax.tree.leaves(built))
     assert built.take_lanes(np.array([1])) is built
 

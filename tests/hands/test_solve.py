@@ -62,7 +62,10 @@ def test_it_stops_at_the_gap_and_says_how_far_it_got():
         ({"iterations": 0}, "iterations=0"),
         ({"dtype": "float16"}, "dtype='float16'"),
         ({"target_gap": -1}, "target_gap=-1"),
-        ({"memory_limit": 1000}, "9 public nodes and 3 × 3 hands take 4.65 kB of memory, 1 kB may be taken"),
+        (
+            {"memory_limit": 1000},
+            "9 public nodes, 3 × 3 hands and 1 lane(s) take 4.65 kB of memory, 1 kB may be taken",
+        ),
     ],
 )
 def test_bad_input(arguments: dict[str, object], expected: str):

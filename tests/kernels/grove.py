@@ -153,7 +153,7 @@ EVERYTHING: tuple[Gadget, ...] = (ReachResolving(), OptimalContinuation())
 
 def games(here: Prepared, asked: Sequence[Gadget]) -> GadgetGames:
     """The gadget games of gadgets that share an entry."""
-    return build_games(here.structure, here.ranges, asked, here.trunk)
+    return build_games(here.structure, here.ranges, asked)
 
 
 def problem_of(games: GadgetGames) -> Problem:

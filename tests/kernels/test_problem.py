@@ -175,6 +175,7 @@ def play_five(problem: Problem) -> list[tuple[Any, Evaluation]]:
     p=st.sampled_from([0.0, 0.2, 0.5, 0.9]),
     model=st.integers(0, 100),
 )
+@pytest.mark.slow
 def test_an_opponent_who_follows_a_model_is_a_constant(seed: int, player: int, p: float, model: int) -> None:
     """With p·A·x as what sequences earn, and 1−p as the scale of the free opponent (Johanson et al. 2007)."""
     tree = game("betting", seed)
@@ -230,12 +231,13 @@ def test_constants_count_in_what_is_no_regret() -> None:
 # Games side by side
 
 
+@pytest.mark.slow
 def test_games_side_by_side_are_solved_as_each_by_itself() -> None:
     check_side_by_side(bounded=True)  # without bounds: tests/slow
 
 
 def check_side_by_side(*, bounded: bool) -> None:
-    """All but the last game may have floors and what sequences earn by themselves."""
+    """All but the last game may have floors and what sequences earn by themselves, the first draws of it."""
     rng = np.random.default_rng(0)
     rule = find_rule("dcfr")
     with precision(np.float64):
@@ -248,6 +250,10 @@ def check_side_by_side(*, bounded: bool) -> None:
                 problem = with_terms(problem, 0, body=Bounds(floor=jnp.full((rows, LANES), 0.05)))
                 earned = jnp.asarray(rng.normal(size=(problem.sides[1].body.num_sequences, LANES)))
                 problem = with_terms(problem, 1, body_constant=earned)
+            if bounded and shape == "betting":
+                count = problem.sides[1].entry.num_infosets
+                spread = jnp.asarray(np.repeat([np.nan, 0.3], count)[:, None] * np.ones(LANES))
+                problem = with_terms(problem, 1, spread=spread)
             problems.append(problem)
         joined = side_by_side(problems)
         until = jnp.asarray(5, jnp.int32)

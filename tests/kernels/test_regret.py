@@ -223,6 +223,30 @@ def test_strategies_are_regret_matching_on_the_shrunken_simplex() -> None:
             np.testing.assert_allclose(found[row][:, lane], shrink @ pure, rtol=0, atol=1e-14)
 
 
+def test_floors_that_leave_no_choice_are_played_as_they_are() -> None:
+    """Their rounded sum may exceed 1 in float32; what is left over is then no less than nothing."""
+    treeplex, rows, _ = decisions()
+    rng = np.random.default_rng(1)
+    lanes = 1000
+    floor = np.zeros((treeplex.num_actions, lanes), np.float32)
+    for row, size in zip(rows, SIZES.tolist(), strict=True):
+        held = rng.dirichlet(np.ones(size), lanes).T
+        held[0] *= size == 1  # elsewhere an action is never played
+        floor[row] = held / held.sum(axis=0)
+    most = max(floor[row].sum(axis=0, dtype=np.float32).max() for row in rows)
+    assert most > 1
+    with precision(np.float32):
+        treeplex = jax.tree.map(
+            lambda leaf: leaf.astype(np.float32) if leaf.dtype == np.float64 else leaf, treeplex
+        )
+        basis = jnp.asarray(rng.normal(size=floor.shape), np.float32)
+        zero = jnp.zeros((treeplex.num_infosets, lanes), np.float32)
+        found = np.asarray(matched(treeplex, basis, zero, Bounds(floor=jnp.asarray(floor))))
+    assert (found >= floor).all()
+    for row in rows:
+        np.testing.assert_allclose(found[row], floor[row], rtol=0, atol=1e-6)
+
+
 @jax.jit
 def first_regrets(treeplex: Treeplex, q: jax.Array, value: jax.Array, bounds: Bounds) -> jax.Array:
     """What CFR's first iteration adds to regrets of 0."""

@@ -190,6 +190,7 @@ def test_range_rmse_by_its_definition(undisturbed: RangeTraining) -> None:
     assert jg.range_rmse(values, tiny) == pytest.approx(np.sqrt(np.mean(squares)), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_values_of_resolved_subgames_have_no_error() -> None:
     """What is held against linear programs elsewhere; wrong values have a large one."""
     blueprint = Policy.stack([Policy.dirichlet(game(), seed) for seed in (0, 1)])
@@ -198,6 +199,7 @@ def test_values_of_resolved_subgames_have_no_error() -> None:
     assert right < 0.002 * game().payoff_range < 0.02 * game().payoff_range < wrong
 
 
+@pytest.mark.slow
 def test_searches_ask_at_the_blueprints_and_at_answers_to_them() -> None:
     generator = np.random.Generator(np.random.PCG64(0))
     blueprint = find_blueprints(forest(), ResolvedValues(20), 5, generator)
@@ -253,6 +255,7 @@ class Killed(BaseException):
     ],
     ids=["first part", "collected"],
 )
+@pytest.mark.slow
 def test_cut_off_it_goes_on_to_the_same_weights(
     undisturbed: RangeTraining, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, cut_off: CutOff
 ) -> None:

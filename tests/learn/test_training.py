@@ -125,6 +125,7 @@ class Killed(BaseException):
         ("sampled", checkpoints.TrainingFolder, "save", 2, True),  # after the second checkpoint
     ],
 )
+@pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_weights(
     kuhn, tmp_path, monkeypatch, targets, owner, name, call, is_after
 ):

@@ -220,6 +220,7 @@ def check_values(found: Responses, lane: int, root: efg.Node) -> None:
 
 
 @players
+@pytest.mark.slow
 def test_objective_is_convex_and_gain_and_exploitability_rise_with_p(player: int) -> None:
     """In games of five fixed structures and of two that are drawn, too; half of them for each player."""
     trees = [random_tree(shape, 0)[0] for shape in list(SHAPES)[player::2]]

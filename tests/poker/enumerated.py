@@ -8,6 +8,7 @@ from phevaluator import evaluate_cards
 from jaxgadget.games.game import CHANCE
 from jaxgadget.games.stepwise import Rules, Step
 from jaxgadget.poker.cards import HANDS, cards_left
+from jaxgadget.poker.solve import SpotSolution
 from jaxgadget.poker.spots import Spot
 
 Play = Callable[[int, str, int], dict[str, float]]
@@ -135,3 +136,119 @@ class River(Rules[tuple[int, int, str]]):
             evaluate_cards(*self._spot.cards, *HANDS[self._spot.hands[hand]].tolist()) for hand in hands
         )
         return at_stake * float(np.sign(second - first))
+
+
+class RiverOnTheWay(River):
+    """The same river, dealt evenly: first both players say whether they come, as often as their ranges say.
+
+    Whoever leaves pays something. So the river is a subgame, `depth:2`, and ranges are reaches.
+    """
+
+    name = "river on the way"
+
+    def __init__(self, spot: Spot):
+        super().__init__(spot)
+        self._chances = [1 / len(self._pairs)] * len(self._pairs)
+
+    @property
+    def chance_of_coming(self) -> float:
+        """How likely play comes to the river if both come as their ranges say."""
+        first, second = self._spot.range_weights
+        return sum(float(first[a] * second[b]) for a, b in self._pairs) / len(self._pairs)
+
+    def initial_state(self) -> tuple[int, int, str]:
+        return -1, -1, "?"
+
+    def actors(self, state: tuple[int, int, str]) -> tuple[int, ...]:
+        line = state[2]
+        if state[0] < 0 or line not in ("?", "??", "left"):
+            return super().actors(state)
+        return () if line == "left" else (len(line) - 1,)
+
+    def legal_actions(self, state: tuple[int, int, str], player: int) -> list[int]:
+        return [0, 1] if state[2] in ("?", "??") else super().legal_actions(state, player)
+
+    def step(self, state: tuple[int, int, str], move: int) -> Step[tuple[int, int, str]]:
+        a, b, line = state
+        if a < 0:
+            a, b = self._pairs[move]
+            return Step((a, b, line), private=(a, b))
+        if line not in ("?", "??"):
+            return super().step(state, move)
+        if move == 0:
+            return Step((a, b, "left"), reward=-12.0 if line == "?" else 7.0, public="left")
+        return Step((a, b, "??" if line == "?" else ""), public="comes")
+
+    def infostate_string(self, state: tuple[int, int, str], player: int) -> str:
+        return f"{player} {state[player]} {state[2]}"
+
+    def blueprint(self, solution: SpotSolution) -> dict[str, list[float]]:
+        """Who comes as the ranges say and then plays as a solution of the spot."""
+        rows: dict[str, list[float]] = {}
+        hands = [sorted({pair[player] for pair in self._pairs}) for player in (0, 1)]
+        for player, line in ((0, "?"), (1, "??")):
+            for hand in hands[player]:
+                weight = float(self._spot.range_weights[player][hand])
+                rows[f"{player} {hand} {line}"] = [1 - weight, weight]
+        left = [("", "")]
+        while left:
+            letters, line = left.pop()
+            player = solution.actor(line)
+            for hand in hands[player]:
+                rows[f"{player} {hand} {letters}"] = [
+                    float(p[hand]) for p in solution.strategy(line).values()
+                ]
+            for action in solution.strategy(line):
+                letter = {"check": "x", "call": "c", "fold": "f"}.get(action, "b")
+                if not self.actors((0, 0, letters + letter)):
+                    continue
+                left.append((letters + letter, f"{line}, {action}" if line else action))
+        return rows
+
+
+class SpotRules(Rules[tuple[int, int, int]]):
+    """A river by its betting tree, whatever the menus: what `translate` of histories is asked about."""
+
+    name = "spot"
+
+    def __init__(self, spot: Spot):
+        self._spot, self._tree = spot, spot.betting
+        self.actions = self._tree.names
+        pairs = [np.flatnonzero(weights).tolist() for weights in spot.range_weights]
+        hands = HANDS[spot.hands]
+        self._pairs = [(a, b) for a in pairs[0] for b in pairs[1] if not set(hands[a]) & set(hands[b])]
+
+    def initial_state(self) -> tuple[int, int, int]:
+        return -1, -1, 0
+
+    def actors(self, state: tuple[int, int, int]) -> tuple[int, ...]:
+        if state[0] < 0:
+            return (CHANCE,)
+        return {1: (0,), 2: (1,)}.get(int(self._tree.tree.actor[state[2]]), ())
+
+    def chance_outcomes(self, state: tuple[int, int, int]) -> list[tuple[int, float]]:
+        return [(pair, 1 / len(self._pairs)) for pair in range(len(self._pairs))]
+
+    def legal_actions(self, state: tuple[int, int, int], player: int) -> list[int]:
+        return [int(self._tree.tree.action[child]) for child in self._tree.children(state[2])]
+
+    def step(self, state: tuple[int, int, int], move: int) -> Step[tuple[int, int, int]]:
+        a, b, node = state
+        if a < 0:
+            a, b = self._pairs[move]
+            return Step((a, b, 0), private=(a, b))
+        child = next(c for c in self._tree.children(node) if int(self._tree.tree.action[c]) == move)
+        return Step((a, b, child), public=self._tree.names[move])
+
+    def infostate_string(self, state: tuple[int, int, int], player: int) -> str:
+        return f"{player} {state[player]} {self._tree.line(state[2])}"
+
+    def bet_fraction(self, state: tuple[int, int, int], action: int) -> float | None:
+        name = self._tree.names[action]
+        if name in ("fold", "check", "call"):
+            return None if name == "fold" else 0.0
+        node = state[2]
+        player = 0 if int(self._tree.tree.actor[node]) == 1 else 1
+        other = float(self._tree.put_in[node, 1 - player])
+        child = next(c for c in self._tree.children(node) if int(self._tree.tree.action[c]) == action)
+        return (float(self._tree.put_in[child, player]) - other) / (self._spot.pot + 2 * other)

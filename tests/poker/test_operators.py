@@ -71,6 +71,42 @@ def test_boards_of_lanes_are_as_each_by_itself():
         np.testing.assert_allclose(some, won[..., [2, 0]], rtol=0, atol=1e-10)
 
 
+def check_some_hands(boards: tuple[str, ...]) -> None:
+    """Every lane has hands of its own; the second has fewer, and is padded."""
+    cards = [parse_board(board) for board in boards]
+    num_cards, num_hands = 52 - len(cards[0]), len(hands_left(cards[0]))
+    tables = num_cards if len(cards[0]) == 4 else 1
+    rng = np.random.default_rng(12)
+    chosen = [np.sort(rng.permutation(num_hands)[:count]) for count in (70, 41)]
+    hands = np.full((2, 72), -1)
+    for lane, some in enumerate(chosen):
+        hands[lane, : len(some)] = some
+    reach = rng.random((tables, 2, 72, 2))
+    every = np.zeros((tables, 2, num_hands, 2))
+    for lane, some in enumerate(chosen):
+        every[:, :, some, lane] = reach[:, :, : len(some), lane]
+    shown = range(num_cards) if tables > 1 else None
+    with precision(np.float64):
+        pairs = (
+            (build_folds(num_cards, shown, hands), build_folds(num_cards, shown)),
+            (build_showdowns(cards, hands), build_showdowns(cards)),
+        )
+        for few, all_hands in pairs:
+            won = np.asarray(apply(few, 1, jnp.asarray(reach)))
+            expected = np.asarray(apply(all_hands, 1, jnp.asarray(every)))
+            for lane, some in enumerate(chosen):
+                np.testing.assert_allclose(
+                    won[:, :, : len(some), lane], expected[:, :, some, lane], rtol=0, atol=1e-10
+                )
+                assert not won[:, :, len(some) :, lane].any()
+            second = apply(few.take_lanes(np.array([1])), 1, jnp.asarray(reach[..., 1:]))
+            np.testing.assert_allclose(second, won[..., 1:], rtol=0, atol=1e-10)
+
+
+def test_some_hands_get_what_they_get_among_all_if_nobody_holds_the_others():
+    check_some_hands(BOARDS[:2])
+
+
 def test_a_turn_has_a_table_a_river_without_the_hands_that_hold_its_card():
     turn = "Td9d6hQc"
     cards = parse_board(turn)
@@ -80,7 +116,7 @@ def test_a_turn_has_a_table_a_river_without_the_hands_that_hold_its_card():
     for tables, number in ((showdowns, 1), (folds, 0)):
         few = jax.tree.map(lambda x: x, tables)
         inner = few.folds if isinstance(few, Showdowns) else few
-        picked = Folds(has=inner.has, held=inner.held[np.array(chosen)])
+        picked = Folds(has=inner.has, held=inner.held[:, np.array(chosen)])
         if isinstance(few, Showdowns):
             few = Showdowns(
                 folds=picked,

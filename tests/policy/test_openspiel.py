@@ -157,6 +157,7 @@ def test_what_is_no_distribution_is_refused():
 # --- wherever a blueprint is taken ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_is_a_blueprint_wherever_one_is_taken(tmp_path):
     tree = tree_of("kuhn_poker")
     made = solver(pyspiel.load_game("kuhn_poker"), 20)

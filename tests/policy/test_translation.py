@@ -22,6 +22,7 @@ from jaxgadget.policy.player import play_games
 from jaxgadget.policy.policy import Policy
 from jaxgadget.policy.translation import RULES, TranslatingPlayer, translate
 from jaxgadget.tree.history import HistoryTree, enumerate_game
+from tests.reference.translation import translated_rows
 
 POT = ["Fold", "Call", "Bet 1", "AllIn"]
 rules = pytest.mark.parametrize("rule", RULES)
@@ -210,6 +211,50 @@ def test_the_policy_is_the_mixture_over_shadows(menu: list[str], player: int, ru
     policy = Policy.dirichlet(coarse, 4)
     expected = shadow_sequences(policy, tree, player, rule)
     np.testing.assert_allclose(translate(policy, tree, rule).reach(player)[:, 0], expected, atol=1e-12)
+
+
+MENUS = {
+    "pot": POT,
+    "half and twice": ["Fold", "Call", "Bet 1/2", "Bet 2"],
+    "no bets": ["Fold", "Call"],
+    "no folds": ["Call", "Bet 2"],
+}
+
+
+def pure(tree: HistoryTree, seed: int) -> Policy:
+    """One action in every infoset, so that most are never played."""
+    likely = Policy.dirichlet(tree, seed)
+    rows: list[np.ndarray] = []
+    for infosets, shares in zip(tree.infosets, likely.probabilities, strict=True):
+        most = np.maximum.reduceat(shares, infosets.first_sequence - 1)
+        rows.append((shares == most[infosets.infoset[1:]]).astype(float))
+    return Policy(tree, (rows[0], rows[1]), ("pure",))
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "rule"),
+    [
+        ("pot", "half and twice", "linear"),
+        ("half and twice", "pot", "pseudo-harmonic"),
+        ("no folds", "no bets", "nearest"),
+        ("no bets", "no folds", "pseudo-harmonic"),
+    ],
+)
+def test_it_is_what_a_loop_over_histories_finds(first: str, second: str, rule: str):
+    """To the last digit; also where actions are never played, in drawn shadows, and from a larger game."""
+    tree = tree_of("no_limit_leduc(bets=1/2-1-2-a,max_raises=2,num_ranks=2,stack=5,suit_isomorphism=True)")
+    coarse = enumerate_game(MenuAbstraction(tree.game, {0: MENUS[first], 1: MENUS[second]}))
+    for policy, other in (
+        (Policy.stack([Policy.dirichlet(coarse, 1), pure(coarse, 2)]), tree),
+        (Policy.dirichlet(tree, 3), coarse),
+    ):
+        translated = translate(policy, other, rule).probabilities
+        for player in (0, 1):
+            expected = translated_rows(policy, other, player, rule)
+            np.testing.assert_array_equal(translated[player], expected)
+            rows = drawn(other, policy, player, seed=5, rule=rule).probabilities[player]
+            expected = translated_rows(policy.lane(0), other, player, rule, seed=5)
+            np.testing.assert_array_equal(rows, expected)
 
 
 def test_lanes_are_translated_one_by_one():

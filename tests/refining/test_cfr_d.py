@@ -37,6 +37,7 @@ def kuhn(iterations: int) -> Decomposition:
 # What it finds
 
 
+@pytest.mark.slow
 def test_kuhn_falls_with_trunk_iterations() -> None:
     """CFR-D's error is that of the trunk, the subgames and the re-solve (Burch et al. 2014, Theorem 2)."""
     few, many = (nash_conv(kuhn(n).resolve(progress=False)) for n in (10, 300))

@@ -329,6 +329,7 @@ SOURCES = [ContinuationValues(RESOLVED, guard=False), ContinuationValues(), Cont
 
 
 @pytest.mark.parametrize("values", SOURCES, ids=str)
+@pytest.mark.slow
 def test_one_subgame_gets_the_numbers_of_the_whole(values: ContinuationValues) -> None:
     tree = game(GOOFSPIEL)
     where, infostate = jg.cut(tree, "depth:1"), tree.infoset_names[0][-1]

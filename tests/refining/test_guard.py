@@ -61,8 +61,12 @@ def refined(gadgets: list[Any], **options: Any) -> jg.Refinement:
     return jg.refine(TREE, CUT, BLUEPRINTS, gadgets, **how | options)
 
 
-@pytest.mark.parametrize(("shape", "seed", "player"), [(*DRAWN[0], 0), (*DRAWN[3], 1), (*DRAWN[-1], 0)])
-def test_nobody_is_worse_than_with_best_responses(shape: str, seed: int, player: int) -> None:
+@pytest.mark.slow
+def test_nobody_is_worse_than_with_best_responses() -> None:
+    check_guarded(*DRAWN[3], 1)  # further ones: tests/slow
+
+
+def check_guarded(shape: str, seed: int, player: int) -> None:
     """Nor than with estimates, whatever they are: number for number it is the less of both unguarded runs."""
     tree, where, blueprint = drawn(shape, seed)
     guarded, bare = (
@@ -93,6 +97,7 @@ def test_nobody_is_worse_than_with_best_responses(shape: str, seed: int, player:
     assert taken == {0.0, 1.0}, "both kinds are compared"
 
 
+@pytest.mark.slow
 def test_all_of_the_kept_lane_is_kept() -> None:
     """Every number and the strategy are those of the run without a guard; labels say what was asked for."""
     prior, taken = ContinuationPrior(BARE), set[float]()

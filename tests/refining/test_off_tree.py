@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import functools
 import re
+from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -291,6 +294,42 @@ def test_by_cfr_the_certificate_holds_and_another_blueprint_compiles_nothing() -
     assert list(found.table.prior) == ["none", "blueprint"]
     again = jg.nested_off_tree(tree, jg.Policy.dirichlet(tree, 4), asked, **options)
     assert again.seconds["compile"] == 0
+
+
+def lowered(solve: Callable[[], object]) -> collections.Counter[str]:
+    """How often JAX makes a program of every function in the meantime, be it in its cache on disk or not."""
+    names: list[str] = []
+
+    def listen(event: str, duration: float, **about: Any) -> None:
+        if event == "/jax/core/compile/jaxpr_to_mlir_module_duration":
+            names.append(about["fun_name"])
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    try:
+        solve()
+    finally:
+        jax.monitoring.unregister_event_duration_listener(listen)
+    return collections.Counter(names)
+
+
+def test_all_off_tree_actions_of_a_level_are_one_program() -> None:
+    """Two actions after many public histories, several gadgets: one loop. Other blueprints make none."""
+    tree = jg.enumerate_game(small("two bets off").game)
+    larger = MenuAbstraction(whole("two bets off").game, {0: POT, 1: POT}, off_tree=1, off_tree_player=0)
+    size = jg.enumerate_game(larger).num_histories  # the whole game is not looked at
+    policy = jg.Policy.stack([jg.Policy.dirichlet(tree, seed) for seed in range(7)])
+    gadgets = [jg.Resolving(jg.NoPrior()), jg.Resolving(), jg.MaxMargin()]
+    asked: dict[str, Any] = {"player": 1, "levels": 1, "iterations": 5, "max_histories": size}
+    found: list[jg.OffTree] = []
+
+    def answer(policy: jg.Policy, **more: Any) -> collections.Counter[str]:
+        return lowered(lambda: found.append(jg.nested_off_tree(tree, policy, gadgets, **asked, **more)))
+
+    together = answer(policy)
+    assert found[-1].num_subgames == 14 and len(found[-1].levels[0].forests) == 1
+    together.pop("jit(broadcast_in_dim)", None)  # of other shapes, if no test before asked for them
+    assert together["jit(run)"] == together["jit(_conclude)"] == 1 and max(together.values()) <= 2
+    assert not answer(jg.Policy.stack([jg.Policy.dirichlet(tree, seed) for seed in range(7, 14)]))
 
 
 def test_the_blueprint_prior_is_the_reach_before_the_action() -> None:

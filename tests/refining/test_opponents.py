@@ -211,6 +211,7 @@ def place(result: Refinement, lane: int) -> tuple[Gadget, int, float, int]:
     )
 
 
+@pytest.mark.slow
 def test_games_are_those_of_explicit_trees_with_a_fixed_branch() -> None:
     check_games(1)  # player 0: tests/slow
 
@@ -312,6 +313,7 @@ def drawn_refinement(seed: int, player: int, **how: Any) -> Refinement:
     )
 
 
+@pytest.mark.slow
 def test_bounds_hold_at_optima() -> None:
     rose = 0
     for seed in (0, 1):
@@ -379,6 +381,7 @@ def test_no_bound_is_known_of_some() -> None:
     assert known[5:].tolist() == [[True, True, False]] * 3
 
 
+@pytest.mark.slow
 def test_continuation_values_promise_what_one_gets_who_adapts() -> None:
     """The bound counts from the continuation on: its exploitability, and what is gained over its strategy."""
     player = 1
@@ -484,6 +487,7 @@ def test_a_model_that_never_comes_leaves_the_blueprint_and_says_so() -> None:
         np.testing.assert_allclose(rows, blueprint.probabilities[1][subgame == 1, 0], rtol=0, atol=1e-15)
 
 
+@pytest.mark.slow
 def test_single_precision_near_one_is_finite_and_its_certificate_holds() -> None:
     check_near_one(0)  # player 1: tests/slow
 
@@ -647,6 +651,7 @@ def test_safe_exploitation_search_is_max_margin_towards_unclipped_shares(player:
     assert ((share > 0) & (share < 1e-3)).any() and (ranges.per_subgame(share) == 0).any()
 
 
+@pytest.mark.slow
 def test_a_forest_in_parts_meets_the_same_opponents() -> None:
     """Where not all subgames fit, every part has its own share of the model."""
     tree, _ = grove.grove(SEED)

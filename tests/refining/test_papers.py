@@ -112,7 +112,7 @@ def built(blueprint: Policy, where: CutSpec, gadget: Gadget, player: int) -> tup
     """A blueprint on a forest, and its gadget games."""
     forest = build_forest(blueprint.tree, where, padded=False)
     prepared = prepare(forest, player, blueprint, [gadget])
-    games = build_games(prepared.structure, prepared.ranges, [gadget], prepared.trunk)
+    games = build_games(prepared.structure, prepared.ranges, [gadget])
     with precision(np.float64):
         return prepared, jax.device_put(games.batch.problem())
 

@@ -22,7 +22,7 @@ def test_the_platform_of_the_devices_picks_the_kernel(platform: str, monkeypatch
     options = {"iterations": 20, "value": (-1 / 18, -1 / 18), "dtype": "float64"}
     expected = jg.refine(tree, "depth:1", jg.Policy.uniform(tree), GADGETS, **options)
     solved: list[Batch] = []
-    module = sys.modules["jaxgadget.refining.subgames"]
+    module = sys.modules["jaxgadget.refining.gadget_games"]
     solve = module.solve
 
     def noted(batch: Batch, *arguments, **named):

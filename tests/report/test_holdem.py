@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import matplotlib.pyplot as plt
+import numpy as np
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
+from rich.table import Table
 
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.poker.betting import ALL_IN, BetMenu
 from jaxgadget.poker.solve import SpotSolution, evaluate_spot
 from jaxgadget.poker.spots import Spot
-from jaxgadget.report.holdem import BETS, FOLD, NOBODY, PASSIVE, action_colors, grid_picture
+from jaxgadget.report.holdem import (
+    BETS,
+    FOLD,
+    NOBODY,
+    PASSIVE,
+    action_colors,
+    frequency_lines,
+    grid_picture,
+    hands_table,
+    refinements_table,
+)
 
 
 @pytest.fixture(scope="module")
@@ -71,3 +85,79 @@ def test_more_bets_than_colours_share_the_last():
     assert colors[2:7] == list(BETS)
     assert set(colors[7:]) == {BETS[-1]}
     assert FOLD not in BETS
+
+
+def cells(table: Table) -> list[list[str]]:
+    return [list(row) for row in zip(*(column.cells for column in table.columns), strict=True)]
+
+
+def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
+    table = hands_table(solution)
+    assert [str(column.header) for column in table.columns] == [
+        *("hand", "weight", "check", "bet 10", "all-in 50", "EV at first", "equity at first")
+    ]
+    rows = cells(table)
+    assert len(rows) == 6 + 4
+    assert {row[0][0] for row in rows[:6]} == {"A"}
+    weights = solution.weights()[0]
+    aces = solution.spot.hand_names.index("AsAh")
+    row = next(row for row in rows if row[0] == "AsAh")
+    expected = [
+        f"{weights[aces]:.2%}",
+        "0.333",
+        "0.333",
+        "0.333",
+        f"{solution.hand_ev[0][aces]:.5g}",
+        "1.000",
+    ]
+    assert row[1:] == expected
+    assert [row[0] for row in cells(hands_table(solution, "bet 10", 2))] == ["KdKc", "KhKc"]
+
+
+def test_the_tree_says_how_often_it_is_played(solution: SpotSolution):
+    lines = frequency_lines(solution)
+    assert lines[0] == "oop check  0.333  0.333"
+    assert lines[1] == "  ip check  1.000  0.333: showdown, 0 more each"
+    assert lines[2:5] == [
+        "oop bet 10  0.333  0.333",
+        "  ip fold  0.500  0.167: oop wins, 0 more each",
+        "  ip call  0.500  0.167: showdown, 10 more each",
+    ]
+    assert frequency_lines(solution, "all-in 50")[1] == "ip call  0.500  0.500: showdown, 50 more each"
+    with pytest.raises(ValueError, match="nobody acts there"):
+        frequency_lines(solution, "check, check")
+
+
+def test_what_is_never_asked_has_no_frequency(solution: SpotSolution):
+    rows = solution.probabilities[0].copy()
+    rows[:] = np.array([1.0, 0.0, 0.0])[:, None]
+    always = dataclasses.replace(solution, probabilities=(rows, solution.probabilities[1]))
+    lines = frequency_lines(always)
+    assert lines[0] == "oop check  1.000  1.000"
+    assert "  ip fold  never asked  0.000: oop wins, 0 more each" in lines
+
+
+def test_refinements_are_a_row_each():
+    row = {"board": "2s3h4d6c7c", "player": 1, "gadget": "resolving", "prior": "none", "epsilon": 0.001}
+    numbers = {
+        "blueprint_exploitability": 2.0,
+        "refined_exploitability": 1.25,
+        "exploitability_bound": float("nan"),
+        "margin": -0.5,
+        "gap": 0.1,
+        "iterations": 1000,
+    }
+    (found,) = cells(refinements_table([row | numbers]))
+    assert found == [
+        "2s3h4d6c7c",
+        "ip",
+        "resolving",
+        "none",
+        "0.001",
+        "2",
+        "1.25",
+        "nan",
+        "-0.5",
+        "0.1",
+        "1,000",
+    ]

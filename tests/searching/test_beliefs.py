@@ -123,6 +123,7 @@ def test_what_is_believed_matters() -> None:
     assert np.abs(first - rows(searched(tree, 0)))[depth == 0].max() > 0.1
 
 
+@pytest.mark.slow
 def test_all_that_is_common_knowledge_is_the_search_from_public_states() -> None:
     """At infinite order by the same way, number for number; at a large one by way of own infostates."""
     check_common_knowledge("believed", {"depth": 1})  # the others: tests/slow
@@ -144,6 +145,7 @@ def check_common_knowledge(follow: Any, *settings: dict[str, Any]) -> None:
             np.testing.assert_allclose(visits.weights, expected.weights, rtol=0, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_where_each_own_infostate_is_a_component_nothing_changes() -> None:
     check_components("believed", {})  # the others: tests/slow
 
@@ -169,6 +171,7 @@ def check_components(follow: Any, *settings: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.slow
 def test_a_game_of_one_level_is_re_solved_at_once(player: int) -> None:
     """As `refine` does all together: by the unsafe gadget where the opponent has not acted."""
     tree = pennies(10)
@@ -228,6 +231,7 @@ def test_own_infostates_that_are_never_reached_keep_the_blueprint(depth: int | N
         assert (np.abs(rows(found) - before) > 0.1)[~stayed].any()
 
 
+@pytest.mark.slow
 def test_parts_of_a_level_are_as_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     check_parts(BELIEVED, monkeypatch)  # the others: tests/slow
 

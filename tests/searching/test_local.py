@@ -121,6 +121,7 @@ def test_it_gains_much_of_what_a_best_response_does(player: int) -> None:
     assert (share > 0.4).all() and (share < 1).all()
 
 
+@pytest.mark.slow
 def test_calling_down_at_the_limit_is_another_strategy() -> None:
     """With K = 1 the values are of both calling down; a raise may be raised again before that."""
     tree = game("leduc_poker")

@@ -64,6 +64,7 @@ def check_step_objectives(shape: str, kind: Kind, depth: int, player: int, beyon
             assert reached <= best + 1e-9 and best - reached <= found.gap_max[lane] + 1e-9
 
 
+@pytest.mark.slow
 def test_against_a_locked_opponent_subgames_add_up_under_any_gadget() -> None:
     """And where an opponent only adapts, it is the search without one."""
     tree, _ = random_tree("weather", 2)
@@ -106,6 +107,7 @@ def test_what_values_do_not_say_and_what_does_not_fit_is_refused(monkeypatch: py
 
 
 @pytest.mark.parametrize("p", [1.0, 0.5])
+@pytest.mark.slow
 def test_objectives_of_searches_part_by_part_are_those_of_all_at_once(
     p: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

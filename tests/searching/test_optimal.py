@@ -246,6 +246,7 @@ def test_regret_matching_is_within_its_gaps_of_the_programs(player: int) -> None
     np.testing.assert_allclose(lost, exploitability(found.policy, player, value=found.game_value))
 
 
+@pytest.mark.slow
 def test_lanes_are_those_solved_alone() -> None:
     tree = game("kuhn_poker")
     profiles = Policy.stack([Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)])
@@ -268,6 +269,7 @@ def test_lanes_are_those_solved_alone() -> None:
             assert found.table["model"][lane] == models[m].labels[0]
 
 
+@pytest.mark.slow
 def test_another_model_and_p_compile_nothing() -> None:
     tree = game("kuhn_poker")
     how: dict[str, Any] = {"values": OptimalValues(), "iterations": 2, "depth": 1, "limit": "moves"}

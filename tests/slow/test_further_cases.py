@@ -18,7 +18,7 @@ from tests.opponents import test_respond
 from tests.policy import test_deep_games, test_evaluate
 from tests.reference.depth_limited import Kind
 from tests.reference.random_games import SHAPES, RandomGame, random_shape, random_tree
-from tests.refining import test_opponents, test_promises, test_refine
+from tests.refining import test_guard, test_opponents, test_promises, test_refine
 from tests.searching import test_continual, test_mixing, test_optimal, test_ranged
 from tests.solving import test_exactly
 from tests.values import test_trunk
@@ -163,6 +163,11 @@ def test_step_objectives_are_those_of_explicit_games_within_gaps(
     shape: str, kind: Kind, depth: int, player: int, beyond: Any
 ) -> None:
     test_mixing.check_step_objectives(shape, kind, depth, player, beyond)
+
+
+@pytest.mark.parametrize("drawn", [test_guard.DRAWN[0], test_guard.DRAWN[-1]])
+def test_nobody_is_worse_than_with_best_responses(drawn: tuple[str, int]) -> None:
+    test_guard.check_guarded(*drawn, 0)
 
 
 @pytest.mark.parametrize(("moves", "player"), [(1, 0), (2, 1)])

@@ -1,5 +1,11 @@
 """Hold'em, long comparisons: figures from elsewhere, many spots, turns."""
 
+import dataclasses
+import json
+import pathlib
+import subprocess
+import sys
+import time
 from typing import Any
 
 import numpy as np
@@ -15,9 +21,15 @@ from jaxgadget.poker.solve import evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
 from tests.poker.enumerated import River
 from tests.poker.test_cards import draw_cards, order_of
-from tests.poker.test_operators import brute_force
+from tests.poker.test_operators import brute_force, check_some_hands
 from tests.poker.test_ranges import FIRST, SECOND
-from tests.poker.test_solve import BLUFFS, SMALL, check_against_enumeration
+from tests.poker.test_solve import (
+    BLUFFS,
+    NARROW,
+    SMALL,
+    check_against_enumeration,
+    hands_of_batches,
+)
 
 RIVER: dict[str, Any] = {"board": "Td9d6hQc2s", "pot": 200, "stack": 900}
 
@@ -144,3 +156,44 @@ def test_100_random_rivers_are_solved_to_a_third_of_a_percent_of_the_pot():
     for solution in solve_spots(spots, target_gap="0.6%", iterations=2000):
         assert 0 <= solution.exploitability <= 0.003 * solution.spot.pot
         assert sum(solution.ev) == pytest.approx(solution.spot.pot)
+
+
+def test_spots_of_one_board_carry_the_hands_of_all(monkeypatch: pytest.MonkeyPatch):
+    """So that they share its tables; what a spot is worth does not change by it."""
+    numbers = hands_of_batches(monkeypatch)
+    other = dataclasses.replace(NARROW[0], oop="AA,T9s", ip="AK")
+    solving: dict[str, Any] = {"iterations": 5, "dtype": "float64"}
+    together = solve_spots([NARROW[0], other], **solving)
+    alone = [solve_spots([spot], **solving)[0] for spot in (NARROW[0], other)]
+    _, both, first, second = numbers  # before a batch is split, one spot is looked at alone
+    assert second < first <= both < 600
+    for one, single in zip(together, alone, strict=True):
+        assert one.ev == pytest.approx(single.ev, rel=0, abs=1e-10)
+        assert np.array_equal(np.isnan(one.hand_ev[0]), np.isnan(single.hand_ev[0]))
+
+
+def test_turns_carry_the_hands_of_ranges_alone():
+    check_some_hands(("Td9d6hQc", "2c2d7h7s"))
+
+
+def test_a_file_of_spots_goes_on_after_a_kill(tmp_path: pathlib.Path):
+    """A real process and `kill -9` once the first batch is written; then every row is there, the first ones
+    as they were."""
+    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    rows = [{"board": random_board(seed), "pot": 20, "stack": 10 + seed % 2} for seed in range(70)]
+    spots.write_text("".join(json.dumps(row | {"oop": "TT+,AK", "ip": "QQ,JJ"}) + "\n" for row in rows))
+    command = [sys.executable, "-m", "jaxgadget", "holdem", "--spots", spots, "--iterations", "3000"]
+    command += ["--bets", "a", "--raises", "", "--results", results, "--checkpoint", tmp_path / "kept"]
+    process = subprocess.Popen(list(map(str, command)), stderr=subprocess.DEVNULL)
+    while not results.exists():
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    before = results.read_text().splitlines()
+    assert len(before) == 64
+    again = subprocess.run(list(map(str, [*command, "--json", "-"])), capture_output=True, check=True)
+    after = results.read_text().splitlines()
+    assert after[:64] == before and len(after) == 70
+    boards = [row["board"] for row in json.loads(again.stdout)["rows"]]
+    assert boards == [row["board"] for row in rows]

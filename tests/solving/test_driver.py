@@ -205,6 +205,7 @@ def cramped(**options: Any) -> dict[str, Any]:
     return {"memory_limit": int(0.8 * max(plan.shared + plan.size.total(1) for plan in plans)), **options}
 
 
+@pytest.mark.slow
 def test_parts_of_a_forest_change_nothing() -> None:
     """Arrays of the user's have a row for every root of the whole forest."""
     roots = len(whole(iterations=1).forest.roots[1])
@@ -370,6 +371,7 @@ def test_trouble_in_a_task_or_at_home_stops_all(error: type[BaseException]) -> N
     assert "stopped" in ended and "too late" not in ended
 
 
+@pytest.mark.slow
 def test_finished_chunks_leave_nothing_on_the_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Else many chunks that fit one by one would not fit in the end."""
     sizes: list[int] = []

@@ -7,6 +7,7 @@ import functools
 from collections.abc import Callable
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -453,6 +454,18 @@ def earned_against(form: SequenceForm, player: int, plan: Array) -> Array:
     entries = form.payoff
     payoff = csr_array((entries.value, (entries.row, entries.column)), entries.shape)
     return payoff @ plan if player == 0 else -(payoff.T @ plan)
+
+
+def test_payoffs_that_are_drawn_are_refused() -> None:
+    """However the problem came here: a door before may not know what solves it."""
+    forest = build_forest(random_game("betting", 0), SHAPES["betting"].cut, padded=False)
+    with precision(np.float64):
+        problem = gadget_game(forest, 0, np.random.default_rng(0), chooses=True)
+        drawn = with_terms(problem, 1, spread=jnp.zeros((problem.sides[1].entry.num_actions, 3)))
+    with pytest.raises(
+        ValueError, match=r"spread of .*plays no linear function of values; expected algorithm"
+    ):
+        lp.solve_program(drawn, 0, Goal(maximiser=0), name="drawn")
 
 
 @given(

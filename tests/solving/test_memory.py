@@ -15,6 +15,7 @@ import jaxgadget
 from jaxgadget import Forest, MaxMargin, OptimalContinuation, Policy, Resolving
 from jaxgadget.gadgets.gadget import Gadget
 from jaxgadget.gadgets.games import build_games
+from jaxgadget.hands.form import HandsForm, by_hands
 from jaxgadget.kernels.batch import Batch
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.problem import Problem
@@ -27,6 +28,7 @@ from jaxgadget.solving.devices import HOME
 from jaxgadget.solving.driver import Finished, checked_plan, solve
 from jaxgadget.solving.memory import (
     DoesNotFit,
+    Needs,
     Plan,
     Size,
     batch_size,
@@ -36,6 +38,7 @@ from jaxgadget.solving.memory import (
     loop_size,
     num_bytes,
     plan_batch,
+    plan_game,
     problem_shape,
 )
 from jaxgadget.solving.options import make_options
@@ -64,7 +67,7 @@ def batch_of(game: str, where: str, *gadgets: Gadget, player: int = 0, blueprint
     """Gadgets that share an entry, each after so many uniform blueprints."""
     blueprint = Policy.stack([Policy.uniform(forest(game, where).tree)] * blueprints)
     prepared = prepare(forest(game, where), player, blueprint, gadgets)
-    return build_games(prepared.structure, prepared.ranges, gadgets, prepared.trunk).batch
+    return build_games(prepared.structure, prepared.ranges, gadgets).batch
 
 
 LEDUC = ("leduc_poker", "flop")
@@ -100,6 +103,19 @@ def test_the_planned_bytes_of_whole_games(game: str, lanes: int) -> None:
     problem = whole_problem(tree, lanes, np.float32)
     ratio = loop_size(problem).total(lanes) / measured(problem, "pcfr+")
     assert 1 / WITHIN <= ratio <= WITHIN, ratio
+
+
+@pytest.mark.parametrize(("platform", "most"), [("cpu", WITHIN), ("gpu", 1.5)])
+def test_the_planned_bytes_of_a_game_by_hands(
+    platform: str, most: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ends are of a dozen kinds; an accelerator adds up all of them at once, in fewer temporaries."""
+    monkeypatch.setattr(jax, "default_backend", lambda: platform)
+    form = HandsForm(by_hands(jaxgadget.load("liars_dice(numdice=2,dice_sides=3)")))
+    assert len(form.game.ends) == 12
+    problem = form.problem(8, np.float32)
+    ratio = loop_size(problem).total(8) / measured(problem)
+    assert 1 / WITHIN <= ratio <= most, ratio
 
 
 def with_stakes() -> Batch:
@@ -178,6 +194,35 @@ def test_a_plan_keeps_to_the_memory(kuhn: Batch, monkeypatch: pytest.MonkeyPatch
         assert last is None or plan.workers * plan.chunk >= last.workers * last.chunk
         last = plan
     assert f"{free.num_chunks} chunk(s) of {free.chunk}, 4 at a time" in repr(free)
+
+
+def test_chunks_of_games_by_hands_are_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hands fill vectors: four to eight lanes, whole lanes shared out among workers."""
+    size = Size(0, 1000)
+
+    def plan(lanes: int, workers: int, hands: int, cached: int = 100) -> int:
+        monkeypatch.setattr(planning, "find_workers", lambda place: workers)
+        monkeypatch.setattr(planning, "CACHE_BYTES", cached * size.lane)
+        return planning.plan_lanes(
+            lanes, Needs("{}", size, size.lane, 0, hands=hands), HOME, None, None
+        ).chunk
+
+    assert [plan(64, 1, hands) for hands in (1, 15, 16, 1081)] == [64, 64, 8, 8]
+    assert [plan(lanes, 1, 1081) for lanes in (1, 5, 7, 8, 9, 64)] == [1, 5, 7, 8, 4, 8]
+    assert [plan(lanes, 2, 1081) for lanes in (2, 8, 16)] == [2, 4, 8]
+    assert plan(64, 1, 1081, cached=1) == 4
+
+
+def test_hands_of_both_players_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One player's many hands fill no vectors of the other's treeplex."""
+    monkeypatch.setattr(planning, "find_workers", lambda place: 1)
+    monkeypatch.setattr(planning, "CACHE_BYTES", 1 << 40)
+    problem = HandsForm(by_hands(jaxgadget.load("kuhn_poker"))).problem(1, np.float32)
+    many = [
+        dataclasses.replace(side, body=dataclasses.replace(side.body, hands=16)) for side in problem.sides
+    ]
+    for sides, expected in ((problem.sides, 64), ((many[0], problem.sides[1]), 64), (tuple(many), 8)):
+        assert plan_game(dataclasses.replace(problem, sides=sides), 64).chunk == expected
 
 
 def test_a_plan_keeps_to_the_cache(kuhn: Batch, monkeypatch: pytest.MonkeyPatch) -> None:

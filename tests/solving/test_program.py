@@ -41,6 +41,12 @@ def test_whole_games(game: str, expected: Size, sizes: list[Size]):
     assert sizes == [expected]
 
 
+def test_nothing_is_printed(capfd: pytest.CaptureFixture[str]):
+    """Not even as HiGHS is made: what the command line prints is JSON."""
+    jaxgadget.solve(jaxgadget.enumerate_game(jaxgadget.load("kuhn_poker")), algorithm="lp")
+    assert capfd.readouterr() == ("", "")
+
+
 GADGETS = {
     "unsafe": Unsafe(),
     "resolving": Resolving(NoPrior()),

@@ -370,3 +370,11 @@ def test_labels_tell_arrays_apart():
     values = np.arange(3.0)
     one, two = (label(identity(Resolving(ArrayPrior(array)))) for array in (values, values + 1))
     assert one != two and one.startswith("resolving, array, values array ")
+
+
+def test_sweeps_that_were_begun_before_there_were_spreads_go_on():
+    """A gadget without one is what it was; one with a spread is told apart."""
+    usual = identity(Resolving())
+    assert set(usual) == {"class", "prior", "epsilon", "alternative"}
+    assert identity(Resolving(spread=0.1)) == usual | {"spread": 0.1}
+    assert identity(Resolving(spread=0.1)) != identity(Resolving(spread=0.2))

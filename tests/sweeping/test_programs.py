@@ -20,6 +20,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_programs_are_dropped_between_pieces(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = sweep(tmp_path / "plain", **SETTINGS)
     dropped: list[int] = []

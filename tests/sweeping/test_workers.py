@@ -58,6 +58,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
     return sweep(tmp_path_factory.mktemp("alone"), **several())
 
 
+@pytest.mark.slow
 def test_a_process_pool_brings_the_same_rows(expected: pd.DataFrame, tmp_path: pathlib.Path):
     """A game and a prior of one's own travel in the folder."""
     spawn = multiprocessing.get_context("spawn")
@@ -131,6 +132,7 @@ def own_game(folder: pathlib.Path) -> str:
     return f"{folder}/mygame.py:Own(prize=5)"
 
 
+@pytest.mark.slow
 def test_a_process_reads_the_file_of_a_game_by_path(tmp_path: pathlib.Path):
     """It has no module of that file until it loads the game."""
     game = own_game(tmp_path)
@@ -299,6 +301,7 @@ def test_bad_input(asked: dict[str, Any], complaint: str, tmp_path: pathlib.Path
 # --- processes of this machine ------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_process_for_each_task():
     first, second = (Processes().submit(divmod, 17, number) for number in (5, 3))
     assert (first.result(), second.result()) == ((3, 2), (5, 2))

@@ -46,6 +46,7 @@ def test_no_edges():
     np.testing.assert_array_equal(connected_components(nothing, nothing, 3), [0, 1, 2])
 
 
+@pytest.mark.slow
 def test_refining_imports_no_linear_algebra():
     script = "import sys, jaxgadget.refining.refine; print('scipy.linalg' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

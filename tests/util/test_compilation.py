@@ -74,6 +74,7 @@ def program(environment: dict[str, str], *arguments: str) -> subprocess.Complete
 # --- the command line ---------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_command_line_compiles_once(tmp_path: pathlib.Path):
     environment = home(tmp_path) | {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
     first = program(environment, *COMMAND)
@@ -86,6 +87,7 @@ def test_the_command_line_compiles_once(tmp_path: pathlib.Path):
     assert second.stdout.partition('"seconds"')[0] == first.stdout.partition('"seconds"')[0]
 
 
+@pytest.mark.slow
 def test_the_command_line_does_without(tmp_path: pathlib.Path):
     (tmp_path / "caches").write_text("a file, no folder")
     environment = home(tmp_path) | {"HOME": os.devnull, "LOCALAPPDATA": os.devnull}

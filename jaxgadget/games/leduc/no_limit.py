@@ -124,7 +124,7 @@ class NoLimitLeduc:
         return "AllIn" if token == ALL_IN else f"Bet {token}"
 
     def cuts(self) -> Mapping[str, CutRule]:
-        """`flop`: right after the public card; `before-flop`: right before it, at chance nodes."""
+        """`flop`: after the public card, where somebody acts; `before-flop`: right before it, at chance."""
         return LEDUC_CUTS
 
     def bet_fraction(self, history: Sequence[Move], action: int) -> float | None:

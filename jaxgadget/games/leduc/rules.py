@@ -18,7 +18,7 @@ from typing import ClassVar, cast
 
 import numpy as np
 
-from jaxgadget.games.game import CHANCE, Budget, CutRule, CutView, HistoryLevel, Move
+from jaxgadget.games.game import CHANCE, TERMINAL, Budget, CutRule, CutView, HistoryLevel, Move
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.games.leduc.betting import Betting
 from jaxgadget.games.leduc.levels import leduc_by_hands, leduc_levels
@@ -146,7 +146,7 @@ class LeducPoker:
 
 
 def _after_public_card(tree: CutView) -> BoolArray:
-    return (tree.action[2] >= 0) & (tree.num_moves > 0)
+    return (tree.action[2] >= 0) & (tree.num_moves > 0) & (tree.actor != TERMINAL)  # all-in, nobody acts
 
 
 def _before_public_card(tree: CutView) -> BoolArray:

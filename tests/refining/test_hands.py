@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from jaxgadget import (
+    AbstractValues,
     ArrayPrior,
-    ContinuationPrior,
+    ArrayValues,
     ContinuationValues,
-    Full,
     HandsPolicy,
     MaxMargin,
     NoPrior,
@@ -26,6 +26,7 @@ from jaxgadget import (
 )
 from jaxgadget.games.hands import HandsGame
 from jaxgadget.hands.form import HandsForm, keep_nodes
+from jaxgadget.hands.ranges import build_bodies, find_hands_ranges
 from tests.hands import alike
 from tests.hands.test_payoff import kuhn_by_operators
 
@@ -36,9 +37,30 @@ def blueprint(spec: str = "kuhn_poker") -> HandsPolicy:
     return alike.random_policies(spec)[1]
 
 
-@pytest.mark.parametrize("player", [0, 1])
-def test_gadget_games_are_those_of_the_histories(player: int):
-    alike.check_refinement("kuhn_poker", "depth:1", "depth:1", player)
+def test_gadget_games_are_those_of_the_histories():
+    """All gadgets, priors and alternative values; `tests/slow` has the other player and larger games."""
+    alike.check_refinement("kuhn_poker", "depth:1", "depth:1", 1)
+
+
+def test_linear_programs_are_those_of_the_histories():
+    """Values are unique, strategies are not; the ε that suffices is found, too."""
+    alike.check_programs("kuhn_poker", "depth:1", "depth:1", 0)
+
+
+def test_arrays_have_no_rows_for_impossible_hands():
+    """In Leduc below a public card a user's values are those of five hands; the sixth is promised nothing."""
+    by_hand = HandsPolicy.uniform(alike.form("leduc_poker"))
+    nodes = public_cut(by_hand.game, "chance")[:1]
+    bodies = build_bodies(by_hand.game, nodes, 0)
+    best_response_values = find_hands_ranges(bodies, by_hand).cbv[bodies.named_roots >= 0]
+    assert best_response_values.shape == (5, 1)
+    gadgets = [
+        Resolving(NoPrior()),
+        Resolving(NoPrior(), alternative=ArrayValues(best_response_values)),
+    ]
+    result = refine_hands(by_hand, nodes, gadgets, iterations=2, dtype="float64", value=(-0.1, 0.1))
+    assert result.gap[0, 0] == result.gap[0, 1] > 0.01
+    assert result.gadget_value[0, 0] == result.gadget_value[0, 1]
 
 
 def test_hands_that_a_card_makes_impossible_are_no_roots():
@@ -64,7 +86,7 @@ def test_it_is_as_good_as_its_certificate():
     assert (result.iterations == 2000).all()
     assert "exploitability fell in" in result.message
     assert repr(result).startswith("<HandsRefinement of kuhn_poker: 2 subgames, exploitability fell")
-    assert result.policy.labels[0] == "resolving of dirichlet:0"
+    assert result.policy.labels[0] == "dirichlet:0 | resolving"
 
 
 def test_operators_have_subgames():
@@ -146,14 +168,19 @@ def without_deals(game: HandsGame) -> HandsPolicy:
         ({"where": [9]}, "has 9 public nodes"),
         ({"where": [1, 4]}, "public node 4 lies below node 1"),
         ({"gadgets": ()}, "gadgets=()"),
-        ({"gadgets": Full()}, "gadget full: it looks at the way to the subgames"),
-        ({"gadgets": ReachResolving()}, "gadget reach-resolving: it looks at the way"),
-        ({"gadgets": Resolving(epsilon="auto")}, "epsilon='auto' of resolving"),
-        ({"gadgets": Resolving(alternative=ContinuationValues())}, "are solved in histories alone"),
-        ({"gadgets": Resolving(ContinuationPrior(ContinuationValues()))}, "are solved in histories alone"),
-        ({"gadgets": MaxMargin(RangePrior({}))}, "expected RangePrior(), the blueprint's"),
+        ({"gadgets": Resolving(epsilon="auto")}, "epsilon='auto' for resolving: CFR takes a number"),
+        ({"gadgets": Resolving}, "is no gadget; expected Unsafe()"),
+        (
+            {"gadgets": Resolving(alternative=ContinuationValues(lambda *_: None))},
+            "values of ranges are those of histories",
+        ),
+        ({"gadgets": Resolving(alternative=AbstractValues())}, "values are looked up in histories alone"),
+        ({"gadgets": MaxMargin(RangePrior({}))}, "expected a policy by hands of kuhn_poker, of one lane"),
+        ({"gadgets": MaxMargin(RangePrior(blueprint()))}, "expected a policy by hands of kuhn_poker, of one"),
+        ({"gadgets": ReachResolving(scaled=True)}, "scaled=True with 2 subgames"),
+        ({"value": (1.0, 0.0)}, "value=(1.0, 0.0)"),
         ({"gadgets": Resolving(ArrayPrior(np.ones(4)))}, "ArrayPrior values of shape (4,): expected [6]"),
-        ({"algorithm": "lp"}, "algorithm='lp' is unknown"),
+        ({"algorithm": "lp", "target_gap": 0.1}, "target_gap"),
         ({"iterations": 0}, "iterations=0"),
     ],
 )

@@ -1,0 +1,117 @@
+"""The first update of regret matching in a public subgame, in exact numbers: recursion over public nodes."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+
+from jaxgadget import HandsPolicy
+from jaxgadget.games.game import ACTOR_BIT
+from jaxgadget.util.arrays import IntArray
+
+Row = list[Fraction]
+
+
+Regrets = dict[int, tuple[Row, Fraction]]
+"""For every public node that an action leads to: the regret for it with every hand, and the most that is
+earned at the node above."""
+
+
+def first_regrets(policy: HandsPolicy, root: int, player: int) -> tuple[Regrets, Regrets]:
+    """What both players regret after their first update, where both enter as their policies do.
+
+    The other player updates first, from uniform strategies.
+
+    Args:
+      policy: of one lane; its floats are taken as they are.
+      root: public node where the subgame begins.
+      player: who updates second.
+
+    Returns:
+      Of the other player, and of `player`.
+    """
+    game, tree = policy.game, policy.game.tree
+    pays = {
+        int(node): (Fraction(scale), table)
+        for group in game.ends
+        for nodes, scales, table in zip(group.node, group.scale.tolist(), group.pays, strict=True)
+        for node, scale in zip(nodes, scales, strict=True)
+    }
+    strategy: dict[int, Row] = {}  # by the node that an action leads to
+
+    def actor(node: int) -> int:
+        return ACTOR_BIT.index(int(tree.actor[node])) if tree.num_children[node] else -1
+
+    def children(node: int) -> range:
+        return range(tree.first_child[node], tree.first_child[node] + tree.num_children[node])
+
+    below = [root]
+    for node in below:
+        below += children(node)
+
+    def played(node: int) -> Row:
+        above = int(tree.parent[node])
+        share = Fraction(1, int(tree.num_children[above]))
+        return strategy.get(node, [share] * game.num_hands[actor(above)])
+
+    def reach(own: int) -> dict[int, Row]:
+        top = [_way(policy, root, own, hand) for hand in range(game.num_hands[own])]
+        plan = {root: top}
+        for node in below[1:]:
+            above = int(tree.parent[node])
+            plan[node] = plan[above]
+            if actor(above) == own:
+                plan[node] = [x * y for x, y in zip(plan[above], played(node), strict=True)]
+        return plan
+
+    def regrets(own: int) -> Regrets:
+        plan, values, regret = reach(1 - own), dict[int, Row](), Regrets()
+        hands = range(game.num_hands[own])
+        for node in reversed(below):
+            if node in pays:
+                scale, table = pays[node]
+                rows = table if own == 0 else -table.T
+                values[node] = [
+                    scale * sum(Fraction(x) * y for x, y in zip(row.tolist(), plan[node], strict=True))
+                    for row in rows
+                ]
+            elif actor(node) == own:
+                values[node] = [sum(played(k)[h] * values[k][h] for k in children(node)) for h in hands]
+                most = max(abs(values[k][h]) for k in children(node) for h in hands)
+                for k in children(node):
+                    regret[k] = [values[k][h] - values[node][h] for h in hands], most
+            else:
+                values[node] = [sum((values[k][h] for k in children(node)), Fraction(0)) for h in hands]
+        return regret
+
+    others = regrets(1 - player)
+    strategy.update(_matched(others, tree.parent))
+    return others, regrets(player)
+
+
+def _matched(regrets: Regrets, parent: IntArray) -> dict[int, Row]:
+    """Regret matching: shares of positive regrets, all alike where there are none."""
+    siblings: dict[int, list[int]] = {}
+    for node in regrets:
+        siblings.setdefault(int(parent[node]), []).append(node)
+    strategy: dict[int, Row] = {}
+    for nodes in siblings.values():
+        for node in nodes:
+            strategy[node] = []
+            for hand, regret in enumerate(regrets[node][0]):
+                total = sum(max(regrets[k][0][hand], Fraction(0)) for k in nodes)
+                strategy[node].append(max(regret, Fraction(0)) / total if total else Fraction(1, len(nodes)))
+    return strategy
+
+
+def _way(policy: HandsPolicy, node: int, player: int, hand: int) -> Fraction:
+    """How likely a player's own choices lead to a public node with a hand."""
+    tree, reach = policy.game.tree, Fraction(1)
+    while node:
+        above = int(tree.parent[node])
+        if tree.actor[above] == ACTOR_BIT[player]:
+            row = np.searchsorted(policy.form.children[player], node)
+            reach *= Fraction(float(policy.probabilities[player][row, hand, 0]))
+        node = above
+    return reach

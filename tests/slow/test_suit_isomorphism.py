@@ -1,0 +1,45 @@
+"""Merged hands of turns and of many spots: as without."""
+
+import dataclasses
+
+import pytest
+
+from jaxgadget.poker.betting import BetMenu
+from jaxgadget.poker.isomorphism import find_exchanges
+from jaxgadget.poker.solve import solve_spots
+from jaxgadget.poker.spots import Spot
+from tests.poker.test_isomorphism import MONOTONE, check_merged
+from tests.poker.test_solve import BLUFFS
+
+TURN = Spot(
+    board="TsTh6s6h",
+    oop="AA,54",
+    ip="QQ,87s:0.7",
+    pot=60,
+    stack=60,
+    menus=BetMenu(bets=(0.5,), raises=(), cap=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("board", "count"), [("TsTh6s6h", 4), ("TsJs6s2s", 6), ("TsJs6s2d", 2), ("TsTh6d2c", 2)]
+)
+def test_turns_are_solved_as_without(board: str, count: int):
+    """Tables of rivers that an exchange maps into each other are one."""
+    spot = dataclasses.replace(TURN, board=board)
+    assert len(find_exchanges(spot)[0]) == count
+    check_merged(spot)
+
+
+def test_all_hands_of_several_spots_are_solved_as_without():
+    every = dataclasses.replace(MONOTONE, oop="random", ip="22+,A2s+:0.5")
+    other_pot = dataclasses.replace(every, pot=70, ip="random")
+    elsewhere = dataclasses.replace(every, board="2c2d7h7sKs", ip="AA,KK")
+    check_merged(every, BLUFFS, other_pot, elsewhere)
+
+
+def test_spots_without_exchanges_are_solved_all_the_same():
+    (merged,), (plain,) = (
+        solve_spots([BLUFFS], iterations=10, suit_isomorphism=which) for which in (True, False)
+    )
+    assert merged.gap == plain.gap
