@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pathlib
+import resource
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -19,6 +22,16 @@ TITLES = {
     "liars_dice": "Liar's Dice",
     "kuhn_poker": "Kuhn",
 }
+
+
+def peak_bytes() -> int:
+    """The largest memory that this process has had."""
+    status = pathlib.Path("/proc/self/status")
+    if status.exists():
+        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def titled(game: str, cut: str = "") -> str:

@@ -19,6 +19,7 @@ from rich.table import Table
 
 from jaxgadget import enable_compilation_cache
 from jaxgadget.report.plots import save_picture
+from jaxgadget.util.compilation import drop_many_programs
 from jaxgadget.util.files import atomic_writer, make_folder
 from jaxgadget.util.progress import progress_bar
 
@@ -127,6 +128,7 @@ class Settings:
             frame = compute(key)
             with atomic_writer(path) as file:
                 frame.to_parquet(file, index=False)
+            drop_many_programs()
         return pd.read_parquet(path)
 
 

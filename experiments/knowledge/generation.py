@@ -85,7 +85,7 @@ GADGETS = (Unsafe(), Resolving(NoPrior()), Resolving(BlueprintPrior()), MaxMargi
 """The paper has max-margin."""
 
 FULL = Effort(("uniform", "cfr:10", "cfr:100"), GADGETS, 8, 500)
-LARGE = Effort(("cfr:10",), GADGETS[2:], 4, 200)
+LARGE = Effort(FULL.blueprints, GADGETS[2:], 4, 200)
 """In all games but Leduc poker."""
 
 SMOKE = Effort(("cfr:3",), GADGETS, 3, 20)

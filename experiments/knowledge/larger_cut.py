@@ -1,4 +1,4 @@
-"""The experiment on one cut in larger games, with fewer ways and blueprints: it takes hours."""
+"""The experiment on one cut in larger games, in the largest with fewer blueprints: it takes hours."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from experiments.knowledge.common import EQUILIBRIUM, WAYS, dark_hex, goofspiel,
 from experiments.study import Settings
 
 NAME = "larger_cut"
+ABRUPT = dark_hex(2, 3, "abrupt")
+
 SPOTS = (
     (liars_dice(4), "depth:1"),
     (goofspiel(5), "depth:2"),
@@ -16,14 +18,11 @@ SPOTS = (
     (liars_dice(5), "depth:1"),
     (liars_dice(6), "depth:1"),
     (dark_hex(2, 3, "classical"), "own:3"),
-    (dark_hex(2, 3, "abrupt"), "own:3"),
+    (ABRUPT, "own:3"),
 )
 SMOKE_SPOTS = ((goofspiel(3), "depth:1"),)
 
-FEWER_WAYS = [(known, how) for known, how in WAYS if known == "order 1" or how == "together"]
-"""Strategies of higher orders, which are not safe in any way, are only put together."""
-
-LARGE = {liars_dice(6), dark_hex(2, 3, "classical"), dark_hex(2, 3, "abrupt")}
+LARGE = {liars_dice(6), dark_hex(2, 3, "classical"), ABRUPT}
 """Games of more than 100,000 histories: the best blueprint is an average of CFR+."""
 
 BLUEPRINTS = ("uniform", "dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM)
@@ -37,7 +36,8 @@ def compute(settings: Settings) -> pd.DataFrame:
     def specs_of(game: str) -> tuple[str, ...]:
         return settings.pick(LARGE_BLUEPRINTS if game in LARGE else BLUEPRINTS, SMOKE_BLUEPRINTS)
 
-    return one_cut.refine_spots(settings, NAME, settings.pick(SPOTS, SMOKE_SPOTS), FEWER_WAYS, specs_of)
+    spots = settings.pick(SPOTS, SMOKE_SPOTS)
+    return one_cut.refine_spots(settings, NAME, spots, lambda game: WAYS, specs_of)
 
 
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:

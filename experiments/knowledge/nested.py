@@ -39,7 +39,6 @@ from jaxgadget import (
 
 NAME = "nested"
 GAMES, SMALL = (goofspiel(4), LEDUC), ("kuhn_poker",)
-PLAYER = 0
 BLUEPRINTS, SMOKE_BLUEPRINTS = ("dirichlet:0", "cfr:3", "cfr:10", "cfr:100", EQUILIBRIUM), ("cfr:3",)
 EPSILON = 2e-2
 """As in the experiments on nested search."""
@@ -75,7 +74,8 @@ def compute(settings: Settings) -> pd.DataFrame:
         return _search(settings, key)
 
     keys = [
-        {"game": game, "player": PLAYER, "until": until, "way": name}
+        {"game": game, "player": player, "until": until, "way": name}
+        for player in (0, 1)
         for game in settings.pick(GAMES, SMALL)
         for until in (TO_THE_END, LOOKAHEAD)
         for name in settings.pick(tuple(KNOWN), SMOKE_WAYS)
@@ -111,8 +111,8 @@ def _search(settings: Settings, key: dict[str, Any]) -> pd.DataFrame:
 def summarise(frame: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Exploitability of nested search over that of the blueprint, geometric means; share that got worse.
 
-    Player 0. Ratios leave out the equilibrium and count no number less than a thousandth; worse is what is
-    more exploitable than its blueprint by more than that.
+    Both players. Ratios leave out the equilibrium and count no number less than a thousandth; worse is what
+    is more exploitable than its blueprint by more than that.
     """
     frame = with_rise(frame)
     tables: dict[str, pd.DataFrame] = {}

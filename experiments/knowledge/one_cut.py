@@ -49,14 +49,15 @@ ITERATIONS, SMOKE_ITERATIONS = 1000, 20
 def compute(settings: Settings) -> pd.DataFrame:
     """A row for every game, cut, player, way, blueprint and gadget with prior."""
     specs = settings.pick(BLUEPRINTS, SMOKE_BLUEPRINTS)
-    return refine_spots(settings, NAME, settings.pick(SPOTS, SMOKE_SPOTS), WAYS, lambda game: specs)
+    spots = settings.pick(SPOTS, SMOKE_SPOTS)
+    return refine_spots(settings, NAME, spots, lambda game: WAYS, lambda game: specs)
 
 
 def refine_spots(
     settings: Settings,
     name: str,
     spots: Sequence[tuple[str, str]],
-    ways: Sequence[tuple[str, str]],
+    ways_of: Callable[[str], Sequence[tuple[str, str]]],
     specs_of: Callable[[str], Sequence[str]],
 ) -> pd.DataFrame:
     """A row for every spot, player, way, blueprint and gadget with prior.
@@ -65,7 +66,7 @@ def refine_spots(
       settings: of the study.
       name: the experiment's.
       spots: games and cuts.
-      ways: what is known, and how strategies go together.
+      ways_of: what is known in a game, and how strategies go together.
       specs_of: blueprints for a game; where none is an equilibrium, its value is found by CFR+.
     """
     iterations = settings.pick(ITERATIONS, SMOKE_ITERATIONS)
@@ -80,7 +81,7 @@ def refine_spots(
         {"game": game, "cut": where, "player": player, "known": known, "combine": combine}
         for game, where in spots
         for player in (0, 1)
-        for known, combine in ways
+        for known, combine in ways_of(game)
     ]
     return settings.gather(name, keys, solve)
 

@@ -7,6 +7,7 @@ and goes on where it was if it is interrupted.
 from __future__ import annotations
 
 from experiments.nested import (
+    by_hands,
     effort,
     exploitability,
     large,
@@ -34,8 +35,9 @@ STUDY = Study(
         effort,
         large,
         paper_sizes,
+        by_hands,
     ),
-    only_by_name=frozenset({paper_sizes.NAME}),
+    only_by_name=frozenset({paper_sizes.NAME, by_hands.NAME}),
 )
 main = STUDY.main
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import functools
 import multiprocessing
-import pathlib
-import resource
 import sys
 import time
 from collections.abc import Callable, Mapping
@@ -17,7 +15,7 @@ from typing import Any, TypeVar
 
 import pandas as pd
 
-from experiments.common import titled
+from experiments.common import peak_bytes, titled
 from experiments.nested.common import DEPTH, ENTRIES, SMALL, enumerated, gadgets
 from experiments.study import Settings
 from jaxgadget import Policy, enable_compilation_cache, make_blueprints, solve
@@ -69,16 +67,6 @@ def apart(settings: Settings, do: Callable[..., Result], *arguments: Any) -> Res
         return process.submit(do, *arguments).result()
 
 
-def peak_memory() -> float:
-    """The largest memory that this process has had, in GiB."""
-    status = pathlib.Path("/proc/self/status")
-    if status.exists():
-        (line,) = (line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 2**20
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
-
-
 class Notes:
     """What was measured, a row each; shown as it comes in, for it may take hours."""
 
@@ -95,7 +83,7 @@ class Notes:
         begin = time.perf_counter()
         result = do()
         self.note(step, "seconds", time.perf_counter() - begin)
-        self.note(step, "GiB", peak_memory())
+        self.note(step, "GiB", peak_bytes() / 2**30)
         return result
 
 
@@ -122,7 +110,7 @@ def list_entries(key: dict[str, Any]) -> tuple[tuple[FloatArray, FloatArray], fl
     enable_compilation_cache()
     profile = make_blueprints(enumerated(key["game"]), key["blueprint"], progress=False)
     portfolio = make_portfolio(profile, size=key["entries"], progress=False)
-    return portfolio.probabilities, peak_memory()
+    return portfolio.probabilities, peak_bytes() / 2**30
 
 
 def search(settings: Settings, bracket: tuple[float, float], key: dict[str, Any]) -> pd.DataFrame:

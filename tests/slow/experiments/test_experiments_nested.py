@@ -15,7 +15,14 @@ from experiments.nested.common import BLUEPRINTS, HERE
 EXPERIMENTS = {experiment.NAME: experiment for experiment in STUDY.experiments}
 
 ROWS = {"theorem": 2 * 2, "exploitability": 2 * 2 * 7, "matches": 7 * 6, "network": 2 * 2 * 7}
-ROWS |= {"noise": 2 * 2 * 7, "throughput": 2, "effort": 2 * 2 * 7, "large": 42, "paper_sizes": 42}
+ROWS |= {
+    "noise": 2 * 2 * 7,
+    "throughput": 2,
+    "effort": 2 * 2 * 7,
+    "large": 42,
+    "paper_sizes": 42,
+    "by_hands": 2,
+}
 
 
 @pytest.fixture(scope="module")

@@ -134,8 +134,8 @@ def test_cells_have_four_digits():
 
 
 def test_all_studies_are_behind_one_command():
-    papers = ("architecture", "continuation", "convergence", "decomposition", "knowledge", "nested")
-    assert (*papers, "opponents", "performance", "refinements") == STUDIES
+    first = ("architecture", "continuation", "convergence", "decomposition", "holdem", "knowledge")
+    assert (*first, "nested", "off_tree", "opponents", "performance", "refinements") == STUDIES
     with pytest.raises(SystemExit, match=r"unknown: speed; expected one of architecture, continuation"):
         main(["speed"])
     with pytest.raises(SystemExit, match=r"no study is named; expected one of"):

@@ -1,0 +1,61 @@
+"""The experiments on hold'em, tiny: data, pictures and tables, and what their numbers say."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from experiments.holdem.__main__ import STUDY
+from experiments.holdem.common import MENUS, river
+from experiments.holdem.cost import problems_of, written_down
+from experiments.study import Settings
+from jaxgadget.kernels import cfr
+from jaxgadget.kernels.regret import find_rule
+from jaxgadget.kernels.response import payoff_reaches
+from jaxgadget.util.precision import precision
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Where a smoke test of everything has written."""
+    folder = tmp_path_factory.mktemp("holdem")
+    STUDY.main(["--smoke", "--folder", str(folder)])
+    return STUDY.settings(smoke=True, folder=folder)
+
+
+def test_every_experiment_leaves_data_and_a_table(settings: Settings) -> None:
+    text = (settings.folder / "tables.md").read_text()
+    for name in STUDY.names:
+        assert len(settings.data_of(name, "this test")), name
+        assert f"## {name}\n" in text
+    for name in ("cost", "rivers", "many_rivers"):
+        assert (settings.folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_of_given_strategies_are_met(settings: Settings) -> None:
+    frame = settings.data_of("figures", "this test").set_index("figure")
+    given = frame[frame["exploitability"] == 0]
+    assert len(given) == 7
+    np.testing.assert_allclose(given["here"], given["elsewhere"], rtol=0, atol=1e-9)
+    solved = frame[frame["exploitability"] > 0]
+    assert (solved["exploitability"] < 50).all()
+
+
+def test_rivers_are_solved_as_far_as_it_was_asked_for(settings: Settings) -> None:
+    frame = settings.data_of("rivers", "this test")
+    assert (frame["exploitability"] <= 0.005).all()
+    assert frame["ev"].between(0, 1).all()
+    assert (frame["peak_bytes"] >= frame["bytes_before"]).all()
+
+
+@pytest.mark.parametrize("boards", [("Td9d6hQc2s",), ("Td9d6hQc2s", "2c2d7h7sKs")])
+def test_matrices_that_are_timed_are_the_operators_written_down(boards: tuple[str, ...]) -> None:
+    spots = [river(board=board, menus=MENUS["12 nodes"]) for board in boards]
+    (problem,) = problems_of(spots, in_range=True)
+    dense = written_down(problem)
+    with precision(np.float32):
+        rule = find_rule("dcfr")
+        reach = payoff_reaches(problem, cfr.step(problem, rule, cfr.start(problem, rule)).plan)
+        for player in (0, 1):
+            ours, theirs = (np.asarray(p.payoff.gradient(player, reach, None)[0]) for p in (problem, dense))
+            np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-5 * np.abs(theirs).max())

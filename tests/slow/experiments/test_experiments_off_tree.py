@@ -1,0 +1,135 @@
+"""The experiments on actions off the menu, tiny: data, tables and pictures, and what must hold in them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from experiments.off_tree import common, estimates, games, spreads
+from experiments.off_tree.__main__ import STUDY
+from experiments.off_tree.cost import ALONE, BATCH
+from experiments.study import Settings
+from jaxgadget.tree.cut import cut
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """Where a smoke test of everything has written."""
+    folder = tmp_path_factory.mktemp("off_tree")
+    STUDY.main(["--smoke", "--folder", str(folder)])
+    return STUDY.settings(smoke=True, folder=folder)
+
+
+def test_every_experiment_leaves_data_and_a_table(settings: Settings) -> None:
+    text = (settings.folder / "tables.md").read_text()
+    for name in STUDY.names:
+        assert len(settings.data_of(name, "this test")), name
+        assert f"## {name}\n" in text
+    for name in ("games", "menus", "values", "estimates", "spreads", "epsilons"):
+        assert (settings.folder / "pictures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_every_method_answers_the_same_lanes(settings: Settings) -> None:
+    for name in ("games", "menus"):
+        frame = settings.data_of(name, "this test")
+        assert frame["failure"].isna().all()
+        assert set(frame["method"]) == set(common.METHODS)
+        lanes = frame.groupby(["menu", "player", "method"]).size().unstack("method")
+        assert (lanes[list(common.TRANSLATIONS)] == len(common.SMOKE_BLUEPRINTS)).all(axis=None)
+        assert (lanes["expensive"] - lanes["inexpensive"] == len(common.SMOKE_BLUEPRINTS)).all()
+
+
+def test_the_certificate_is_the_exploitability_and_nothing_beats_the_menu(settings: Settings) -> None:
+    """In float64: certificates by a sweep of the abstraction, exploitability in the whole game."""
+    for name in ("games", "menus"):
+        frame = settings.data_of(name, "this test")
+        swept = frame["game_value"] - frame["certificate"]
+        np.testing.assert_allclose(frame["exploitability"], swept, rtol=0, atol=1e-9)
+        assert (frame["exploitability"] >= frame["menu_exploitability"] - 1e-9).all()
+        assert (frame["exploitability"] >= frame["on_menu"] - 1e-9).all()
+
+
+def test_a_larger_menu_costs_no_more(settings: Settings) -> None:
+    frame = settings.data_of("menus", "this test")
+    best = frame.groupby(["player", "menu_size"])["menu_exploitability"].first().unstack()
+    assert (best.diff(axis=1).iloc[:, 1:] <= 1e-9).all(axis=None)
+
+
+def test_values_are_those_of_the_abstraction(settings: Settings) -> None:
+    frame = settings.data_of("values", "this test")
+    row = frame[(frame["game"] == games.SMOKE_GAMES[0]) & (frame["player"] == 0)].iloc[0]
+    tree = common.tree_of(row["game"], row["menu"])
+    value = sum(common.find_value(tree, True, False)) / 2
+    assert row["value_error"] == pytest.approx(abs(value - row["game_value"]), abs=1e-9)
+
+
+def test_the_finer_game_has_the_menu_before_the_flop_and_everything_after(settings: Settings) -> None:
+    game = estimates.SMOKE_GAMES[0]
+    finer, whole = estimates.finer(game), common.tree_of(game)
+    coarse = common.tree_of(game, estimates.MENU)
+    before = cut(finer, "flop").root < 0
+    assert before.sum() == (cut(coarse, "flop").root < 0).sum()
+    assert coarse.num_histories < finer.num_histories < whole.num_histories
+    names = {
+        finer.game.action_string(0, action) for action in np.unique(finer.action[0, before]) if action >= 0
+    }
+    assert names == {"Fold", "Call", "Bet 1", "AllIn"}
+
+
+def test_nothing_is_better_than_the_optimum_and_theorem_2_holds(settings: Settings) -> None:
+    frame = settings.data_of("estimates", "this test")
+    assert (frame["refined_exploitability"] >= frame["optimum"] - 1e-9).all()
+    exact = frame[frame["gadget"] == "optimal-continuation"]
+    np.testing.assert_allclose(exact["refined_exploitability"], exact["optimum"], rtol=0, atol=1e-9)
+    told = estimates.theorem(estimates.key_numbers(frame)).set_index("alternative")
+    assert (told["broken"] == 0).all() and (told.loc[estimates.OPTIMUM, "error"] == 0).all()
+    assert (told.loc[estimates.ESTIMATE, "error"] > 0).all()
+
+
+def test_promising_what_the_optimum_has_is_as_good_but_for_gaps(settings: Settings) -> None:
+    """§6: resolving by the sum of gaps, max-margin by the largest."""
+    frame = settings.data_of("estimates", "this test")
+    count = cut(estimates.finer(estimates.SMOKE_GAMES[0]), "flop").num_subgames
+    times = {"resolving": count, "max-margin": 1}
+    plain = frame[
+        (frame["alternative"] == estimates.OPTIMUM)
+        & (frame["prior"] == "none")
+        & frame["gadget"].isin(list(times))
+    ]
+    allowed = plain["gap_max"] * plain["gadget"].map(times)
+    assert len(plain) and (plain["refined_exploitability"] <= plain["optimum"] + allowed + 1e-9).all()
+
+
+def test_without_a_spread_nothing_has_changed(settings: Settings) -> None:
+    frame, known = (settings.data_of(name, "this test") for name in ("spreads", "estimates"))
+    keys = ["player", "blueprint", "prior"]
+    known = known[(known["gadget"] == "resolving") & (known["alternative"] == estimates.ESTIMATE)]
+    found = frame[frame["spread"] == spreads.NO_SPREAD].set_index(keys)["refined_exploitability"]
+    expected = known.set_index(keys)["refined_exploitability"].reindex(found.index)
+    np.testing.assert_allclose(found, expected, rtol=1e-3)
+    assert frame["failure"].isna().all() and frame.groupby("spread").size().nunique() == 1
+
+
+def test_both_ways_solve_the_same_subgames(settings: Settings) -> None:
+    frame = settings.data_of("cost", "this test")
+    assert (frame.groupby(["gadget", "turn"])["subgames"].nunique() == 1).all()
+    programs = frame.groupby(["way", "turn"])["programs"].sum().unstack("way")
+    assert (programs.loc[0, BATCH] < programs.loc[0, ALONE]).all() and (programs.loc[1:] == 0).all(axis=None)
+    assert (frame["seconds"] > 0).all()
+
+
+def test_large_says_what_it_took(settings: Settings) -> None:
+    frame = settings.data_of("large", "this test")
+    assert set(frame["method"]) == set(common.METHODS) and set(frame["player"]) == {0, 1}
+    assert (frame["memory"] > 0).all() and (frame["value_width"] >= 0).all()
+
+
+def test_games_in_words() -> None:
+    assert common.short(common.leduc(ranks=6)) == "6×2, 4 bets, stack 13, 2 raises"
+    assert common.short(common.leduc(raises=1, stack=7)) == "3×2, 4 bets, stack 7, 1 raise"
+
+
+def test_means_are_geometric_and_nothing_counts_as_less_than_gaps() -> None:
+    assert common.mean(pd.Series([0.04, 0.01])) == pytest.approx(0.02)
+    assert common.mean(pd.Series([0.0, common.LEAST])) == pytest.approx(common.LEAST)
