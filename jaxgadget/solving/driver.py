@@ -33,7 +33,7 @@ from jaxgadget.solving.devices import Placement
 from jaxgadget.solving.memory import Plan, fits_compiled, plan_batch, problem_shape
 from jaxgadget.solving.options import SolveOptions
 from jaxgadget.util.arrays import IntArray
-from jaxgadget.util.compilation import compile_quickly
+from jaxgadget.util.compilation import compile_quickly, drop_many_programs
 from jaxgadget.util.files import check_writable
 from jaxgadget.util.precision import precision
 
@@ -141,6 +141,7 @@ def solve(
         raise ValueError("algorithm='lp': this runs regret matching; expected 'cfr+', for example")
     if any(np.ndim(number) for number in jax.tree.leaves(rule)):
         raise ValueError(f"algorithm={rule!r}: a rule has numbers for all lanes; expected no arrays in it")
+    drop_many_programs()  # games of many shapes, one after the other, would use up the system's mappings
     if plan is None:
         plan = plan_batch(
             batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=options.chunk

@@ -24,7 +24,7 @@ def num_cores() -> int:
 def num_mappings() -> int:
     """Memory mappings of this process, of which Linux grants 65,530; 0 where the system does not tell."""
     mappings = pathlib.Path("/proc/self/maps")
-    return len(mappings.read_bytes().splitlines()) if mappings.exists() else 0
+    return mappings.read_bytes().count(b"\n") if mappings.exists() else 0
 
 
 def describe_device() -> str:

@@ -41,6 +41,7 @@ from jaxgadget.refining.prepare import prepare
 from jaxgadget.solving import memory as planning
 from jaxgadget.solving.driver import Finished, run_all, solve
 from jaxgadget.solving.options import SolveOptions, make_options
+from jaxgadget.util import compilation
 from jaxgadget.util.precision import precision
 from tests.refining.test_refine import check_equal, counted, forget, solved
 
@@ -280,6 +281,18 @@ def test_a_solve_goes_on_from_the_state_of_one_chunk() -> None:
         np.testing.assert_array_equal(ended, expected)
     assert resumed.iterations.tolist() == [5] * 4 and np.abs(np.diff(begun.outcome[0])).max() < 1e-15
     assert np.abs(begun.outcome[0] - resumed.outcome[0]).max() > 1e-3
+
+
+def test_programs_are_dropped_before_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or else, after some thousand shapes in a process, LLVM finds no memory mappings and crashes."""
+    expected = solve(kuhn(), options_of(), average_bodies).outcome
+    dropped: list[None] = []
+    monkeypatch.setattr(compilation, "drop_programs", lambda: dropped.append(jax.clear_caches()))
+    for most, count in ((10, 1), (10**9, 1)):
+        monkeypatch.setattr(compilation, "MOST_MAPPINGS", most)
+        ended = solve(kuhn(), options_of(), average_bodies)
+        assert len(dropped) == count
+        np.testing.assert_array_equal(ended.outcome, expected)
 
 
 def test_several_chunks_give_no_state_and_take_none() -> None:
