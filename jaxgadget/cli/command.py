@@ -42,8 +42,16 @@ RANGE_OF = f"--prior {RANGE}:SPEC"
 """What they call the SPEC of a model whose range is a prior."""
 
 
+OUTPUTS = frozenset({"json", "save", "plot", "csv", "parquet", "profile", "file", "results"})
+"""Parameters that name a file to be written."""
+
+
 class Command(TyperCommand):
-    """A command that refuses an option given twice if it takes a single value: one of them would be lost."""
+    """A command that loses nothing of what it is given.
+
+    An option that takes a single value is refused if it is given twice, and a file that is read is refused
+    as one to be written.
+    """
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """See `TyperCommand`."""
@@ -53,6 +61,38 @@ class Command(TyperCommand):
             if single and option in order[:number]:
                 raise typer.BadParameter("given more than once; expected one value", ctx=ctx, param=option)
         return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        """See `TyperCommand`."""
+        with clear_errors():
+            self._check_outputs(ctx)
+        return super().invoke(ctx)
+
+    def _check_outputs(self, ctx: Any) -> None:
+        """ValueError for a file that is to be read and to be written."""
+        read = {
+            os.path.realpath(file): option
+            for option in self.params
+            if option.name not in OUTPUTS
+            for file in _files_in(ctx.params.get(option.name))
+        }
+        for option in self.params:
+            path = ctx.params.get(option.name) if option.name in OUTPUTS else None
+            reader = None if path is None else read.get(os.path.realpath(path))
+            if reader is not None:
+                ours, theirs = (each.get_error_hint().strip("'") for each in (option, reader))
+                raise ValueError(f"{ours} {os.fspath(path)}: {theirs} reads that file; choose another one")
+
+
+def _files_in(value: Any) -> list[str]:
+    """Files that are there and that a value names, or values do: `x.efg`, `file:x.npz`, `x.py:Game`."""
+    values = value if isinstance(value, list | tuple) else [value]
+    found: list[str] = []
+    for text in [str(each) for each in values if isinstance(each, str | pathlib.Path)]:
+        parts = text.split(":")
+        names = [":".join(parts[number:]) for number in range(len(parts))] + [":".join(parts[:-1])]
+        found += [name for name in names if name and os.path.isfile(name)]
+    return found
 
 
 def is_given(context: typer.Context, name: str) -> bool:

@@ -117,7 +117,7 @@ def holdem(
     else:
         refuse_unused(context, "with --gadget", "checkpoint", "suit_isomorphism")
     outputs = {"--json": json, "--plot": plot, "--results": results}
-    check_outputs(outputs, folder=checkpoint, inputs={"--spots": spots})
+    check_outputs(outputs, folder=checkpoint)
     said = {name: context.params[name] for name in (*asked.ALONE, *asked.MENU)}
     solving: dict[str, Any] = {
         "algorithm": str(algorithm),

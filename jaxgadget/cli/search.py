@@ -356,6 +356,10 @@ def nested(
         refuse_unused(context, "with --leaf end", "k", "seed", "depth", "limit")
     elif leaf != EXACT:
         refuse_unused(context, "with a network at --leaf", "seed")
+    if algorithm == options.LP and order is not None:
+        raise ValueError(
+            f"--algorithm lp and --order {order}: searches from own infostates are by CFR; leave one out"
+        )
     if algorithm == options.LP and leaf != OPTIMAL:
         raise ValueError(
             "--algorithm lp: linear programs need optimal values; expected --leaf optimal beside it"

@@ -31,22 +31,18 @@ UNLIMITED = 10**4
 
 
 def check_outputs(
-    files: Mapping[str, str | pathlib.Path | None],
-    *,
-    folder: pathlib.Path | None = None,
-    inputs: Mapping[str, pathlib.Path | None] | None = None,
+    files: Mapping[str, str | pathlib.Path | None], *, folder: pathlib.Path | None = None
 ) -> None:
     """Sees to it that everything can be written, each to its own place, before the work is done.
 
     Args:
       files: option → path; `--plot` must be a picture, and `-` is no file.
       folder: what `--checkpoint` names, to be made if need be.
-      inputs: option → path of what is read, which is not to be written over.
 
     Raises:
       ValueError: if not, naming the option.
     """
-    seen = {os.path.realpath(path): option for option, path in (inputs or {}).items() if path is not None}
+    seen: dict[str, str] = {}
     for option, path in files.items():
         if path is None or path == STANDARD_OUTPUT:
             continue

@@ -561,6 +561,30 @@ def test_bad_input(
             assert sorted(bad_files.rglob("*")) == before, "no partial file"
 
 
+@pytest.mark.parametrize(
+    ("command", "reader"),
+    [
+        ("solve malformed.efg --json ./malformed.efg", "GAME"),
+        ("refine own.py:Own --plot own.py", "GAME"),
+        ("refine kuhn_poker --blueprint uniform --blueprint file:other.npz --save other.npz", "--blueprint"),
+        ("refine kuhn_poker --prior range:file:other.npz --json other.npz", "--prior"),
+        ("show kuhn_poker --policy other.npz --json other.npz", "--policy"),
+        ("export kuhn_poker other.npz --blueprint file:other.npz --profile x.efg", "--blueprint"),
+        ("holdem --spots rich.efg --results rich.efg", "--spots"),
+        ("holdem --spots rich.efg --json rich.efg", "--spots"),
+    ],
+)
+def test_what_is_read_is_not_written_over(
+    command: str, reader: str, bad_files: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.chdir(bad_files)
+    before = {path: path.read_bytes() for path in bad_files.glob("*.*")}
+    result = run(*command.split())
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert f": {reader} reads that file; choose another one\n" in result.stderr
+    assert {path: path.read_bytes() for path in bad_files.glob("*.*")} == before
+
+
 def test_the_library_s_errors_are_one_line(monkeypatch: pytest.MonkeyPatch):
     def fail(*_: object, **__: object) -> None:
         raise ValueError("one,\n  two,\nthree")

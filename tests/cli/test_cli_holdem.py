@@ -201,16 +201,6 @@ def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: py
     assert len(begun) == 1 and len(results.read_text().splitlines()) == 2
 
 
-@pytest.mark.parametrize("option", ["--json", "--results"])
-def test_the_file_of_spots_is_not_written_over(option: str, tmp_path: pathlib.Path):
-    spots = tmp_path / "spots.jsonl"
-    spots.write_text(json.dumps(ROW))
-    result = run("--spots", spots, option, spots)
-    assert result.exit_code == 2
-    assert f"--spots and {option} both name" in result.stderr
-    assert spots.read_text() == json.dumps(ROW)
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

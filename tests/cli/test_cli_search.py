@@ -352,6 +352,7 @@ def test_bad_input(tmp_path: pathlib.Path) -> None:
             "--epsilon means nothing without --gadget",
         ),
         (("nested", *FAST, "--algorithm", "lp"), "expected --leaf optimal beside it"),
+        (("nested", *FAST, "--algorithm", "lp", "--order", "1"), "--algorithm lp and --order 1: searches"),
         (("nested", *FAST, "--leaf", "optimal"), "--k means nothing with optimal values at --leaf"),
         (("nested", *FAST, "--model", "uniform"), "--model uniform: expected --p with it"),
         (("nested", *FAST, "--limit", "moves", "--step", 2), "step=2: a search looks ahead depth=1 moves"),
