@@ -70,16 +70,16 @@ class Command(TyperCommand):
 
     def _check_outputs(self, ctx: Any) -> None:
         """ValueError for a file that is to be read and to be written."""
-        read = {
-            os.path.realpath(file): option
-            for option in self.params
-            if option.name not in OUTPUTS
-            for file in _files_in(ctx.params.get(option.name))
-        }
+        read: dict[str, Any] = {}
+        written: dict[Any, str | pathlib.Path] = {}
         for option in self.params:
-            path = ctx.params.get(option.name) if option.name in OUTPUTS else None
-            reader = None if path is None else read.get(os.path.realpath(path))
-            if reader is not None:
+            value = ctx.params.get(option.name)
+            if option.name not in OUTPUTS:
+                read |= {os.path.realpath(file): option for file in _files_in(value)}
+            elif value is not None:
+                written[option] = value
+        for option, path in written.items():
+            if (reader := read.get(os.path.realpath(path))) is not None:
                 ours, theirs = (each.get_error_hint().strip("'") for each in (option, reader))
                 raise ValueError(f"{ours} {os.fspath(path)}: {theirs} reads that file; choose another one")
 

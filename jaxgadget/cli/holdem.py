@@ -126,7 +126,7 @@ def holdem(
         "dtype": dtype.value,
     }
     keep_programs()
-    from jaxgadget.report.holdem import frequency_lines, hands_table, refinements_table, spots_table
+    from jaxgadget.report.holdem import frequencies_table, hands_table, refinements_table, spots_table
     from jaxgadget.util.clock import Stopwatch
 
     watch = Stopwatch()
@@ -181,7 +181,7 @@ def holdem(
     else:
         show_table(spots_table(rows), [*notes, *not_merged])
     if solution is not None and frequencies:
-        typer.echo("\n".join(frequency_lines(solution, line)))
+        show_table(frequencies_table(solution, line), [])
     if solution is not None and hands is not None:
         show_table(hands_table(solution, line, hands), [])
     for note in written(results=json, rows=results, picture=plot):

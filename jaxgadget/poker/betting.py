@@ -218,24 +218,21 @@ class BettingTree:
     def _lines(self, node: int, depth: int) -> Iterator[str]:
         """A row a node below; of the cards that chance may show the first stands for all."""
         children, actor = self.children(node), int(self.tree.actor[node])
-        if actor == CHANCE:
-            shown = children[0]
-            which = f"{self.action_name(shown)}, or another of {len(children)} cards"
-            yield f"{'  ' * depth}{which}{self.describe_end(shown)}"
-            yield from self._lines(shown, depth + 1)
-            return
-        for child in children:
-            player = PLAYERS[ACTOR_BIT.index(actor)]
-            yield f"{'  ' * depth}{player} {self.action_name(child)}{self.describe_end(child)}"
+        for child in children[:1] if actor == CHANCE else children:
+            if actor == CHANCE:
+                text = f"{self.action_name(child)}, or another of {len(children)} cards"
+            else:
+                text = f"{PLAYERS[ACTOR_BIT.index(actor)]} {self.action_name(child)}"
+            yield "  " * depth + ": ".join(filter(None, (text, self.describe_end(child))))
             yield from self._lines(child, depth + 1)
 
     def describe_end(self, node: int) -> str:
-        """What is said of a node where the game is over, such as `: showdown, 50 more each`; else nothing."""
+        """What is said of a node where the game is over, such as `showdown, 50 more each`; else nothing."""
         if self.tree.actor[node] != TERMINAL:
             return ""
         folded = int(self.folded[node])
         what = "showdown" if folded < 0 else f"{PLAYERS[1 - folded]} wins"
-        return f": {what}, {self.put_in[node].min():.6g} more each"
+        return f"{what}, {self.put_in[node].min():.6g} more each"
 
 
 def build_betting(betting: SpotBetting, cards: Sequence[int] = ()) -> BettingTree:

@@ -1,6 +1,6 @@
 from .curves import convergence_curves as convergence_curves
 from .heatmap import pairwise_heatmap as pairwise_heatmap
-from .holdem import frequency_lines as frequency_lines
+from .holdem import frequencies_table as frequencies_table
 from .holdem import grid_picture as grid_picture
 from .holdem import hands_table as hands_table
 from .pareto import plot_responses as plot_responses
@@ -19,7 +19,7 @@ __all__ = [
     "convergence_curves",
     "decisions_frame",
     "exploitability_scatter",
-    "frequency_lines",
+    "frequencies_table",
     "grid_picture",
     "hands_table",
     "paired_t_tests",

@@ -115,7 +115,7 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
     return table
 
 
-def frequency_lines(solution: SpotSolution, line: str = "") -> list[str]:
+def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
     """The tree below a line: how often each action is taken where it can be, and how often play comes to it.
 
     Both are shares, the second of all that come to the line. Where a card is shown the tree ends: a line that
@@ -126,25 +126,25 @@ def frequency_lines(solution: SpotSolution, line: str = "") -> list[str]:
     """
     betting = solution.spot.betting
     start = solution.pairs(line)
-    rows: list[str] = []
+    table = make_table("action", "taken", "reached", "then", right=("taken", "reached"))
     solution.actor(line)  # refuses a line after which nobody acts
 
     def add(line: str, depth: int) -> None:
         player = PLAYERS[solution.actor(line)]
         for action, share in solution.frequencies(line).items():
             after = f"{line}, {action}" if line else action
-            comes = solution.pairs(after) / start if start > 0 else float("nan")
+            reached = solution.pairs(after) / start if start > 0 else float("nan")
             node = solution.node(after)
-            actor, text = int(betting.tree.actor[node]), f"{'  ' * depth}{player} {action}"
-            end = betting.describe_end(node)
-            more = f", {len(betting.children(node))} cards may follow" if actor == CHANCE else ""
-            often = "never asked" if np.isnan(share) else f"{share:.3f}"
-            rows.append(f"{text}  {often}  {comes:.3f}{end}{more}")
+            actor, then = int(betting.tree.actor[node]), betting.describe_end(node)
+            if actor == CHANCE:
+                then = f"{len(betting.children(node))} cards may follow"
+            taken = "–" if np.isnan(share) else f"{share:.3f}"
+            table.add_row(f"{'  ' * depth}{player} {action}", taken, f"{reached:.3f}", then)
             if actor in ACTOR_BIT:
                 add(after, depth + 1)
 
     add(line, 0)
-    return rows
+    return table
 
 
 def grid_picture(

@@ -21,7 +21,7 @@ from jaxgadget.report.holdem import (
     NOBODY,
     PASSIVE,
     action_colors,
-    frequency_lines,
+    frequencies_table,
     grid_picture,
     hands_table,
     refinements_table,
@@ -115,26 +115,28 @@ def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
 
 
 def test_the_tree_says_how_often_it_is_played(solution: SpotSolution):
-    lines = frequency_lines(solution)
-    assert lines[0] == "oop check  0.333  0.333"
-    assert lines[1] == "  ip check  1.000  0.333: showdown, 0 more each"
-    assert lines[2:5] == [
-        "oop bet 10  0.333  0.333",
-        "  ip fold  0.500  0.167: oop wins, 0 more each",
-        "  ip call  0.500  0.167: showdown, 10 more each",
+    table = frequencies_table(solution)
+    assert [str(column.header) for column in table.columns] == ["action", "taken", "reached", "then"]
+    assert cells(table)[:5] == [
+        ["oop check", "0.333", "0.333", ""],
+        ["  ip check", "1.000", "0.333", "showdown, 0 more each"],
+        ["oop bet 10", "0.333", "0.333", ""],
+        ["  ip fold", "0.500", "0.167", "oop wins, 0 more each"],
+        ["  ip call", "0.500", "0.167", "showdown, 10 more each"],
     ]
-    assert frequency_lines(solution, "all-in 50")[1] == "ip call  0.500  0.500: showdown, 50 more each"
+    rows = cells(frequencies_table(solution, "all-in 50"))
+    assert rows[1] == ["ip call", "0.500", "0.500", "showdown, 50 more each"]
     with pytest.raises(ValueError, match="nobody acts there"):
-        frequency_lines(solution, "check, check")
+        frequencies_table(solution, "check, check")
 
 
 def test_what_is_never_asked_has_no_frequency(solution: SpotSolution):
     rows = solution.probabilities[0].copy()
     rows[:] = np.array([1.0, 0.0, 0.0])[:, None]
     always = dataclasses.replace(solution, probabilities=(rows, solution.probabilities[1]))
-    lines = frequency_lines(always)
-    assert lines[0] == "oop check  1.000  1.000"
-    assert "  ip fold  never asked  0.000: oop wins, 0 more each" in lines
+    found = cells(frequencies_table(always))
+    assert found[0] == ["oop check", "1.000", "1.000", ""]
+    assert ["  ip fold", "–", "0.000", "oop wins, 0 more each"] in found
 
 
 def test_refinements_are_a_row_each():
