@@ -51,6 +51,7 @@ def test_rows_are_the_library_s(tmp_path: pathlib.Path) -> None:
     np.testing.assert_allclose(exploitability, [row["exploitability"] for row in rows], atol=1e-9)
 
 
+@pytest.mark.slow
 def test_both_players_by_cfr_from_zero_to_one() -> None:
     found = record(
         *("respond", "kuhn_poker", "--model", "uniform", "--player", "both", "--iterations", 200),

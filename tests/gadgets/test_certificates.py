@@ -245,6 +245,7 @@ def test_exploitability_keeps_to_its_bound(player: int, data: st.DataObject) -> 
 
 
 @players
+@pytest.mark.slow
 def test_many_games_improve(player: int) -> None:
     """So that the bounds are not kept by doing nothing: 30 games, 6 of every shape."""
     improved: dict[int, list[float]] = {}

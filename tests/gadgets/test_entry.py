@@ -56,6 +56,7 @@ def solve(profiles: Policy, gadgets: Any, player: int, **options: Any) -> Refine
     return refine(profiles.tree, how.pop("cut", "depth:1"), profiles, gadgets, player=player, **how)
 
 
+@pytest.mark.slow
 def test_first_iterations_are_those_of_each_kind_alone(profiles: Policy) -> None:
     check_first_iterations(profiles, 1)  # player 0: tests/slow
 

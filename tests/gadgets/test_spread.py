@@ -132,6 +132,7 @@ def several(seed: int) -> tuple[Signals, jg.Refinement, list[tuple[np.ndarray, n
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_the_optimum_of_another_optimiser_lies_within_the_gap(seed: int) -> None:
     game, result, cases = several(seed)
     assert result.gap[0, :4].max() < 2e-3 and np.isnan(result.exploitability_bound).all()

@@ -171,6 +171,7 @@ def test_perceptrons_are_as_wide_as_public_states_are_large() -> None:
         assert group.width == np.ceil(values.shape.width * np.sqrt(sum(group.sizes) / largest))
 
 
+@pytest.mark.slow
 def test_infostates_are_worth_what_their_pairs_are() -> None:
     """Payoffs of pairs weighted by the other player's range and chance; nothing else is in a value."""
     limit = limit_of(cut(game(GOOFSPIEL), "depth:1"), "float32")
@@ -325,6 +326,7 @@ def test_a_network_of_infostates_has_no_order(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.slow
 def test_a_trunk_is_solved_with_it(kind: str) -> None:
     """Values of the first iteration are what it says of uniform play, for any number of lanes."""
     tree = game("kuhn_poker")

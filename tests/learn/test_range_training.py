@@ -316,6 +316,7 @@ def test_networks_say_what_speaks_against_them(undisturbed: RangeTraining, kept:
         (kept / ERRORS).write_text(text)
 
 
+@pytest.mark.slow
 def test_what_an_older_version_did_not_measure_is_measured(
     undisturbed: RangeTraining, kept: pathlib.Path
 ) -> None:

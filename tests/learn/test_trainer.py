@@ -198,6 +198,7 @@ def teach(keeper: TrainingFolder | None) -> Trainer:
     return taught
 
 
+@pytest.mark.slow
 def test_a_lesson_may_be_replaced_by_a_larger_one(tmp_path: pathlib.Path):
     taught = teach(open_folder(tmp_path))
     alone = begin(make(40, 30), (30, 40))
@@ -217,6 +218,7 @@ def test_a_lesson_may_be_replaced_by_a_larger_one(tmp_path: pathlib.Path):
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])  # in the first lesson, at its end, in the second
+@pytest.mark.slow
 def test_cut_off_between_lessons_it_goes_on_to_the_same_weights(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch, count: int
 ):

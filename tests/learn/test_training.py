@@ -236,6 +236,7 @@ def test_the_formula_of_the_noise(kuhn):
     assert noise > 0.2
 
 
+@pytest.mark.slow
 def test_sampled_targets_teach_the_same(kuhn):
     tree, portfolio = kuhn
     settings = {**SMALL, "steps": 3000, "every": 1000, "heldout": 0}

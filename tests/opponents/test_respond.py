@@ -119,6 +119,7 @@ def test_coin_game_is_played_iff_p_is_above_two_thirds(algorithm: str) -> None:
 
 
 @algorithms
+@pytest.mark.slow
 def test_sibling_games_are_no_trouble_in_one_piece(algorithm: str) -> None:
     """P(h₁) + P(h₂) = 1/2, E 0, G 1/8, as long as the joint response has no reason to give that up."""
     tree = loaded("coin_toss_siblings")

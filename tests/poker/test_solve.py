@@ -140,6 +140,7 @@ def hands_of_batches(monkeypatch: pytest.MonkeyPatch, *, all_of_them: bool = Fal
     return numbers
 
 
+@pytest.mark.slow
 def test_hands_that_nobody_holds_are_not_carried(monkeypatch: pytest.MonkeyPatch):
     """Results are those with all hands; a spot of fewer hands than its neighbour is padded."""
     few, solving = hands_of_batches(monkeypatch), {"iterations": 10, "dtype": "float64"}

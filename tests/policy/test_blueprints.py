@@ -137,6 +137,7 @@ def test_none_at_all(kuhn: HistoryTree):
 # --- several at once ----------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_spread_of_checkpoints_is_even_in_exploitability(kuhn: HistoryTree):
     """No two neighbours are much further apart, on a logarithmic scale, than even steps would be."""
     count, last = 8, 400

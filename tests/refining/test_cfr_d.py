@@ -93,6 +93,7 @@ def test_kept_values_are_what_the_profile_earns() -> None:
 # What it keeps
 
 
+@pytest.mark.slow
 def test_it_keeps_less_than_one_strategy_of_the_game() -> None:
     """The paper's point: memory for the trunk and for a value of every root, whatever lies below."""
     tree = loaded("leduc_poker")

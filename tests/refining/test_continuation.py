@@ -105,6 +105,7 @@ def test_only_refine_solves_the_continuation() -> None:
 
 @pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
 @pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.slow
 def test_the_bound_holds_with_mistakes(algorithm: str, player: int) -> None:
     settings: list[Any] = [(jg.NoPrior(), 0.0), (jg.UniformPrior(), 0.05), (jg.BlueprintPrior(), 0.3)]
     sources = [ContinuationValues(), ContinuationValues(3)]
@@ -113,6 +114,7 @@ def test_the_bound_holds_with_mistakes(algorithm: str, player: int) -> None:
     assert (found.refined_exploitability <= found.exploitability_bound + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_checkpoints_are_of_one_continuation_and_sweeps_say_the_same(tmp_path: pathlib.Path) -> None:
     values, how = [ContinuationValues(5), ContinuationValues(6)], {"iterations": 40}
     asked = [jg.Resolving(jg.NoPrior(), alternative=value) for value in values]
@@ -134,6 +136,7 @@ def test_checkpoints_are_of_one_continuation_and_sweeps_say_the_same(tmp_path: p
     )
 
 
+@pytest.mark.slow
 def test_a_continuation_that_fails_leaves_the_other_lanes_alone() -> None:
     """Reaches of 1e-40 have no inverse in float32, but the continuation needs none: only max-margin fails."""
     tree = game(GOOFSPIEL)

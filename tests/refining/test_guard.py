@@ -121,6 +121,7 @@ def test_all_of_the_kept_lane_is_kept() -> None:
 
 
 @pytest.mark.parametrize("algorithm", ["cfr+", "lp"])
+@pytest.mark.slow
 def test_against_models_the_larger_objective_is_kept(algorithm: str) -> None:
     """p × what the model leaves + (1 − p) × what is guaranteed, for every opponent by itself."""
     model = jg.Policy.dirichlet(TREE, 9)
@@ -145,6 +146,7 @@ def test_only_one_subgame_is_guarded_too() -> None:
     np.testing.assert_allclose(guarded, np.minimum(estimated, safe), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_other_gadgets_stay_in_their_places() -> None:
     none = jg.NoPrior()
     other: list[Any] = [jg.Unsafe(), jg.OptimalContinuation(none), jg.Resolving(none, alternative=BARE)]
@@ -164,6 +166,7 @@ def test_other_gadgets_stay_in_their_places() -> None:
     assert np.isfinite(found.guard_share.reshape(len(mixed), -1)[[1, 5]]).all()
 
 
+@pytest.mark.slow
 def test_checkpoints_both_players_and_sweeps_say_the_same(tmp_path: pathlib.Path) -> None:
     gadgets = [jg.Resolving(alternative=VALUES), jg.MaxMargin(alternative=VALUES)]
     plain = [refined(gadgets, player=player) for player in (0, 1)]
@@ -239,6 +242,7 @@ def test_where_one_fails_the_other_is_kept_and_it_is_said(
     assert said in found.message
 
 
+@pytest.mark.slow
 def test_where_both_fail_there_is_no_result() -> None:
     """Reaches of 1e-40 have no inverse in float32, which max-margin needs whatever it promises."""
     tree = jg.enumerate_game(jg.load("goofspiel(num_cards=3,imp_info=True,points_order=descending)"))

@@ -211,6 +211,7 @@ def test_at_infinite_order_all_is_as_in_the_cut(player: int) -> None:
 
 
 @players
+@pytest.mark.slow
 def test_where_no_infostate_is_shared_all_is_as_in_the_cut(player: int) -> None:
     """Each own infostate is a component: the same programs, the same iterations."""
     deal = [(0.5, (0, 0)), (0.2, (0, 1)), (0.3, (1, 2))]
@@ -285,6 +286,7 @@ def check_worth(equilibrium: Policy, policy: Policy, player: int) -> None:
 
 
 @players
+@pytest.mark.slow
 def test_shares_of_the_program_are_safe_too(player: int) -> None:
     """Where they differ from those by degree, and within the bound where few iterations are done."""
     tree, changed = deals.drawn(11), 0.0
@@ -320,6 +322,7 @@ def test_in_turn_every_gadget_goes_its_own_way() -> None:
 
 
 @pytest.mark.parametrize("player", [1])
+@pytest.mark.slow
 def test_damping_goes_part_of_the_way_in_realisation_plans(player: int) -> None:
     parted = set[float]()
     for seed in (1, 4, 9):
@@ -598,6 +601,7 @@ def test_a_generation_sees_what_the_opponent_can_get(player: int) -> None:
     assert seen[-1][0].shape[1] == len(NO_MISTAKES) * len(blueprints)  # each gadget has its own by then
 
 
+@pytest.mark.slow
 def test_draws_go_their_own_ways_and_are_mixed_as_plans() -> None:
     """Each lane of a draw is what its choice alone would have come to, also in turn."""
     where, blueprints = spots(3)

@@ -258,6 +258,7 @@ def check_games(player: int) -> None:
     assert result.gap.max(initial=0, where=~np.isnan(result.gap)) < 0.1
 
 
+@pytest.mark.slow
 def test_linear_programs_find_the_optima_that_regret_matching_comes_near() -> None:
     check_optima(1)  # player 0: tests/slow
 
@@ -360,6 +361,7 @@ def test_bounds_without_what_mistakes_cost_would_be_false(kind: Any, p: float, e
     assert without < 3.0 < expected
 
 
+@pytest.mark.slow
 def test_no_bound_is_known_of_some() -> None:
     tree = loaded("kuhn_poker")
     model = jg.Policy.dirichlet(tree, 1)
@@ -531,6 +533,7 @@ def test_vanishing_shares_are_told() -> None:
 # Both players, files, bad input
 
 
+@pytest.mark.slow
 def test_both_players_meet_the_others_half_of_a_model() -> None:
     tree = loaded("leduc_poker")
     uniform, model = jg.Policy.uniform(tree), jg.Policy.dirichlet(tree, 2)

@@ -196,6 +196,7 @@ def in_states(name: str, first: float, second: float) -> Policy:
     return policy(loaded(name), 0, {one: rows[0], two: rows[1]})
 
 
+@pytest.mark.slow
 def test_figure_5() -> None:
     """Observation 1: solutions of one gadget differ in exploitability."""
     name = "three_state_figure5"

@@ -325,6 +325,7 @@ def test_the_value_of_the_game_is_found_if_it_is_not_given() -> None:
 # Stopping, resuming
 
 
+@pytest.mark.slow
 def test_a_target_gap_stops_at_the_first_look_that_meets_it() -> None:
     target = 0.02
     result = solved(asked=SOME, iterations=3000, target_gap=target, check_every=20)

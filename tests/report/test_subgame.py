@@ -312,6 +312,7 @@ def test_matplotlib_is_not_imported_with_the_module():
     assert finished.stdout.split() == ["False", "False"]
 
 
+@pytest.mark.slow
 def test_legends_and_labels_of_many_long_actions_fit():
     tree = jg.enumerate_game(jg.load("liars_dice(dice_sides=3)"))
     refinement = jg.refine(tree, "depth:1", jg.Policy.dirichlet(tree, 0), jg.Unsafe(), player=1, iterations=5)

@@ -113,6 +113,7 @@ def test_five_iterations_equal_those_of_one_search_at_a_time(depth: int | None, 
     check_definition(deals.rounds(0), 0, Knowledge(follow=follow), depth)  # others: tests/slow
 
 
+@pytest.mark.slow
 def test_what_is_believed_matters() -> None:
     """From the second level on, and not before: the first searches have the same beliefs."""
     tree = deals.rounds(0)
@@ -261,6 +262,7 @@ def check_parts(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("knowledge", [BELIEVED, Knowledge(1, True), Knowledge(3, follow="assembled")])
+@pytest.mark.slow
 def test_room_is_planned_for_beliefs_too(knowledge: Knowledge, monkeypatch: pytest.MonkeyPatch) -> None:
     """Payoffs of lookaheads and beliefs are counted before any of them is made."""
     planned, needed = list[int](), list[tuple[int, int]]()

@@ -90,6 +90,7 @@ def test_with_fixed_values_it_is_a_trunk_and_a_refinement(player: int) -> None:
 
 
 @pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.slow
 def test_with_equilibria_below_it_is_nearly_one(player: int) -> None:
     check_equilibria_below("kuhn_poker", 0.005, player)  # a larger game: tests/slow
 
@@ -111,6 +112,7 @@ def check_equilibria_below(name: str, most: float, player: int) -> None:
     np.testing.assert_allclose(*found.nested_exploitability, rtol=0, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_what_it_says_of_itself() -> None:
     tree = game(GOOFSPIEL)
     blueprints = Policy.stack([Policy.uniform(tree), Policy.dirichlet(tree, 1)])
@@ -178,6 +180,7 @@ def test_bad_arguments_are_refused(change: dict[str, Any], message: str) -> None
         nested("kuhn_poker", Policy.uniform(game("kuhn_poker")), jg.Resolving(NoPrior()), **how)
 
 
+@pytest.mark.slow
 def test_subgames_may_be_searched_jointly() -> None:
     """The optimal continuation promises nothing, and is no worse than what a gadget keeps."""
     tree = game("kuhn_poker")

@@ -326,6 +326,7 @@ class Accelerator:
         return {"bytes_limit": 1_000_000, "bytes_in_use": 600_000}
 
 
+@pytest.mark.slow
 def test_the_room_is_that_of_the_devices_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of the default one; a line of searches asks for its parts, too."""
     accelerator: Any = Placement((Accelerator(),))

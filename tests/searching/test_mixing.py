@@ -25,6 +25,7 @@ def rows_of(policy: Policy, lane: int = 0) -> dict[Any, np.ndarray]:
     ("shape", "kind", "depth", "player", "beyond"),
     [("betting", "moves", 2, 0, "rational"), ("weather", "own", 1, 1, "model")],
 )
+@pytest.mark.slow
 def test_step_objectives_are_those_of_explicit_games_within_gaps(
     shape: str, kind: Kind, depth: int, player: int, beyond: Any
 ) -> None:

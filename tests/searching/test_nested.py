@@ -233,6 +233,7 @@ def test_bad_input() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:value=OwnValues")
+@pytest.mark.slow
 def test_a_search_that_overflows_leaves_the_other_blueprints_alone() -> None:
     tree = game(GOOFSPIEL)
     first, second = Policy.dirichlet(tree, 0), Policy.dirichlet(tree, 1)

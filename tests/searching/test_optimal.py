@@ -119,6 +119,7 @@ def check_step_objectives(shape: str, kind: Kind, depth: int, step: int, player:
 
 
 @pytest.mark.parametrize("player", (0, 1))
+@pytest.mark.slow
 def test_branch_by_branch_a_locked_opponent_makes_no_difference(player: int) -> None:
     """For p = 1 the subgames of a level add up: one by one, or jointly, it is the same best response."""
     tree, _ = random_tree("weather", 4)
@@ -149,6 +150,7 @@ def test_one_step_to_the_end_is_a_restricted_nash_response(player: int) -> None:
 
 
 @pytest.mark.parametrize(("shape", "player"), [("betting", 0), ("bids", 1), ("weather", 0)])
+@pytest.mark.slow
 def test_with_the_full_gadget_no_branch_is_worth_less_than_the_search_above_it(
     shape: str, player: int
 ) -> None:
@@ -227,6 +229,7 @@ def test_case_5_kuhn_poker_against_a_uniform_model() -> None:
 
 
 @pytest.mark.parametrize("player", (0, 1))
+@pytest.mark.slow
 def test_regret_matching_is_within_its_gaps_of_the_programs(player: int) -> None:
     """The first steps are the same games; later ones go on from what was found, and never lose a gap."""
     tree = game("kuhn_poker")

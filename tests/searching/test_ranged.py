@@ -65,6 +65,7 @@ def check_fixed_values(moves: int, player: int) -> None:
         assert best - 2e-3 < kept < best + 1e-9
 
 
+@pytest.mark.slow
 def test_a_trunk_with_an_equilibriums_values_is_the_first_step_of_optimal_search() -> None:
     check_first_step(0)  # player 1: tests/slow
 
@@ -88,6 +89,7 @@ def check_first_step(player: int) -> None:
         assert exact.objectives[0, lane] - 0.01 < reached < exact.objectives[0, lane] + 1e-9
 
 
+@pytest.mark.slow
 def test_nested_search_goes_on_below_the_limit() -> None:
     tree = kuhn()
     model = Policy.geometric(tree, 0.3)

@@ -102,6 +102,7 @@ t "" 12 "" { -0.5 0.5 }
 
 
 @pytest.mark.parametrize("depth", (1, 2))
+@pytest.mark.slow
 def test_searches_of_one_level_may_come_one_by_one(depth: int, tmp_path: pathlib.Path) -> None:
     """In any order; also where lookaheads overlap, and where nobody gets."""
     path = tmp_path / "mixed.efg"
@@ -204,6 +205,7 @@ def test_what_fits_is_counted() -> None:
             assert not len(following) or total + size[following[0]] > most, "no room is left"
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_searched_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Parts are searched by themselves, what lies below a part before the next one: the same policy."""
     from jaxgadget.searching import line

@@ -183,6 +183,7 @@ def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     assert np.abs(found.values[0][:, 0] - found.values[0][:, 1]).max() > 1e-2  # lanes do differ
 
 
+@pytest.mark.slow
 def test_values_are_those_of_equilibria_below() -> None:
     """For random trunks, what all roots are worth is the linear program's value of the subgames."""
     tree, game = grove.grove(SEED)

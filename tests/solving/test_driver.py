@@ -218,6 +218,7 @@ def test_parts_of_a_forest_change_nothing() -> None:
         check_equal(found, solved(asked=asked, iterations=iterations))
 
 
+@pytest.mark.slow
 def test_a_resumed_solve_keeps_its_parts(tmp_path: pathlib.Path) -> None:
     options: dict[str, Any] = {"asked": ASKED, "checkpoint": tmp_path}
     solved(iterations=3, **options, **cramped())
@@ -328,6 +329,7 @@ def test_precision_is_the_callers_where_it_is_told(
     assert finished == ["float64"] * 2
 
 
+@pytest.mark.slow
 def test_a_solve_in_chunks_that_goes_on_is_not_planned_anew(
     tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

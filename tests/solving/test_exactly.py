@@ -96,6 +96,7 @@ WIDE: tuple[tuple[int, tuple[Gadget, ...]], ...] = (
 
 
 @pytest.mark.parametrize(("player", "asked"), WIDE[1:3])
+@pytest.mark.slow
 def test_cfr_comes_within_its_gap_of_the_optimum(player: int, asked: tuple[Gadget, ...]) -> None:
     check_gaps(player, asked)  # the others: tests/slow
 
@@ -178,6 +179,7 @@ def test_a_rare_root_counts_in_full_where_margins_are_divided_by_its_reach() -> 
             assert result.gadget_value[number, lane] == pytest.approx(optimum, abs=1e-7), label
 
 
+@pytest.mark.slow
 def test_an_ordinary_approximate_equilibrium_is_refined_exactly() -> None:
     """After 20,000 iterations of CFR+ many reaches lie between 1e-8 and 1e-14."""
     tree = loaded(GOOFSPIEL)

@@ -475,6 +475,7 @@ def test_payoffs_that_are_drawn_are_refused() -> None:
     chooses=st.booleans(),
     draw=st.integers(0, 2**32 - 1),
 )
+@pytest.mark.slow
 def test_freezing_roots_by_constants_equals_freezing_them_by_floors(
     shape: str, seed: int, resolver: int, chooses: bool, draw: int
 ) -> None:

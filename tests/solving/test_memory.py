@@ -106,6 +106,7 @@ def test_the_planned_bytes_of_whole_games(game: str, lanes: int) -> None:
 
 
 @pytest.mark.parametrize(("platform", "most"), [("cpu", WITHIN), ("gpu", 1.5)])
+@pytest.mark.slow
 def test_the_planned_bytes_of_a_game_by_hands(
     platform: str, most: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

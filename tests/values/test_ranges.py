@@ -158,6 +158,7 @@ def test_nothing_below_the_limit_is_looked_at() -> None:
 # --- equilibria below the limit -----------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_resolved_values_are_cfr_d() -> None:
     """The same numbers from two pieces of code: strategies, values, and best responses above the limit."""
     tree = game("kuhn_poker")
