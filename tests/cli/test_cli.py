@@ -716,6 +716,7 @@ def test_several_alternatives_are_rows_but_for_gadgets_that_promise_nothing():
     ]
 
 
+@pytest.mark.slow
 def test_what_overflows_is_a_row_without_numbers_and_a_status_of_its_own(tmp_path: pathlib.Path) -> None:
     name = "goofspiel(num_cards=3,imp_info=True)"
     tree = enumerate_game(load(name))

@@ -98,6 +98,7 @@ SWEEP = (
 FEW = ("--iterations", 3, "--gadget", "unsafe", "--player", 0)
 
 
+@pytest.mark.slow
 def test_a_sweep_of_own_games_goes_on_from_another_folder(
     folder: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ):

@@ -62,6 +62,7 @@ def test_without_a_model_rows_are_what_they_were() -> None:
     assert [key for key in against[0] if key not in MORE] == list(found[0])
 
 
+@pytest.mark.slow
 def test_tables_tell_opponents_apart(tmp_path: pathlib.Path) -> None:
     picture = tmp_path / "picture.svg"
     shown = run(*REFINE, *AGAINST, "--player", "both", "--rows", "--plot", picture)

@@ -226,6 +226,7 @@ def drawn_priors(draw: st.DrawFn, kind: type[Any], player: int) -> ArrayPrior:
 @players
 @hypothesis.given(data=st.data())
 @hypothesis.settings(max_examples=2)  # thousands: tests/slow/test_fuzz.py
+@pytest.mark.slow
 def test_exploitability_keeps_to_its_bound(player: int, data: st.DataObject) -> None:
     seed = data.draw(st.integers(0, 2**16), "payoffs and chance")
     zeros = data.draw(st.sampled_from([0.0, 0.2, 0.5]), "zeros")

@@ -227,6 +227,7 @@ def test_decisions_come_back_from_the_device(
 
 
 @pytest.mark.parametrize("rounding", [exact_size, rounded_size])
+@pytest.mark.slow
 def test_padded_sums_are_the_same(rounding: Rounding, monkeypatch: pytest.MonkeyPatch) -> None:
     """Over slots filled up with nothing, as many different numbers of actions are summed."""
     host, _ = drawn().treeplex[rounding]

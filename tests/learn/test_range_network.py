@@ -85,6 +85,7 @@ def some_ranges(name: str, where: str, seed: int, lanes: int = 6) -> RangePair:
 
 @pytest.mark.parametrize(("kind", "dtype"), [("padded", "float32"), ("infostates", "float64")])
 @pytest.mark.parametrize(("name", "where"), GAMES)
+@pytest.mark.slow
 def test_it_is_zero_sum_in_every_public_state(name: str, where: str, kind: str, dtype: str) -> None:
     check_zero_sum(name, where, kind, dtype)  # in the other precisions: tests/slow
 

@@ -33,6 +33,7 @@ def test_without_public_chance_it_is_cfr(name):
     assert_same(sampled, jg.cfr_checkpoints(tree, counts), 1e-9)
 
 
+@pytest.mark.slow
 def test_a_sample_is_one_card_for_each_betting(leduc):
     """What is left has one public card a line of betting, and on average it is the whole game."""
     assert leduc.public is not None

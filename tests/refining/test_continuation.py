@@ -307,6 +307,7 @@ def test_wrong_guards_are_refused(guard: Any) -> None:
 
 
 @pytest.mark.parametrize("player", [0, 1])
+@pytest.mark.slow
 def test_with_good_range_values_safe_gadgets_are_nearly_the_optimal_continuation(player: int) -> None:
     """With a guard or without; V̄ has a certificate where the guard keeps it, estimates have none."""
     tree = game("kuhn_poker")
@@ -372,6 +373,7 @@ def test_the_bound_of_one_subgame_starts_from_the_continuation_there() -> None:
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(("name", "cut"), CUTS)
+@pytest.mark.slow
 def test_the_reach_in_a_continuation_is_its_average(name: str, cut: str, player: int) -> None:
     """By an explicit tree's CFR+, whose iterations are the same."""
     tree = game(name)
@@ -405,6 +407,7 @@ def test_an_exact_continuation_brings_an_optimal_opponents_reach(player: int) ->
 
 @pytest.mark.parametrize("source", [ContinuationValues(), ContinuationValues(20)], ids=str)
 @pytest.mark.parametrize("make", SAFE)
+@pytest.mark.slow
 def test_priors_of_continuations_are_arrays_of_the_same_numbers(
     make: Any, source: ContinuationValues
 ) -> None:

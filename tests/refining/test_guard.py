@@ -138,6 +138,7 @@ def test_against_models_the_larger_objective_is_kept(algorithm: str) -> None:
     assert set(shares[:3].ravel()) == {0.0, 1.0}
 
 
+@pytest.mark.slow
 def test_only_one_subgame_is_guarded_too() -> None:
     infostate = TREE.infoset_names[0][-1]
     gadgets = [jg.MaxMargin(jg.NoPrior(), alternative=v) for v in (VALUES, BARE)]

@@ -37,6 +37,7 @@ def blueprint(spec: str = "kuhn_poker") -> HandsPolicy:
     return alike.random_policies(spec)[1]
 
 
+@pytest.mark.slow
 def test_gadget_games_are_those_of_the_histories():
     """All gadgets, priors and alternative values; `tests/slow` has the other player and larger games."""
     alike.check_refinement("kuhn_poker", "depth:1", "depth:1", 1)
@@ -89,6 +90,7 @@ def test_it_is_as_good_as_its_certificate():
     assert result.policy.labels[0] == "dirichlet:0 | resolving"
 
 
+@pytest.mark.slow
 def test_operators_have_subgames():
     """Where tables are never written down, too; of ends elsewhere an operator is told nothing."""
     table, operator = (

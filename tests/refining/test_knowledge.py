@@ -252,7 +252,9 @@ SOME = [(11, 0), (12, 0), (32, 1), (39, 1), (0, 1), (1, 0), (2, 1), (3, 0), (4, 
 """Drawn games and players; with all new strategies at once some blueprints of the first may be worse off."""
 
 
-@pytest.mark.parametrize(("seed", "player"), SOME)
+@pytest.mark.parametrize(
+    ("seed", "player"), [*SOME[:3], *(pytest.param(*drawn, marks=pytest.mark.slow) for drawn in SOME[3:])]
+)
 def test_damped_and_in_turn_never_raise_exploitability(seed: int, player: int) -> None:
     check_safe(seed, player)  # the others: tests/slow
 
@@ -383,6 +385,7 @@ def test_pennies() -> None:
 
 
 @players
+@pytest.mark.slow
 def test_alone_every_infostate_of_the_opponent_is_worth_as_much_as_before(player: int) -> None:
     """Without mistakes; and where the blueprint never gets, it stays, and that is told."""
     for seed in range(3):
@@ -501,7 +504,13 @@ def at_random(seed: int, values: np.ndarray, subgame: np.ndarray) -> np.ndarray:
     return np.random.default_rng(seed).random(values.shape) < 0.6
 
 
-GENERATED = [(0, 1, False, 0), (1, 1, False, 1), (1, 3, False, 0), (0, 1, True, 0), (0, math.inf, False, 0)]
+GENERATED = [
+    (1, 1, False, 1),
+    (0, 1, True, 0),
+    pytest.param(0, 1, False, 0, marks=pytest.mark.slow),
+    pytest.param(1, 3, False, 0, marks=pytest.mark.slow),
+    pytest.param(0, math.inf, False, 0, marks=pytest.mark.slow),
+]
 
 
 @pytest.mark.parametrize(("seed", "order", "unfrozen", "player"), GENERATED)
@@ -627,6 +636,7 @@ def test_draws_go_their_own_ways_and_are_mixed_as_plans() -> None:
         assert both.policy.labels == solve_as(task, combine).policy.labels
 
 
+@pytest.mark.slow
 def test_refine_measures_mixtures_and_draws() -> None:
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)
@@ -700,6 +710,7 @@ def test_generated_searches_are_resumed_and_split(tmp_path: pathlib.Path) -> Non
 
 
 @pytest.mark.parametrize("generate", [DiverseGeneration(2), RandomGeneration(1, draws=3)])
+@pytest.mark.slow
 def test_users_arrays_are_the_same_in_every_draw_and_turn(generate: Any) -> None:
     """An array has a column for each blueprint, however many copies of these are solved."""
     where, blueprints = spots(3)
@@ -717,6 +728,7 @@ def test_users_arrays_are_the_same_in_every_draw_and_turn(generate: Any) -> None
 
 
 @pytest.mark.parametrize(("order", "unfrozen", "player"), [(1, False, 0), (3, True, 1)])
+@pytest.mark.slow
 def test_refine_measures_what_is_put_together(order: int, unfrozen: bool, player: int) -> None:
     where, blueprints = spots(3)
     policy = grove.to_policy(where.tree, blueprints)

@@ -422,6 +422,7 @@ NUMBERS = ("gadget_value", "gap", "refined_exploitability", "exploitability_boun
 
 
 @players
+@pytest.mark.slow
 def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
     """Number for number: none, one without a model, and one whose model is never followed."""
     tree = loaded("kuhn_poker")

@@ -229,6 +229,7 @@ def test_figure_8() -> None:
     assert floor.refined_exploitability == pytest.approx([0.0], abs=1e-8)
 
 
+@pytest.mark.slow
 def test_figure_11() -> None:
     """Observation 3: resolving can be better than every max-margin solution."""
     name = "three_state_figure11"

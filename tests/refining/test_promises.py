@@ -71,6 +71,7 @@ def test_exact_values_have_no_error() -> None:
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(("shape", "seed"), DRAWN)
+@pytest.mark.slow
 def test_max_margin_keeps_the_bound_of_the_error(shape: str, seed: int, player: int) -> None:
     """Values of the optimal continuation, off by as much as is told: the error counts once."""
     tree, where, blueprint = drawn(shape, seed)

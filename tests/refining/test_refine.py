@@ -76,6 +76,7 @@ QUICK = [
 
 
 @pytest.mark.parametrize(("game", "where", "player"), QUICK)
+@pytest.mark.slow
 def test_published_subgames(game: str, where: str, player: int) -> None:
     check_published(game, where, player)  # the others: tests/slow
 

@@ -107,8 +107,15 @@ def check_definition(tree: HistoryTree, player: int, knowledge: Knowledge, depth
         )
 
 
-@pytest.mark.parametrize("follow", ["believed", "assembled"])
-@pytest.mark.parametrize("depth", [None, 1])
+@pytest.mark.parametrize(
+    ("depth", "follow"),
+    [
+        (1, "believed"),
+        (None, "assembled"),
+        pytest.param(1, "assembled", marks=pytest.mark.slow),
+        pytest.param(None, "believed", marks=pytest.mark.slow),
+    ],
+)
 def test_five_iterations_equal_those_of_one_search_at_a_time(depth: int | None, follow: Any) -> None:
     check_definition(deals.rounds(0), 0, Knowledge(follow=follow), depth)  # others: tests/slow
 

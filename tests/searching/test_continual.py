@@ -26,6 +26,7 @@ def nested(name: str, blueprint: Policy, gadgets: Any, **options: Any) -> jg.Nes
     return jg.nested_search(game(name), blueprint, gadgets, **(how | options))
 
 
+@pytest.mark.slow
 def test_with_resolved_values_it_is_cfr_d() -> None:
     check_cfr_d(0)  # player 1: tests/slow
 

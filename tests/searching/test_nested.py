@@ -64,6 +64,7 @@ def test_without_a_limit_safe_gadgets_keep_the_first_search_optimal(name: str, d
 
 
 @pytest.mark.parametrize("player", (0, 1))
+@pytest.mark.slow
 def test_an_equilibrium_among_the_entries_makes_search_good(player: int) -> None:
     tree = game("kuhn_poker")
     blueprint = Policy.dirichlet(tree, 0)

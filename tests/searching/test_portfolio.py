@@ -66,6 +66,7 @@ def kuhn() -> HistoryTree:
 
 @pytest.mark.parametrize("name", GAMES)
 @pytest.mark.parametrize("entries", [DEFAULT_ENTRIES, ALL, ("blueprint", "draws")])
+@pytest.mark.slow
 def test_portfolios_are_full_and_begin_with_the_blueprint(name: str, entries: Sequence[str]):
     """That rows are distributions, `Policy` checks; here to the last digits."""
     tree, _ = game(name)

@@ -155,7 +155,9 @@ def by_label(player: int, rows: Array) -> dict[Label, Array]:
     }
 
 
-@pytest.mark.parametrize(("rule", "padded"), [("cfr+", False), ("cfr", True)])
+@pytest.mark.parametrize(
+    ("rule", "padded"), [("cfr+", False), pytest.param("cfr", True, marks=pytest.mark.slow)]
+)
 def test_equals_the_algorithm_written_out(rule: str, padded: bool) -> None:
     """Lanes solve the subgames with different numbers of iterations; no chunk or padding matters."""
     made = problem(padded, rule, LANES)

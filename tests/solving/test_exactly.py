@@ -46,6 +46,7 @@ def summaries(values: FloatArray) -> list[float]:
 
 
 @pytest.mark.parametrize(("game", "where", "player"), QUICK)
+@pytest.mark.slow
 def test_published_optima(game: str, where: str, player: int) -> None:
     check_published_optima(game, where, player)  # the others: tests/slow
 

@@ -69,6 +69,7 @@ def test_a_process_pool_brings_the_same_rows(expected: pd.DataFrame, tmp_path: p
     assert not list(tmp_path.rglob(".*"))
 
 
+@pytest.mark.slow
 def test_claims_in_the_place_of_locks_bring_the_same_rows(expected: pd.DataFrame, tmp_path: pathlib.Path):
     assert_same_rows(sweep(tmp_path, **several(), executor=Here(), workers=1, locks=False), expected)
     assert list((tmp_path / "claims").iterdir()) == [] and not (tmp_path / "locks").exists()

@@ -81,6 +81,7 @@ def average_strategies(ended: Finished) -> tuple[Parts, Parts]:
         (GOOFSPIEL, "one subgame", "pcfr+"),
     ],
 )
+@pytest.mark.slow
 def test_fixed_values_are_the_game_with_frozen_rows(name: str, spec: str, rule: str) -> None:
     """Iterate for iterate, in every lane; play that misses the limit goes on to the end."""
     tree, blueprint = game(name), draws(game(name), 0, 1)
@@ -199,6 +200,7 @@ def resolved(found: LimitedTrunk, iterations: int) -> Policy:
     ("name", "value", "iterations", "below", "most"),
     [("kuhn_poker", KUHN_VALUE, 300, 200, 0.0025), (GOOFSPIEL, 0.0, 60, 60, 0.01)],
 )
+@pytest.mark.slow
 def test_with_equilibria_below_the_trunk_is_part_of_one(
     name: str, value: float, iterations: int, below: int, most: float
 ) -> None:

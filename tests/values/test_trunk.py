@@ -31,6 +31,7 @@ def blueprints(name: str) -> Policy:
 @pytest.mark.parametrize(
     ("name", "where", "player"), [(*game, player) for game, player in zip(GAMES, (1, 0, 1), strict=True)]
 )
+@pytest.mark.slow
 def test_what_the_opponent_gets_is_the_optimal_continuation(name: str, where: str, player: int) -> None:
     check_what_the_opponent_gets(name, where, player)  # the other player: tests/slow
 
@@ -109,6 +110,7 @@ def test_against_values_that_do_not_depend_on_ranges_it_is_a_best_response(playe
         assert found.policy.probabilities[other][best, lane] > 0.9
 
 
+@pytest.mark.slow
 def test_lanes_of_a_fixed_trunk_share_nothing() -> None:
     tree, blueprint = game("kuhn_poker"), blueprints("kuhn_poker")
     how: dict[str, Any] = {"fixed": 0, "iterations": 20, "progress": False}
