@@ -143,10 +143,13 @@ class Spot:
         """
         scale = self.weight_of_pairs**-0.5
         first, second = (
-            np.where(met > _NO_PAIR * met.max(), weights * scale, 0.0)
-            for weights, met in zip(self.range_weights, self.compatible, strict=True)
+            np.where(self.meets(player), self.range_weights[player] * scale, 0.0) for player in (0, 1)
         )
         return first, second
+
+    def meets(self, player: int) -> BoolArray:
+        """`[H]` which hands go with some of the other player's; less than so much of a mass is rounding."""
+        return self.compatible[player] > _NO_PAIR * self.compatible[player].max()
 
     @functools.cached_property
     def betting(self) -> BettingTree:

@@ -123,6 +123,7 @@ class OffTree:
     Attributes:
       player: who answers.
       method: how, or `translation:` and the rule.
+      rule: by which what no level answers is translated.
       blueprint: the blueprints.
       gadgets: what was solved; none for a translation.
       policy: the assembled strategies, a lane each, in the game in which the defender has its menu; the
@@ -143,6 +144,7 @@ class OffTree:
 
     player: int
     method: str
+    rule: str | TranslationRule
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
     policy: Policy
@@ -164,19 +166,21 @@ class OffTree:
         """Of all levels."""
         return sum(forest.num_subgames for level in self.levels for forest in level.forests)
 
-    def on(self, tree: HistoryTree, rule: str | TranslationRule = "pseudo-harmonic") -> Policy:
+    def on(self, tree: HistoryTree, rule: str | TranslationRule | None = None) -> Policy:
         """The strategies in a larger game, such as the whole one, by the names of moves.
 
         Args:
           tree: of that game.
           rule: translates what no level answers, where the game says how large bets are; else it is uniform.
+            By default that by which exploitability was measured.
 
         Raises:
           ValueError: as `lift` and `translate`.
         """
         game = self.blueprint.tree.game
         assert isinstance(game, MenuAbstraction)
-        elsewhere = translate(self.policy, tree, rule) if hasattr(game.game, "bet_fraction") else None
+        by = self.rule if rule is None else rule
+        elsewhere = translate(self.policy, tree, by) if hasattr(game.game, "bet_fraction") else None
         return lift(self.policy, tree, elsewhere=elsewhere)
 
     @property
@@ -469,6 +473,7 @@ def nested_off_tree(
     return OffTree(
         player=player,
         method=method,
+        rule=rule,
         blueprint=profiles,
         gadgets=asked,
         policy=nested.assembled(profiles),
@@ -523,6 +528,7 @@ def translate_off_tree(
     return OffTree(
         player=player,
         method=f"{TRANSLATION}:{rule if isinstance(rule, str) else function_name(rule) or 'own'}",
+        rule=rule,
         blueprint=profiles,
         gadgets=(),
         policy=translated,

@@ -22,8 +22,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.typing import DTypeLike
 
+from jaxgadget.gadgets.alternative import BestResponseValues, BlueprintValues
 from jaxgadget.gadgets.entry import EntryTables
-from jaxgadget.gadgets.gadget import AUTO, Gadget, TwoLevel, describe, prior_name
+from jaxgadget.gadgets.gadget import AUTO, Gadget, Perturbed, TwoLevel, describe, prior_name
 from jaxgadget.gadgets.games import build_games
 from jaxgadget.gadgets.prior import ContinuationPrior, RangePrior
 from jaxgadget.gadgets.ranges import Ranges
@@ -32,6 +33,7 @@ from jaxgadget.gadgets.two_level import MaxMargin, Resolving, Unsafe
 from jaxgadget.hands.form import HandsForm
 from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.kernels.batch import Batch
+from jaxgadget.kernels.certificate import find_overflows
 from jaxgadget.kernels.regret import Rule
 from jaxgadget.poker.cards import HANDS
 from jaxgadget.poker.solve import (
@@ -52,9 +54,6 @@ from jaxgadget.util.arrays import BoolArray, FloatArray, IntArray
 from jaxgadget.util.precision import precision
 from jaxgadget.util.progress import progress_bar
 
-_NO_PAIR = 1e-12
-"""A mass that is a smaller share of the largest is rounding."""
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class SpotRefinement:
@@ -69,7 +68,8 @@ class SpotRefinement:
       gadget: the opponent's way in.
       policy: of `spot.by_hands()`: the refined strategy, and the opponent's blueprint, uniform if none is
         known.
-      alternative: `[H]` what the opponent is promised with each hand, expected chips; NaN where it has none.
+      alternative: `[H]` what the opponent is promised with each hand, in expected chips, and gets at best
+        where the gadget promises nothing; NaN where it has none.
       best_response: `[H]` what it gets at best against the refined strategy, likewise.
       gadget_value: what the solution guarantees in the gadget game.
       gap: NashConv of the gadget game.
@@ -160,8 +160,8 @@ def refine_spots(
         stack, whose menu may be another (see `translate_solution`), a policy of `spot.by_hands()`, or None.
       alternatives: for every spot what the opponent gets at best against the player's blueprint with each
         hand, in expected chips as `SpotSolution.hand_ev`: `[1326]` in the order of all hands, or `[H]` of
-        those left on the board; NaN for hands that it cannot have. By default, and for None, what best
-        responses to the blueprint get.
+        those left on the board; NaN for hands out of its range that it cannot have. By default, and for
+        None, what best responses to the blueprint get.
       player: who re-solves, 0 or 1.
       hands_in_range: whether the opponent has no other hands than its range's; by default it may come with
         any hand, which is what makes a strategy safe in the larger game.
@@ -255,6 +255,15 @@ def check_spot_gadgets(gadgets: Gadget | Sequence[Gadget]) -> tuple[Gadget, ...]
                 f"gadget {getattr(gadget, 'name', repr(gadget))}: it looks at the way to the spot, of which "
                 "nothing is known but ranges; expected unsafe, resolving or max-margin"
             )
+        if isinstance(gadget, Perturbed) and not isinstance(
+            gadget.alternative, BestResponseValues | BlueprintValues
+        ):
+            raise ValueError(
+                f"gadget {describe(gadget)}: what it promises is of histories, not of a spot's hands; give "
+                "alternatives=, in chips"
+            )
+        if getattr(gadget, "spread", None) is not None:
+            raise ValueError(f"gadget {describe(gadget)}: spots take no spread; expected spread=None")
         prior = gadget.prior
         if isinstance(prior, ContinuationPrior) or (
             isinstance(prior, RangePrior) and prior.model is not None
@@ -293,17 +302,17 @@ def _check_given(
                 "spot with another menu, a policy of spot.by_hands(), or the opponent's chips with each hand"
             )
         alternative = None if values is None else _read_alternative(values, spot, f"alternatives[{number}]")
-        weights = spot.range_weights[1 - player]
-        mass = spot.compatible[1 - player]
-        considered = mass > _NO_PAIR * mass.max()
+        in_range, considered = spot.range_weights[1 - player] > 0, spot.meets(1 - player)
         if alternative is not None:
-            considered &= np.isfinite(alternative)
+            nameless = np.flatnonzero(considered & in_range & np.isnan(alternative))
+            if len(nameless):
+                raise ValueError(
+                    f"alternatives[{number}]: NaN with {spot.hand_names[nameless[0]]}, which is in the "
+                    "opponent's range; expected chips for all of it"
+                )
+            considered &= ~np.isnan(alternative)
         if hands_in_range:
-            considered &= weights > 0
-        if not (considered & (weights > 0)).any():
-            raise ValueError(
-                f"alternatives[{number}]: NaN for all hands of the opponent's range; expected some numbers"
-            )
+            considered &= in_range
         policy = None if blueprint is None else _read_blueprint(blueprint, spot, f"blueprints[{number}]")
         every.append(_Given(spot, policy, alternative, considered))
     return every
@@ -438,13 +447,14 @@ def _conclude_spot(
 ) -> SpotRefinement:
     """A lane of an outcome, in chips."""
     pot, weight = spot.pot, ranges.opponent[:, lane]
-    promised, got = ranges.cbv[:, lane], outcome.below[:, lane]
+    best, got = ranges.cbv[:, lane], outcome.below[:, lane]
+    promised = gadget.promised.values(ranges)[:, lane] if isinstance(gadget, Perturbed) else best
     low = pot * float(itself.value[lane])
     bracket = (low, low + pot * max(float(itself.gap[lane]), 0))
-    before, after = (sum(bracket) / 2 - pot * float(weight @ values) for values in (promised, got))
+    before, after = (sum(bracket) / 2 - pot * float(weight @ values) for values in (best, got))
     alternative, response = (_per_hand(values, ranges, lane, pot) for values in (promised, got))
     considered = ranges.mass[:, lane] > 0
-    fewer, rises = alternative[considered] - response[considered], (promised - got)[considered]
+    fewer, rises = alternative[considered] - response[considered], (best - got)[considered]
     return SpotRefinement(
         spot=spot,
         player=player,
@@ -549,6 +559,12 @@ def _solve_gadgets(
     games = build_games(bodies, ranges, gadgets, tables=tables)
     solved = solve_games(games, Promised(blueprint), options, report=report)
     solution: GamesSolution = solved.outcome
+    lost = find_overflows(solution.value, solution.gap) | games.underflows(np.dtype(options.dtype))
+    if lost:
+        raise ValueError(
+            f"gadget {describe(gadgets[min(lost) // count])}: numbers are too small or too large for "
+            f"{np.dtype(options.dtype)}; expected dtype='float64', and weights of ranges nearer to 1"
+        )
     loss = games.losses(solution.gap, solution.below)
     return [
         _Resolved(

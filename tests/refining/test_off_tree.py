@@ -270,6 +270,18 @@ def test_what_no_level_answers_is_translated() -> None:
     np.testing.assert_allclose(none.certificate, np.tile(guaranteed(policy, tree, 1), 2), atol=1e-9)
 
 
+def test_strategies_on_the_whole_tree_are_those_that_were_measured() -> None:
+    """Also by another rule, where levels are left that nothing answers."""
+    tree, policy = small("two bets off"), blueprints("two bets off")
+    asked = {"player": 1, "levels": 0, "algorithm": "lp"}
+    usual, linear = (jg.nested_off_tree(tree, policy, SAFE, **asked, **r) for r in ({}, {"rule": "linear"}))
+    for found in (usual, linear):
+        played = found.on(whole("two bets off"))
+        expected = -exact("two bets off", "whole").value - guaranteed(played, whole("two bets off"), 1)
+        np.testing.assert_allclose(found.exploitability, expected, rtol=0, atol=1e-9)
+    assert np.abs(usual.exploitability - linear.exploitability).max() > 1e-3
+
+
 def test_at_each_level_the_safe_method_holds_what_follows_the_next() -> None:
     tree, policy = small("two ways off"), blueprints("two ways off")
     once = jg.nested_off_tree(tree, policy, SAFE, player=1, method="safe", levels=1, algorithm="lp")

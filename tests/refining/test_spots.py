@@ -101,6 +101,16 @@ def test_given_values_are_taken_for_those_of_the_blueprint():
     assert np.isfinite(limited.best_response).sum() == 4
 
 
+def test_what_is_promised_may_be_less_than_best_responses():
+    """What both blueprints get: then margins are against that, and bounds are not known."""
+    ((one,),) = refine_spots([SPOT], [GADGETS[3]], blueprints=[blueprint()], iterations=5, dtype="float64")
+    weights = one.solution.weights()[1]
+    held = weights > 0
+    assert weights[held] @ one.alternative[held] == pytest.approx(float(blueprint().ev[1]))
+    assert one.margin == pytest.approx(np.nanmin(one.alternative - one.best_response))
+    assert np.isnan(one.exploitability_bound)
+
+
 def test_what_is_said_of_a_refinement():
     ((found,),) = refine_spots(
         [SPOT], QUICK, player=1, blueprints=[blueprint()], iterations=5, dtype="float64"
@@ -140,9 +150,14 @@ def test_what_is_said_of_a_refinement():
         ({"alternatives": [np.ones(3)]}, "alternatives[0] of shape (3,)"),
         ({"alternatives": [np.full(1326, 261.0)]}, "alternatives[0]: 261 chips with 2d2c; expected a share"),
         (
-            {"alternatives": [np.full(1326, np.nan)]},
-            "alternatives[0]: NaN for all hands of the opponent's range",
+            {"alternatives": [np.where(np.arange(1081) == SPOT.hand_names.index("8d7d"), np.nan, 0)]},
+            "alternatives[0]: NaN with 8d7d, which is in the opponent's range; expected chips",
         ),
+        (
+            {"gadgets": jg.Resolving(alternative=jg.ArrayValues(np.ones(1081)))},
+            "what it promises is of histories, not of a spot's hands; give alternatives=, in chips",
+        ),
+        ({"gadgets": jg.Resolving(spread=0.1)}, "spots take no spread; expected spread=None"),
         ({"spots": ["river"]}, "spots[0]='river': expected a Spot"),
         ({"target_gap": "x"}, "target_gap='x'"),
         (
