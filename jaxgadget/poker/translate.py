@@ -3,9 +3,10 @@
 A player follows its strategy in *shadows*: nodes of the solved tree that stand for the node that play has
 reached. What the other player does is taken for the action of the same name; another bet for one of its two
 neighbours, with the probabilities of the rule; and where there is no bet to take it for, for a call or check.
-Its own action is made under the same name, else as the bet nearest in size, else as a call or check. Shadows
-are weighted, hand by hand, by how likely they are given the player's own actions, which is the one strategy
-that does the same (Kuhn 1953).
+Its own action is made under the same name, else as the bet nearest in size, else as a call or check; one that
+it never takes with a hand is with that hand as if the other player did it. Once the shadow's hand is over it
+checks or calls. Shadows are weighted, hand by hand, by how likely they are given the player's own actions,
+which is the one strategy that does the same (Kuhn 1953).
 """
 
 from __future__ import annotations
@@ -32,10 +33,11 @@ _OVER = -1
 
 
 def translate_solution(solution: SpotSolution, spot: Spot, rule: str = "pseudo-harmonic") -> HandsPolicy:
-    """What a solved spot says in a spot with other menus; where it says nothing, all actions alike.
+    """What a solved spot says in a spot with other menus.
 
     Args:
-      solution: of a spot with the same board, pot and stack; ranges may be others.
+      solution: of a spot with the same board, pot and stack; ranges may be others, and with hands that its
+        own lack it plays all of its actions alike.
       spot: whose policy is asked for.
       rule: `pseudo-harmonic`, `linear` or `nearest`, as in `translate`.
 
@@ -98,7 +100,9 @@ class _SpotTranslator:
         }
         for shadow, weight in belief.items():
             if not self._acts(shadow, node):
-                played[self._passive(self._tree, node)] += weight
+                made = self._passive(self._tree, node)
+                played[made] += weight
+                below[made][_OVER] = below[made][_OVER] + weight
                 continue
             for action in self._shadows.children(shadow):
                 made = self._made(children, node, shadow, action)
@@ -109,8 +113,10 @@ class _SpotTranslator:
         for child in children:
             row = self._rows[self._row_of[child]]
             np.divide(played[child], total, out=row, where=total > 0)
-            if not below[child]:  # what it never does is as if the other player did it
-                below[child] = self._taken(child, node, belief)
+            never = played[child] == 0
+            if never.any():  # what a hand never does is as if the other player did it
+                for place, weight in self._taken(child, node, belief).items():
+                    below[child][place] = below[child][place] + np.where(never, weight, 0)
         return list(below.items())
 
     def _taken(self, child: int, node: int, belief: _Belief) -> _Belief:

@@ -207,7 +207,7 @@ class RiverOnTheWay(River):
 
 
 class SpotRules(Rules[tuple[int, int, int]]):
-    """A river by its betting tree, whatever the menus: what `translate` of histories is asked about."""
+    """A spot by its betting tree, whatever the menus: what `translate` of histories is asked about."""
 
     name = "spot"
 
@@ -224,10 +224,15 @@ class SpotRules(Rules[tuple[int, int, int]]):
     def actors(self, state: tuple[int, int, int]) -> tuple[int, ...]:
         if state[0] < 0:
             return (CHANCE,)
-        return {1: (0,), 2: (1,)}.get(int(self._tree.tree.actor[state[2]]), ())
+        return {1: (0,), 2: (1,), 4: (CHANCE,)}.get(int(self._tree.tree.actor[state[2]]), ())
 
     def chance_outcomes(self, state: tuple[int, int, int]) -> list[tuple[int, float]]:
-        return [(pair, 1 / len(self._pairs)) for pair in range(len(self._pairs))]
+        a, b, node = state
+        if a < 0:
+            return [(pair, 1 / len(self._pairs)) for pair in range(len(self._pairs))]
+        taken = HANDS[self._spot.hands[[a, b]]]
+        cards = [int(self._tree.card[child]) for child in self._tree.children(node)]
+        return [(card, 1 / 44) for card in cards if card not in taken]
 
     def legal_actions(self, state: tuple[int, int, int], player: int) -> list[int]:
         return [int(self._tree.tree.action[child]) for child in self._tree.children(state[2])]
@@ -238,7 +243,7 @@ class SpotRules(Rules[tuple[int, int, int]]):
             a, b = self._pairs[move]
             return Step((a, b, 0), private=(a, b))
         child = next(c for c in self._tree.children(node) if int(self._tree.tree.action[c]) == move)
-        return Step((a, b, child), public=self._tree.names[move])
+        return Step((a, b, child), public=self._tree.action_name(child))
 
     def infostate_string(self, state: tuple[int, int, int], player: int) -> str:
         return f"{player} {state[player]} {self._tree.line(state[2])}"
