@@ -101,6 +101,8 @@ def holdem(
     EVs are shares of the pot less what is put in, in chips; exploitability is half of NashConv, in chips.
     With `--gadget` they are those of the blueprint, and each refinement has a row of its own.
     """
+    if tree:
+        refuse_unused(context, "with --tree, for which nothing is solved", *_OF_SOLVING)
     if spots is not None:
         refuse_unused(context, "with --spots, whose rows say it", *asked.ALONE)
         refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
@@ -201,6 +203,11 @@ def _not_merged(spots: Sequence[Spot]) -> list[str]:
 _OF_GADGETS = (
     *("prior", "epsilon", "player", "blueprint_bets", "blueprint_raises", "blueprint_iterations"),
     "hands_in_range",
+)
+
+_OF_SOLVING = (
+    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
+    *("memory_limit", "hands", "frequencies", "plot", "json"),
 )
 
 

@@ -224,6 +224,15 @@ def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: py
             (*BLUFFS, *MENUS, "--gadget", "resolving", "--suit-isomorphism"),
             "--suit-isomorphism means nothing",
         ),
+        *(
+            ((*BLUFFS, *MENUS, "--tree", *given), f"{given[0]} means nothing with --tree")
+            for given in (
+                *(("--json", "x.json"), ("--plot", "x.png"), ("--hands", 3), ("--frequencies",)),
+                *(("--gadget", "resolving"), ("--checkpoint", "kept"), ("--algorithm", "cfr")),
+                *(("--iterations", 5), ("--target-gap", "1%"), ("--dtype", "float64")),
+                *(("--suit-isomorphism",), ("--memory-limit", 10**9)),
+            )
+        ),
         ((*BLUFFS, "--prior", "none"), "--prior means nothing without --gadget"),
         ((*BLUFFS, *MENUS, "--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),
         ((*BLUFFS, "--blueprint-bets", "a"), "--blueprint-bets means nothing without --gadget"),
