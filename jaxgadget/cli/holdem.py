@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json as json_format
+import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,7 @@ from jaxgadget.cli.command import (
 from jaxgadget.cli.prepare import keep_programs
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, warn, write_json, written
 from jaxgadget.report.output import show as show_table
+from jaxgadget.report.tables import to_json_line
 from jaxgadget.util.arguments import near_names, read_number
 from jaxgadget.util.files import atomic_writer, check_regular, check_writable
 
@@ -332,7 +334,7 @@ def _solve(
             kept[key] = {"key": key, **row}
         if results is not None:
             with atomic_writer(results) as file:
-                file.writelines((json_format.dumps(row) + "\n").encode() for row in kept.values())
+                file.writelines(to_json_line(row).encode() for row in kept.values())
 
     left = [spots[number] for number in missing]
     if refining is None:
@@ -427,13 +429,18 @@ def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
         if not text.strip():
             continue
         try:
-            row = json_format.loads(text)
+            row = json_format.loads(text, object_hook=_with_nan)
             kept[row["key"]] = row
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
                 f"--results {str(path)!r}, line {number}, is no result of this command; choose another file"
             ) from error
     return kept
+
+
+def _with_nan(record: dict[str, Any]) -> dict[str, Any]:
+    """NaN where a row has null, which stands for it; older files have NaN itself, which is read as well."""
+    return {name: math.nan if value is None else value for name, value in record.items()}
 
 
 def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None) -> str:

@@ -134,6 +134,28 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path):
     assert picture.stat().st_size > 1000
 
 
+def test_rows_are_strict_json(tmp_path: pathlib.Path):
+    """What is not known is null there, and NaN once read; older files have NaN itself."""
+    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    spots.write_text(json.dumps(ROW) + "\n")
+    asked = ("--spots", spots, *MENUS, "--results", results, "--gadget", "unsafe", "--iterations", 2)
+    assert run(*asked).exit_code == 0
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    (line,) = results.read_text().splitlines()
+    kept = json.loads(line, parse_constant=refuse)
+    assert kept["refinements"][0]["exploitability_bound"] is None
+    for text in (line, json.dumps(kept).replace("null", "NaN")):
+        results.write_text(text + "\n")
+        shown = run(*asked)
+        assert shown.exit_code == 0, shown.stderr
+        assert "nan" in shown.stdout
+        (row,) = json.loads(run(*asked, "--json", "-").stdout, parse_constant=refuse)["rows"]
+        assert row == {name: value for name, value in kept.items() if name != "key"}
+
+
 def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     asked = ("--spots", spots, "--results", results, *MENUS, "--iterations", 20)
