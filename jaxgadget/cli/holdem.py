@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json as json_format
+import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,7 @@ from jaxgadget.cli.command import (
 from jaxgadget.cli.prepare import keep_programs
 from jaxgadget.report.output import STANDARD_OUTPUT, check_outputs, warn, write_json, written
 from jaxgadget.report.output import show as show_table
+from jaxgadget.report.tables import to_json_line
 from jaxgadget.util.arguments import near_names, read_number
 from jaxgadget.util.files import atomic_writer, check_regular, check_writable
 
@@ -101,6 +103,8 @@ def holdem(
     EVs are shares of the pot less what is put in, in chips; exploitability is half of NashConv, in chips.
     With `--gadget` they are those of the blueprint, and each refinement has a row of its own.
     """
+    if tree:
+        refuse_unused(context, "with --tree, for which nothing is solved", *_OF_SOLVING)
     if spots is not None:
         refuse_unused(context, "with --spots, whose rows say it", *asked.ALONE)
         refuse_unused(context, "with --spots", "tree", "plot", "line", "hands", "frequencies")
@@ -202,6 +206,23 @@ _OF_GADGETS = (
     *("prior", "epsilon", "player", "blueprint_bets", "blueprint_raises", "blueprint_iterations"),
     "hands_in_range",
 )
+
+_OF_SOLVING = (
+    *("gadget", "algorithm", "iterations", "target_gap", "dtype", "suit_isomorphism", "checkpoint"),
+    *("memory_limit", "hands", "frequencies", "plot", "json"),
+)
+
+SLICE_SPOTS = 64
+"""So many spots are re-solved before the next are begun, at most: what is cut off loses no more than that.
+
+As many make a batch on a CPU.
+"""
+
+SLICE_BYTES = 1 << 30
+"""Nor more than whose strategies take so much in float64, a turn's 100 MB.
+
+The blueprint's are there as it was solved and as it is brought to the spot's menu, and those of every gadget.
+"""
 
 
 class Refining(NamedTuple):
@@ -310,7 +331,7 @@ def _solve(
     limits: Mapping[str, Any],
     refining: Refining | None,
 ) -> tuple[list[dict[str, Any]], SpotSolution | None]:
-    """A row a spot, and the last solution; rows that a file of results has are taken from there."""
+    """A row a spot, and a single one's solution; rows that a file of results has are taken from there."""
     settings = dict(solving)
     if refining is not None:
         settings |= {"refining": refining.settings()}
@@ -325,56 +346,90 @@ def _solve(
             kept[key] = {"key": key, **row}
         if results is not None:
             with atomic_writer(results) as file:
-                file.writelines((json_format.dumps(row) + "\n").encode() for row in kept.values())
+                file.writelines(to_json_line(row).encode() for row in kept.values())
 
     left = [spots[number] for number in missing]
     if refining is None:
-        last = _solve_missing(left, keep, {**solving, **limits})
+        solution = _solve_missing(left, keep, {**solving, **limits})
     else:
         how = {**solving, "memory_limit": limits["memory_limit"]}
-        last = _refine_missing(left, keep, how, refining)
+        solution = _refine_missing(left, keep, how, refining)
     rows = [{name: value for name, value in kept[key].items() if name != "key"} for key in keys]
-    return rows, last
+    return rows, solution
 
 
 _Keep = Callable[[Mapping[int, dict[str, Any]]], None]
 
 
 def _solve_missing(spots: list[Spot], keep: _Keep, solving: Mapping[str, Any]) -> SpotSolution | None:
-    """Solves spots; the last solution."""
-    from jaxgadget.poker.solve import solve_spots
+    """Solves spots; the solution of a single one."""
+    from jaxgadget.poker.solve import solve_batches
 
-    def on_solved(solved: Mapping[int, SpotSolution]) -> None:
+    single = None
+    for solved in solve_batches(spots, progress=True, **solving):
         keep({place: solution.to_row() for place, solution in solved.items()})
-
-    solutions = solve_spots(spots, progress=True, on_solved=on_solved, **solving)
-    return solutions[-1] if solutions else None
+        single = solved[0] if len(spots) == 1 else None
+        del solved  # before the next batch: rows are all that is needed
+    return single
 
 
 def _refine_missing(
     spots: list[Spot], keep: _Keep, solving: Mapping[str, Any], refining: Refining
 ) -> SpotSolution | None:
-    """Solves blueprints and re-solves spots; the last one's first refinement."""
+    """Solves blueprints and re-solves spots, slice by slice; a single one's first refinement."""
+    coarse = [_coarsen(spot, refining) for spot in spots]  # what makes no tree is refused at once
+    single = None
+    for places in _slices(spots):
+        # Copies, as spots keep their tables, which take 40 MB for a turn.
+        members = [dataclasses.replace(spots[place]) for place in places]
+
+        def keep_slice(rows: Mapping[int, dict[str, Any]], places: Sequence[int] = places) -> None:
+            keep({places[number]: row for number, row in rows.items()})
+
+        refined = _refine_slice(members, [coarse[place] for place in places], keep_slice, solving, refining)
+        single = refined[0][0].solution if len(spots) == 1 else None
+        del refined
+    return single
+
+
+def _slices(spots: Sequence[Spot]) -> list[list[int]]:
+    """The places of spots that are re-solved together; those whose trees have one shape lie side by side."""
+    slices: list[list[int]] = []
+    num_bytes = 0
+    for place in sorted(range(len(spots)), key=lambda place: spots[place].betting.shape):
+        actions, hands = len(spots[place].betting.tree.parent), len(spots[place].hands)
+        own_bytes = 8 * actions * hands
+        if not slices or len(slices[-1]) == SLICE_SPOTS or num_bytes + own_bytes > SLICE_BYTES:
+            slices.append([])
+            num_bytes = 0
+        slices[-1].append(place)
+        num_bytes += own_bytes
+    return slices
+
+
+def _refine_slice(
+    spots: list[Spot], coarse: list[Spot], keep: _Keep, solving: Mapping[str, Any], refining: Refining
+) -> list[list[SpotRefinement]]:
+    """Solves spots with the blueprint's sizes and re-solves them."""
     from jaxgadget.poker.solve import evaluate_spot, solve_spots
     from jaxgadget.poker.translate import translate_solution
     from jaxgadget.refining.spots import refine_spots
 
-    coarse = [_coarsen(spot, refining) for spot in spots]
     of_blueprint: dict[str, Any] = {**solving, "iterations": refining.iterations}
     solved = solve_spots(coarse, progress=True, **of_blueprint)
     blueprints = [translate_solution(*pair) for pair in zip(solved, spots, strict=True)]
 
     def on_refined(refined: Mapping[int, Sequence[SpotRefinement]]) -> None:
         rows: dict[int, dict[str, Any]] = {}
-        for place, several in refined.items():
-            row = evaluate_spot(spots[place], blueprints[place]).to_row()
+        for number, several in refined.items():
+            row = evaluate_spot(spots[number], blueprints[number]).to_row()
             refinements = [one.to_row() for one in several]
             for one in refinements:
                 del one["board"]  # the spot's
-            rows[place] = row | {"iterations": solved[place].iterations, "refinements": refinements}
+            rows[number] = row | {"iterations": solved[number].iterations, "refinements": refinements}
         keep(rows)
 
-    refinements = refine_spots(
+    return refine_spots(
         spots,
         refining.gadgets,
         blueprints=blueprints,
@@ -384,7 +439,6 @@ def _refine_missing(
         on_refined=on_refined,
         **solving,
     )
-    return refinements[-1][0].solution if refinements else None
 
 
 def _coarsen(spot: Spot, refining: Refining) -> Spot:
@@ -420,7 +474,7 @@ def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
         if not text.strip():
             continue
         try:
-            row = json_format.loads(text)
+            row = json_format.loads(text, object_hook=_with_nan)
             kept[row["key"]] = row
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(
@@ -429,16 +483,21 @@ def _read_results(path: pathlib.Path) -> dict[str, dict[str, Any]]:
     return kept
 
 
+def _with_nan(record: dict[str, Any]) -> dict[str, Any]:
+    """NaN where a row has null, which stands for it; older files have NaN itself, which is read as well."""
+    return {name: math.nan if value is None else value for name, value in record.items()}
+
+
 def _describe_kept(results: pathlib.Path | None, checkpoint: pathlib.Path | None) -> str:
     """What a file of results and a checkpoint hold, in words; nothing if they hold none."""
-    from jaxgadget.poker.checkpoint import count_spots
+    from jaxgadget.poker.checkpoint import find_spots
     from jaxgadget.solving.checkpoint import describe_kept
 
     kept: list[str] = []
     if results is not None and (rows := len(_read_results(results))):
         kept.append(f"{str(results)!r} keeps {_count(rows, 'row')}")
     if checkpoint is not None:
-        if solved := count_spots(checkpoint):
+        if solved := len(set().union(*find_spots(checkpoint).values())):
             kept.append(f"{str(checkpoint)!r} keeps {_count(solved, 'solved spot')}")
         kept.append(describe_kept(checkpoint))
     return ", ".join(filter(None, kept))

@@ -169,7 +169,8 @@ def off_tree(
         refuse_unused(
             context,
             "where all is translated",
-            *("gadget", "prior", "epsilon", "spread", "levels", "iterations", "checkpoint"),
+            *("gadget", "prior", "epsilon", "spread", "levels"),
+            *("iterations", "dtype", "target_gap", "checkpoint", "memory_limit"),
         )
     from jaxgadget.policy.blueprints import make_blueprints, parse_blueprint
     from jaxgadget.refining.refine import list_gadgets

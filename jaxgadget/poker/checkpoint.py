@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pathlib
-from collections.abc import Container, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Container, Generator, Iterable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 
 from jaxgadget.solving.checkpoint import REMEDY
 from jaxgadget.util.arrays import FloatArray
-from jaxgadget.util.sealed import ForeignError, read_archive, write_archive
+from jaxgadget.util.sealed import ForeignError, read_archive, read_header, write_archive
 
 FORMAT = "jaxgadget spots 1"
 
@@ -43,41 +44,46 @@ def save_spots(folder: pathlib.Path, solutions: Mapping[str, KeptSpot]) -> None:
     write_archive(path, {"format": FORMAT, "keys": list(solutions)}, arrays)
 
 
-def count_spots(folder: pathlib.Path) -> int:
-    """How many solved spots a folder has; ValueError as `load_spots`."""
-    return len({key for header, _ in _read_batches(folder) for key in header["keys"]})
-
-
-def load_spots(folder: pathlib.Path, wanted: Container[str]) -> dict[str, KeptSpot]:
-    """The solutions that a folder has of the spots with such keys.
+def find_spots(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
+    """The archives of a folder, and the keys of the spots in each; their solutions are not read.
 
     Raises:
       ValueError: if an archive is damaged or something else.
     """
+    found: dict[pathlib.Path, list[str]] = {}
+    for path in sorted(folder.glob("spots-*.npz")):
+        with _clear_errors(path):
+            header = read_header(path)
+            if header.get("format") != FORMAT:
+                raise ForeignError("it holds no solved spots")
+            found[path] = header["keys"]
+    return found
+
+
+def load_spots(path: pathlib.Path, wanted: Container[str]) -> dict[str, KeptSpot]:
+    """The solutions that an archive has of the spots with such keys; ValueError as `find_spots`."""
+    with _clear_errors(path):
+        header, arrays = read_archive(path)
     kept: dict[str, KeptSpot] = {}
-    for header, arrays in _read_batches(folder):
-        for lane, key in enumerate(header["keys"]):
-            if key in wanted:
-                probabilities = [arrays[f"probabilities_{player}"][lane] for player in (0, 1)]
-                hand_evs = [arrays[f"hand_ev_{player}"][lane] for player in (0, 1)]
-                first, second = arrays["ev"][lane].tolist()
-                kept[key] = KeptSpot(
-                    probabilities=(probabilities[0], probabilities[1]),
-                    ev=(first, second),
-                    hand_ev=(hand_evs[0], hand_evs[1]),
-                    gap=float(arrays["gap"][lane]),
-                    iterations=int(arrays["iterations"][lane]),
-                )
+    for lane, key in enumerate(header["keys"]):
+        if key in wanted:
+            probabilities = [arrays[f"probabilities_{player}"][lane] for player in (0, 1)]
+            hand_evs = [arrays[f"hand_ev_{player}"][lane] for player in (0, 1)]
+            first, second = arrays["ev"][lane].tolist()
+            kept[key] = KeptSpot(
+                probabilities=(probabilities[0], probabilities[1]),
+                ev=(first, second),
+                hand_ev=(hand_evs[0], hand_evs[1]),
+                gap=float(arrays["gap"][lane]),
+                iterations=int(arrays["iterations"][lane]),
+            )
     return kept
 
 
-def _read_batches(folder: pathlib.Path) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Header and arrays of all archives of a folder."""
-    for path in sorted(folder.glob("spots-*.npz")):
-        try:
-            header, arrays = read_archive(path)
-            if header.get("format") != FORMAT:
-                raise ForeignError("it holds no solved spots")
-        except (OSError, ValueError) as error:
-            raise ValueError(f"checkpoint {os.fspath(path)!r} cannot be read ({error}); {REMEDY}") from error
-        yield header, arrays
+@contextlib.contextmanager
+def _clear_errors(path: pathlib.Path) -> Generator[None]:
+    """What is wrong with an archive becomes a ValueError with the remedy."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise ValueError(f"checkpoint {os.fspath(path)!r} cannot be read ({error}); {REMEDY}") from error

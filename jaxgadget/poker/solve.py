@@ -12,7 +12,7 @@ import hashlib
 import os
 import pathlib
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -32,7 +32,7 @@ from jaxgadget.kernels.regret import Rule
 from jaxgadget.kernels.response import evaluate, payoff_reaches
 from jaxgadget.kernels.rows import on_host
 from jaxgadget.poker.cards import HANDS, NUM_CARDS
-from jaxgadget.poker.checkpoint import KeptSpot, batch_name, load_spots, save_spots
+from jaxgadget.poker.checkpoint import KeptSpot, batch_name, find_spots, load_spots, save_spots
 from jaxgadget.poker.isomorphism import Merging, find_exchanges
 from jaxgadget.poker.operators import Folds, SpotsPayoff, Staked, build_folds, build_showdowns
 from jaxgadget.poker.spots import Spot
@@ -257,7 +257,7 @@ def solve_spots(
       memory_limit: bytes that may be taken; by default what there is. As many spots go into a batch as fit.
       progress: a bar, or a line a minute in a log; by default a bar, on a terminal or in a notebook.
       on_solved: is given the solutions of every batch, by the numbers of their spots, as soon as it is done;
-        those of the checkpoint come first.
+        those of the checkpoint come first, an archive at a time.
 
     Returns:
       The solutions, in the order of the spots.
@@ -265,6 +265,43 @@ def solve_spots(
     Raises:
       ValueError: if an argument is out of range, a spot does not fit the memory, or the checkpoint is damaged
         or cannot be written.
+    """
+    solutions: dict[int, SpotSolution] = {}
+    batches = solve_batches(
+        spots,
+        algorithm=algorithm,
+        iterations=iterations,
+        target_gap=target_gap,
+        check_every=check_every,
+        dtype=dtype,
+        checkpoint=checkpoint,
+        suit_isomorphism=suit_isomorphism,
+        memory_limit=memory_limit,
+        progress=progress,
+    )
+    for solved in batches:
+        solutions |= solved
+        if on_solved is not None:
+            on_solved(solved)
+    return [solutions[number] for number in range(len(spots))]
+
+
+def solve_batches(
+    spots: Sequence[Spot],
+    *,
+    algorithm: str | Rule = "dcfr",
+    iterations: int = 1000,
+    target_gap: float | str | None = None,
+    check_every: int = 50,
+    dtype: DTypeLike = "float32",
+    checkpoint: str | os.PathLike[str] | None = None,
+    suit_isomorphism: bool = False,
+    memory_limit: int | None = None,
+    progress: bool | None = None,
+) -> Iterator[dict[int, SpotSolution]]:
+    """What `solve_spots` collects, batch by batch, by the numbers of the spots; see there.
+
+    Nothing of a batch is held on to once the next one is asked for: a turn's solution may take 100 MB.
     """
     for number, spot in enumerate(spots):
         if not isinstance(spot, Spot):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -280,18 +317,19 @@ def solve_spots(
         exact=False,
     )
     folder, keys = None, [""] * len(spots)
-    solutions: dict[int, SpotSolution] = {}
+    found: set[int] = set()
     if checkpoint is not None:
         folder = pathlib.Path(checkpoint)
         make_folder(folder)
         how = f"{options.rule!r} {iterations} {target_gap} {check_every} {options.dtype}"
         how += " suit isomorphism" if suit_isomorphism else ""
         keys = [hashlib.sha256(f"{spot.name} {how}".encode()).hexdigest() for spot in spots]
-        solutions = _kept_solutions(folder, spots, keys, options.algorithm)
-        if solutions and on_solved is not None:
-            on_solved(dict(solutions))
+        for kept in _kept_solutions(folder, spots, keys, options.algorithm):
+            found.update(kept)
+            yield kept
+            del kept
     exchanges = [find_exchanges(spot)[0] if suit_isomorphism else () for spot in spots]
-    left = [number for number in range(len(spots)) if number not in solutions]
+    left = [number for number in range(len(spots)) if number not in found]
     parts = _split(spots, left, options, exchanges)
     with progress_bar("solving", len(parts) * iterations, progress) as report:
         for done, numbers in enumerate(parts):
@@ -308,14 +346,13 @@ def solve_spots(
                 merges=len(exchanges[numbers[0]]) > 1,
             )
             batch = dict(zip(numbers, solved, strict=True))
+            del solved
             if folder is not None and states is not None:
                 save_spots(folder, {keys[number]: _to_keep(solution) for number, solution in batch.items()})
                 shutil.rmtree(states)
-            solutions |= batch
-            if on_solved is not None:
-                on_solved(batch)
+            yield batch
+            del batch
             report((done + 1) * iterations)
-    return [solutions[number] for number in range(len(spots))]
 
 
 def _to_keep(solution: SpotSolution) -> KeptSpot:
@@ -325,20 +362,32 @@ def _to_keep(solution: SpotSolution) -> KeptSpot:
 
 def _kept_solutions(
     folder: pathlib.Path, spots: Sequence[Spot], keys: Sequence[str], algorithm: str
+) -> Iterator[dict[int, SpotSolution]]:
+    """What a checkpoint has, an archive at a time, by the numbers of the spots."""
+    wanted = set(keys)
+    for path, kept_keys in find_spots(folder).items():
+        if not wanted.isdisjoint(kept_keys):
+            yield _kept_batch(load_spots(path, wanted), spots, keys, algorithm)
+            wanted.difference_update(kept_keys)
+
+
+def _kept_batch(
+    kept: Mapping[str, KeptSpot], spots: Sequence[Spot], keys: Sequence[str], algorithm: str
 ) -> dict[int, SpotSolution]:
-    """What a checkpoint has, by the numbers of the spots."""
-    kept = load_spots(folder, set(keys))
-    forms: dict[bytes, HandsForm] = {}
-    solutions: dict[int, SpotSolution] = {}
-    for number, (spot, key) in enumerate(zip(spots, keys, strict=True)):
-        if key in kept:
-            shape = spot.betting.shape
-            if shape not in forms:
-                forms[shape] = HandsForm(spot.by_hands())
-            solutions[number] = SpotSolution(
-                spot=spot, form=forms[shape], algorithm=algorithm, **kept[key]._asdict()
-            )
-    return solutions
+    """The solutions of an archive, whose trees have one shape."""
+    numbers = [number for number, key in enumerate(keys) if key in kept]
+    form = _make_form(spots[numbers[0]])
+    return {
+        number: SpotSolution(
+            spot=spots[number], form=form, algorithm=algorithm, **kept[keys[number]]._asdict()
+        )
+        for number in numbers
+    }
+
+
+def _make_form(spot: Spot) -> HandsForm:
+    """A spot's form; of a copy, as a spot keeps its tables, which take 40 MB for a turn."""
+    return HandsForm(dataclasses.replace(spot).by_hands())
 
 
 def _split(
@@ -376,9 +425,7 @@ def most_at_once(spot: Spot, options: SolveOptions, *, merges: bool = False) -> 
     if available is None:
         return most_spots(options.placement)
     hands = carried_hands([spot])
-    batch = build_batch(
-        [spot], HandsForm(spot.by_hands()), hands, merge_hands([spot], hands) if merges else None
-    )
+    batch = build_batch([spot], _make_form(spot), hands, merge_hands([spot], hands) if merges else None)
     _, size = batch_size(batch, options.dtype)
     tables, _ = batch.payoff.num_bytes()
     fits = max((available - size.fixed) // (TABLE_COPIES * tables + size.lane), 1)
@@ -438,7 +485,7 @@ def _solve_alike(
     spots: Sequence[Spot], options: SolveOptions, report: Callable[[int], None], *, merges: bool
 ) -> list[SpotSolution]:
     """Solves spots whose trees have one shape; if hands are merged, of one board and one symmetry."""
-    form, hands = HandsForm(spots[0].by_hands()), carried_hands(spots)
+    form, hands = _make_form(spots[0]), carried_hands(spots)
     merging = merge_hands(spots, hands) if merges else None
     solved = solve(build_batch(spots, form, hands, merging), options, _finish, report=report)
     return [
@@ -561,7 +608,7 @@ def build_batch(
     """
     same_board, num_cards = _same_board(spots), NUM_CARDS - len(spots[0].cards)
     boards = [spot.cards for spot in (spots[:1] if same_board else spots)]
-    showdowns = build_showdowns(boards, hands) if hands is not None or not same_board else spots[0].showdowns
+    showdowns = build_showdowns(boards, hands)
     groups: list[PublicEnds] = []
     for end in spots[0].ends():
         chips = np.stack([spot.stakes[end.node] * (end.chance / spot.pot) for spot in spots], axis=-1)

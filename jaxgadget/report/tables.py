@@ -143,6 +143,11 @@ def to_json(record: Mapping[str, Any]) -> str:
     return json.dumps(_plain(record), indent=2, allow_nan=False) + "\n"
 
 
+def to_json_line(record: Mapping[str, Any]) -> str:
+    """The same in a single line, for a file of JSON lines."""
+    return json.dumps(_plain(record), allow_nan=False) + "\n"
+
+
 def _plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}

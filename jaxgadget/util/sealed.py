@@ -5,12 +5,13 @@ Files of versions up to 0.2 have no checksum and are read without.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
 import pathlib
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from typing import IO, Any
 
 import numpy as np
@@ -145,23 +146,44 @@ def read_archive(path: str | os.PathLike[str]) -> tuple[dict[str, Any], dict[str
       ForeignError: if it is something else.
       DamagedError: if it was changed, or would unpack to far more than it should.
     """
+    with _opened(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+        header = _parse_header(arrays)
+        del arrays[HEADER]
+        return unseal(header, arrays), arrays
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The header alone, so that no checksum tells whether the arrays are as they were; see `read_archive`."""
+    with _opened(path) as archive:
+        header = _parse_header(archive)
+        return {name: value for name, value in header.items() if name != CHECKSUM}
+
+
+@contextlib.contextmanager
+def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
+    """NumPy's archive, whose arrays are read when asked for; raises as `read_archive`, also for these."""
     with open(path, "rb") as file:
         if not _is_archive(file):
             raise ForeignError("it is no NumPy archive")
         try:
             _check_size(file)
             with np.load(file, allow_pickle=False) as archive:
-                arrays = {name: archive[name] for name in archive.files}
-            if HEADER not in arrays:
-                raise ForeignError(f"it has no {HEADER!r}")
-            header: Any = json.loads(str(arrays.pop(HEADER)))
-            if not isinstance(header, dict):
-                raise ForeignError(f"its {HEADER!r} is no JSON object")
-            return unseal(header, arrays), arrays
+                yield archive
         except (ForeignError, DamagedError, MemoryError):
             raise
         except Exception as error:  # zipfile, zlib, NumPy and JSON have one of their own for everything
             raise DamagedError(f"{type(error).__name__}: {error}") from error
+
+
+def _parse_header(arrays: Arrays) -> dict[str, Any]:
+    """The record that an archive has about its other arrays."""
+    if HEADER not in arrays:
+        raise ForeignError(f"it has no {HEADER!r}")
+    header: Any = json.loads(str(arrays[HEADER]))
+    if not isinstance(header, dict):
+        raise ForeignError(f"its {HEADER!r} is no JSON object")
+    return header  # pyright: ignore[reportUnknownVariableType]
 
 
 def _is_archive(file: IO[bytes]) -> bool:

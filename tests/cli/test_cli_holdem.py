@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import pathlib
+import weakref
 from typing import Any
 
 import pytest
@@ -17,6 +19,8 @@ from jaxgadget.poker.solve import evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
 from jaxgadget.poker.translate import translate_solution
 from jaxgadget.refining.spots import refine_spots
+
+holdem: Any = importlib.import_module("jaxgadget.cli.holdem")  # the package has its command by that name
 
 BLUFFS = ("--board", "2s3h4d6c7c", "--oop", "AsAh,QsQh", "--ip", "KsKh", "--pot", 20, "--stack", 10)
 MENUS = ("--bets", "a", "--ip-bets", "", "--raises", "")
@@ -134,6 +138,28 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path):
     assert picture.stat().st_size > 1000
 
 
+def test_rows_are_strict_json(tmp_path: pathlib.Path):
+    """What is not known is null there, and NaN once read; older files have NaN itself."""
+    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    spots.write_text(json.dumps(ROW) + "\n")
+    asked = ("--spots", spots, *MENUS, "--results", results, "--gadget", "unsafe", "--iterations", 2)
+    assert run(*asked).exit_code == 0
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    (line,) = results.read_text().splitlines()
+    kept = json.loads(line, parse_constant=refuse)
+    assert kept["refinements"][0]["exploitability_bound"] is None
+    for text in (line, json.dumps(kept).replace("null", "NaN")):
+        results.write_text(text + "\n")
+        shown = run(*asked)
+        assert shown.exit_code == 0, shown.stderr
+        assert "nan" in shown.stdout
+        (row,) = json.loads(run(*asked, "--json", "-").stdout, parse_constant=refuse)["rows"]
+        assert row == {name: value for name, value in kept.items() if name != "key"}
+
+
 def test_what_is_solved_is_not_solved_again(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
     asked = ("--spots", spots, "--results", results, *MENUS, "--iterations", 20)
@@ -201,6 +227,54 @@ def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: py
     assert len(begun) == 1 and len(results.read_text().splitlines()) == 2
 
 
+@pytest.mark.parametrize("how", [(), ("--gadget", "unsafe")])
+def test_no_solution_outlives_its_row(
+    how: tuple[object, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A turn's takes 100 MB. With gadgets it is there as long as its slice, whose rows an interrupt keeps."""
+    spots, results = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl"
+    several = [ROW | {"stack": 40, "bets": bets} for bets in ("a", "a,50%", "a,50%,25%")]  # a batch each
+    spots.write_text("".join(json.dumps(row) + "\n" for row in several))
+    monkeypatch.setattr(holdem, "SLICE_SPOTS", 1)
+    solving, made = solve._solve_alike, list[weakref.ref[Any]]()  # pyright: ignore[reportPrivateUsage]
+    begun: list[int] = []
+
+    def cut_off(*given: Any, **options: Any) -> Any:
+        begun.append(sum(1 for solution in made if solution() is not None))
+        if len(begun) == 3:
+            raise KeyboardInterrupt
+        solutions = solving(*given, **options)
+        made.extend(map(weakref.ref, solutions))
+        return solutions
+
+    monkeypatch.setattr(solve, "_solve_alike", cut_off)
+    asked = ("--spots", spots, *MENUS, "--results", results, "--iterations", 2, *how)
+    result = run(*asked)
+    assert result.exit_code == 130
+    assert result.stderr == f"Interrupted. {str(results)!r} keeps 2 rows; the same command goes on.\n"
+    assert begun == [0, 0, 0]
+    rows = results.read_text()
+    assert run(*asked).exit_code == 0
+    assert len(begun) == 4
+    assert results.read_text().startswith(rows) and results.read_text().count("\n") == 3
+
+
+def test_a_slice_has_so_many_bytes(monkeypatch: pytest.MonkeyPatch):
+    """Or a single spot that has more; spots whose trees have one shape lie together."""
+    menus = {"few": BetMenu(bets=(), raises=()), "more": BetMenu(bets=(ALL_IN,), raises=())}
+    spot, other = (
+        Spot(**ROW, menus=(BetMenu(bets=(ALL_IN,), raises=()), menus[which])) for which in ("few", "more")
+    )
+    spots = [spot, other, spot, other, spot]
+    slices = holdem._slices
+    assert sorted(slices(spots)[0]) == [0, 1, 2, 3, 4]
+    num_bytes = 8 * len(spot.betting.tree.parent) * len(spot.hands)
+    monkeypatch.setattr(holdem, "SLICE_BYTES", 2 * num_bytes)
+    assert [0, 2] in slices(spots) and [4] in slices(spots)
+    monkeypatch.setattr(holdem, "SLICE_BYTES", 1)
+    assert sorted(slices(spots)) == [[0], [1], [2], [3], [4]]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -223,6 +297,15 @@ def test_an_interrupt_tells_what_is_kept(tmp_path: pathlib.Path, monkeypatch: py
         (
             (*BLUFFS, *MENUS, "--gadget", "resolving", "--suit-isomorphism"),
             "--suit-isomorphism means nothing",
+        ),
+        *(
+            ((*BLUFFS, *MENUS, "--tree", *given), f"{given[0]} means nothing with --tree")
+            for given in (
+                *(("--json", "x.json"), ("--plot", "x.png"), ("--hands", 3), ("--frequencies",)),
+                *(("--gadget", "resolving"), ("--checkpoint", "kept"), ("--algorithm", "cfr")),
+                *(("--iterations", 5), ("--target-gap", "1%"), ("--dtype", "float64")),
+                *(("--suit-isomorphism",), ("--memory-limit", 10**9)),
+            )
         ),
         ((*BLUFFS, "--prior", "none"), "--prior means nothing without --gadget"),
         ((*BLUFFS, *MENUS, "--algorithm", "lp"), "algorithm='lp' is unknown; expected one of cfr, cfr+"),

@@ -154,6 +154,10 @@ def test_values_may_be_uncertain() -> None:
         ((*COIN, "--method", "translation:linear", "--spread", "1"), "--spread means nothing where all is"),
         ((*COIN, "--player", "both"), "--opponent-only with --player both"),
         ((*COIN, "--method", "translation:linear", "--levels", "1"), "--levels means nothing"),
+        *(
+            ((*COIN, "--method", "translation:linear", *given), f"{given[0]} means nothing where all is")
+            for given in (("--dtype", "float64"), ("--target-gap", "1"), ("--memory-limit", "1000"))
+        ),
     ],
 )
 def test_bad_input_is_one_line(

@@ -16,9 +16,9 @@ from jaxgadget.hands.policy import HandsPolicy
 from jaxgadget.hands.solve import solve_hands
 from jaxgadget.kernels.cfr import run, start
 from jaxgadget.kernels.regret import find_rule
-from jaxgadget.poker import solve
+from jaxgadget.poker import checkpoint, solve
 from jaxgadget.poker.betting import ALL_IN, BetMenu
-from jaxgadget.poker.solve import SpotSolution, build_batch, evaluate_spot, solve_spots
+from jaxgadget.poker.solve import SpotSolution, build_batch, evaluate_spot, solve_batches, solve_spots
 from jaxgadget.poker.spots import Spot
 from jaxgadget.solving.memory import loop_size, problem_shape
 from jaxgadget.util.precision import precision
@@ -241,6 +241,24 @@ def test_what_a_checkpoint_has_is_not_solved_again(monkeypatch: pytest.MonkeyPat
     (tmp_path / kept[0]).write_bytes(b"PK damaged")
     with pytest.raises(ValueError, match=r"npz' cannot be read .*; delete it to start again"):
         solve_spots([first], checkpoint=tmp_path, **solving)
+
+
+def test_archives_of_a_checkpoint_are_read_one_by_one(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path
+):
+    """When their turn comes, and only those that are asked for: each may have gigabytes."""
+    first, second = BLUFFS, dataclasses.replace(BLUFFS, pot=22)
+    solving: dict[str, Any] = {"iterations": 2, "checkpoint": tmp_path}
+    for spot in (first, second):
+        solve_spots([spot], **solving)
+    read: list[pathlib.Path] = []
+    read_archive = checkpoint.read_archive
+    monkeypatch.setattr(checkpoint, "read_archive", lambda path: read.append(path) or read_archive(path))  # pyright: ignore
+    for count, solved in enumerate(solve_batches([first, second], **solving), 1):
+        assert len(solved) == len(set(read)) / count == 1
+    read.clear()
+    (solved,) = solve_batches([second, second], **solving)
+    assert [solution.spot.pot for solution in solved.values()] == [22, 22] and len(read) == 1
 
 
 def test_it_stops_at_a_share_of_the_pot(bluffs: SpotSolution):
