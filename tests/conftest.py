@@ -76,7 +76,6 @@ UNOPTIMISED = {
     "test_gadgets",
     "test_gambit",
     "test_guard",
-    "test_hands",
     "test_isomorphism",
     "test_knowledge",
     "test_limited",
