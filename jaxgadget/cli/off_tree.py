@@ -66,7 +66,8 @@ OffTreeActions = Annotated[
         "--off-tree",
         metavar="ACTIONS",
         show_default="all that is not on the menu",
-        help="What the opponent may do off the menu, named as there.",
+        help="What the opponent may do off the menu, named as there. With this option the whole game, by "
+        "which exploitability is measured, has nothing else.",
     ),
 ]
 Answering = Annotated[

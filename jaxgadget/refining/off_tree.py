@@ -118,11 +118,13 @@ class OffTree:
     """Blueprints of an abstraction with answers to what it does not have.
 
     Lanes run over gadgets, then blueprints; everything is in the answering player's utility, in units of the
-    game's payoff.
+    game's payoff, but brackets of games' values are player 0's. The whole game is that in which the defender
+    has all actions, and the opponent its menu and what it may do off it.
 
     Attributes:
       player: who answers.
       method: how, or `translation:` and the rule.
+      off_tree: what the opponent may do off its menu, if that is not everything; else None.
       rule: by which what no level answers is translated.
       blueprint: the blueprints.
       gadgets: what was solved; none for a translation.
@@ -144,6 +146,7 @@ class OffTree:
 
     player: int
     method: str
+    off_tree: tuple[str, ...] | None
     rule: str | TranslationRule
     blueprint: Policy
     gadgets: tuple[Gadget, ...]
@@ -210,6 +213,7 @@ class OffTree:
                     "levels": len(self.levels),
                     "subgames": self.num_subgames,
                     "seconds": sum(self.seconds.values()),
+                    "off_tree": None if self.off_tree is None else ", ".join(self.off_tree),
                     "game_value": values[0],
                     "menu_value": values[1],
                     "failure": self.failures.get(lane),
@@ -256,6 +260,15 @@ class _OffTreeSetting:
     def opponent(self) -> int:
         """Who leaves the menu."""
         return 1 - self.player
+
+    @property
+    def limited_to(self) -> tuple[str, ...] | None:
+        """What the opponent may do off its menu, by name; None for everything."""
+        menus = {player: menu for player, menu in enumerate(self.game.menus) if menu is not None}
+        free = MenuAbstraction(self.game.game, menus, off_tree=1, off_tree_player=self.opponent)
+        if set(self.off_tree_actions) == set(free.off_tree_actions):
+            return None
+        return tuple(free.action_string(self.opponent, action) for action in self.off_tree_actions)
 
     def level(self, k: int) -> HistoryTree:
         """The game in which the opponent may leave its menu k times."""
@@ -473,6 +486,7 @@ def nested_off_tree(
     return OffTree(
         player=player,
         method=method,
+        off_tree=setting.limited_to,
         rule=rule,
         blueprint=profiles,
         gadgets=asked,
@@ -528,6 +542,7 @@ def translate_off_tree(
     return OffTree(
         player=player,
         method=f"{TRANSLATION}:{rule if isinstance(rule, str) else function_name(rule) or 'own'}",
+        off_tree=setting.limited_to,
         rule=rule,
         blueprint=profiles,
         gadgets=(),

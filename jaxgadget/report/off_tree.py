@@ -14,7 +14,7 @@ from jaxgadget.report.tables import constant_note, make_table
 if TYPE_CHECKING:
     from jaxgadget.refining.off_tree import OffTree
 
-RARE = ("spread", "above_optimum", "failure")
+RARE = ("spread", "above_optimum", "off_tree", "failure")
 """Columns that are written only where they say something."""
 
 
@@ -46,6 +46,7 @@ def off_tree_record(results: Sequence[Sequence[OffTree]]) -> dict[str, Any]:
     return {
         "game": _game_name(first),
         "abstraction": tree.game.name,
+        "off_tree": None if first.off_tree is None else list(first.off_tree),
         "game_value": None if first.game_value is None else list(first.game_value),
         "menu_values": {
             str(answered[0].player): None if (value := answered[0].menu_value) is None else list(value)
@@ -88,16 +89,19 @@ def off_tree_table(results: Sequence[Sequence[OffTree]]) -> Table:
 def off_tree_notes(results: Sequence[Sequence[OffTree]]) -> list[str]:
     """What the numbers mean, and the two baselines."""
     first = results[0][0]
+    game = _game_name(first)
+    if first.off_tree is not None:
+        game += f", with nothing off the menu but {', '.join(first.off_tree) or 'nothing'},"
     notes = [
         "A certificate is what the strategy guarantees, in the answering player's payoff; exploitability is "
         "the game's value less that.",
-        _baseline(f"Value of {_game_name(first)} for player 0", first.game_value),
+        _baseline(f"Value of {game} for player 0", first.game_value),
     ]
     for answered in results:
         player = answered[0].player
         notes.append(
             _baseline(
-                f"Where player {player} keeps its menu and player {1 - player} has everything",
+                f"The same where player {player} keeps its menu and player {1 - player} does not",
                 answered[0].menu_value,
             )
         )

@@ -108,6 +108,21 @@ def test_a_table() -> None:
     assert "keeps its menu" in result.stdout and "0.00000" in result.stdout
 
 
+def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
+    """Its value is another one, and it is said what the opponent has."""
+    game = GAME.replace("1/2-1-a", "1/2-1-2-a").replace("stack=5", "stack=9")
+    asked = (
+        *("off-tree", game, "--menu", "1-a", "--blueprint", "uniform", "--algorithm", "lp"),
+        *("--method", "translation:nearest"),
+    )
+    limited, everything = record(*asked, "--off-tree", "1/2"), record(*asked)
+    assert limited["off_tree"] == ["Bet 1/2"] and everything["off_tree"] is None
+    assert abs(limited["game_value"][0] - everything["game_value"][0]) > 1e-3
+    assert "with nothing off the menu but Bet 1/2, for player 0" in " ".join(
+        run(*asked, "--off-tree", "1/2").stdout.split()
+    )
+
+
 def test_strategies_are_saved_for_the_whole_game(tmp_path: pathlib.Path) -> None:
     """By the names of moves, all methods' below each other; another command reads them as blueprints."""
     file = tmp_path / "answers.npz"
