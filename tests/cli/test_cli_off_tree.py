@@ -110,7 +110,7 @@ def test_a_table() -> None:
 
 def test_a_whole_game_without_some_actions_is_named_as_such() -> None:
     """Its value is another one, and it is said what the opponent has."""
-    game = GAME.replace("1/2-1-a", "1/2-1-2-a").replace("stack=5", "stack=9")
+    game = GAME.replace("1/2-1-a", "1/2-1-2-a").replace("num_ranks=2,stack=5", "stack=9")
     asked = (
         *("off-tree", game, "--menu", "1-a", "--blueprint", "uniform", "--algorithm", "lp"),
         *("--method", "translation:nearest"),
