@@ -118,8 +118,9 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
 def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
     """The tree below a line: how often each action is taken where it can be, and how often play comes to it.
 
-    Both are shares, the second of all that come to the line. Where a card is shown the tree ends: a line that
-    names one goes on.
+    Both are shares, the second of all that come to the line; where none come the first is as if the other had
+    come with its whole range (`SpotSolution.weights`). Where a card is shown the tree ends: a line that names
+    one goes on.
 
     Raises:
       ValueError: if nobody acts after the line.
@@ -133,7 +134,7 @@ def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
         player = PLAYERS[solution.actor(line)]
         for action, share in solution.frequencies(line).items():
             after = f"{line}, {action}" if line else action
-            reached = solution.pairs(after) / start if start > 0 else float("nan")
+            reached = solution.pairs(after) / start if start > 0 else 0.0
             node = solution.node(after)
             actor, then = int(betting.tree.actor[node]), betting.describe_end(node)
             if actor == CHANCE:
@@ -177,6 +178,8 @@ def grid_picture(
         raise ValueError(f"show={show!r}: expected 'strategy', 'ev' or 'equity'")
     player = solution.actor(line)
     hands, held = solution.spot.hands, solution.played(line)[player]
+    if not held.any():
+        held = solution.weights(line)[player]  # as if it had come with its whole range
     ax = own_axes(ax, SIZE)
     if show == "strategy":
         rows = solution.strategy(line)
