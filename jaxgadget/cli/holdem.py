@@ -139,10 +139,8 @@ def holdem(
         if tree:
             typer.echo(str(chosen[0].betting))
             return
-        if plot is not None or hands is not None:
+        if plot is not None or hands is not None or frequencies:
             chosen[0].betting.actor(line)  # before anything is solved
-        elif frequencies:
-            chosen[0].betting.find(line)
         refining = None
         if gadget:
             from jaxgadget.refining.spots import check_spot_gadgets

@@ -317,7 +317,18 @@ def test_a_slice_has_so_many_bytes(monkeypatch: pytest.MonkeyPatch):
             (*BLUFFS, *MENUS, "--plot", "grid.png", "--line", "bet 5"),
             "'bet 5' is not to be done at the start",
         ),
-        ((*BLUFFS, *MENUS, "--hands", 3, "--line", "check, check"), "nobody acts there"),
+        *(
+            ((*BLUFFS, *MENUS, *what, "--line", "check, check"), "nobody acts there; expected a line after")
+            for what in (("--hands", 3), ("--frequencies",))
+        ),
+        (
+            ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "check, check"),
+            "nobody acts there; a card is dealt next; append a card: 'check, check, 2c'",
+        ),
+        (
+            ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "all-in 10, call"),
+            "nobody acts there; expected a line after which a player does",
+        ),
         ((*BLUFFS[:6],), "pot is missing: expected --board, --pot and --stack, or --spots"),
         (("--spots", "nowhere.jsonl"), "cannot be read"),
         (("--spots", "x.jsonl", *BLUFFS), "--board means nothing with --spots"),
