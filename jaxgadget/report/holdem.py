@@ -90,7 +90,7 @@ def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def hands_table(solution: SpotSolution, line: str = "", most: int | None = None) -> Table:
-    """Hands of whoever acts after a line, the likeliest first: weight, actions, EV and equity.
+    """Hands of whoever acts after a line, the likeliest first: weight, actions; EV and equity at the start.
 
     Args:
       solution: a solved spot.
@@ -105,7 +105,7 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
         len(frame) if most is None else most
     )
     actions = [name for name in frame.columns if name not in ("hand", "weight", "ev", "equity")]
-    numbers = ["weight", *actions, "EV at first", "equity at first"]
+    numbers = ["weight", *actions, "EV at start", "equity at start"]
     table = make_table("hand", *numbers, right=numbers)
     for row in frame.to_dict("records"):
         shares = [f"{row[action]:.3f}" for action in actions]
@@ -159,7 +159,7 @@ def grid_picture(
     """Draws the hands of whoever acts after a line, suited ones above the diagonal.
 
     Strategies are actions side by side, as high as the hands of a cell are likely to be there at all; EVs (in
-    chips, at the start of the spot) and equities are means of a cell, as a heat map.
+    chips) and equities, both at the start of the spot, are means of a cell, as a heat map.
 
     Args:
       solution: a solved spot.
@@ -193,7 +193,7 @@ def grid_picture(
         names = list(reversed(RANKS))
         draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
     when = f"after {line}" if line else "at the start"
-    what = {"strategy": "strategy", "ev": "EVs at first, chips", "equity": "equities at first"}[show]
+    what = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[show]
     where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {what}"
     write_title(ax, where if title is None else title, pad=28 if show == "strategy" else None)
     return ax

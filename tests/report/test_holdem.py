@@ -65,6 +65,9 @@ def test_evs_and_equities_are_written_in_the_cells(solution: SpotSolution):
     assert sorted(text.get_text() for text in ax.texts) == ["0", "1"]
     assert ax.get_title() == "Equities"
     plt.close(ax.figure)
+    ax = grid_picture(solution, "bet 10", show="ev")
+    assert ax.get_title() == "2s3h4d6c7c, ip after bet 10: EVs at the start, chips"
+    plt.close(ax.figure)
     ax = grid_picture(solution, show="ev")
     aces = solution.spot.hand_names.index("AsAh")
     assert f"{solution.hand_ev[0][aces]:.3g}" in [text.get_text() for text in ax.texts]
@@ -94,7 +97,7 @@ def cells(table: Table) -> list[list[str]]:
 def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
     table = hands_table(solution)
     assert [str(column.header) for column in table.columns] == [
-        *("hand", "weight", "check", "bet 10", "all-in 50", "EV at first", "equity at first")
+        *("hand", "weight", "check", "bet 10", "all-in 50", "EV at start", "equity at start")
     ]
     rows = cells(table)
     assert len(rows) == 6 + 4
