@@ -177,6 +177,7 @@ def grid_picture(
     if show not in ("strategy", "ev", "equity"):
         raise ValueError(f"show={show!r}: expected 'strategy', 'ev' or 'equity'")
     player = solution.actor(line)
+    title = grid_title(solution, line, show=show) if title is None else title
     hands, held = solution.spot.hands, solution.played(line)[player]
     if not held.any():
         held = solution.weights(line)[player]  # as if it had come with its whole range
@@ -192,21 +193,31 @@ def grid_picture(
         span = (0.0, 1.0) if show == "equity" else (float(np.nanmin(means)), float(np.nanmax(means)) + 1e-9)
         names = list(reversed(RANKS))
         draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
-    when = f"after {line}" if line else "at the start"
-    what = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[show]
-    where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {what}"
-    write_title(ax, where if title is None else title, pad=28 if show == "strategy" else None)
+    write_title(ax, title, pad=28 if show == "strategy" else None)
     return ax
 
 
+def grid_title(solution: SpotSolution, line: str = "", *, show: Shown = "strategy") -> str:
+    """What stands above a grid: board, who acts after which line, and what is shown."""
+    player = PLAYERS[solution.actor(line)]
+    when = f"after {line}" if line else "at the start"
+    what = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[show]
+    return f"{solution.spot.board}, {player} {when}: {what}"
+
+
 def draw_grid(
-    solution: SpotSolution, path: str | os.PathLike[str], line: str = "", *, show: Shown = "strategy"
+    solution: SpotSolution,
+    path: str | os.PathLike[str],
+    line: str = "",
+    *,
+    show: Shown = "strategy",
+    title: str | None = None,
 ) -> None:
     """`grid_picture` straight into a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
-    grid_picture(solution, line, figure.add_subplot(), show=show)
+    grid_picture(solution, line, figure.add_subplot(), show=show, title=title)
     save_picture(figure, path)
 
 
