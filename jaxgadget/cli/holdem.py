@@ -139,10 +139,8 @@ def holdem(
         if tree:
             typer.echo(str(chosen[0].betting))
             return
-        if plot is not None or hands is not None:
+        if plot is not None or hands is not None or frequencies:
             chosen[0].betting.actor(line)  # before anything is solved
-        elif frequencies:
-            chosen[0].betting.find(line)
         refining = None
         if gadget:
             from jaxgadget.refining.spots import check_spot_gadgets
@@ -166,10 +164,12 @@ def holdem(
         rows, solution = _solve(chosen, results, solving, limits, refining)
     if json is not None:
         write_json(json, {"rows": rows, "seconds": watch.seconds})
+    whose = "" if refining is None else refining.whose()
     if plot is not None and solution is not None:
-        from jaxgadget.report.holdem import draw_grid
+        from jaxgadget.report.holdem import draw_grid, grid_title
 
-        draw_grid(solution, plot, line, show=show.value)
+        title = grid_title(solution, line, show=show.value)
+        draw_grid(solution, plot, line, show=show.value, title=f"{title} ({whose})" if whose else title)
     not_merged = _not_merged(chosen) if suit_isomorphism else []
     if json == STANDARD_OUTPUT:
         for note in not_merged:
@@ -181,7 +181,10 @@ def holdem(
             spots_table(rows), ["These are blueprints: what both players do before anybody re-solves."]
         )
         refinements = [row | {"board": one["board"]} for one in rows for row in one["refinements"]]
-        show_table(refinements_table(refinements), ["Exploitabilities are the player's own, in chips."])
+        below = f"Strategies below are those of {whose}." if frequencies or hands is not None else ""
+        show_table(
+            refinements_table(refinements), ["Exploitabilities are the player's own, in chips.", below]
+        )
     else:
         show_table(spots_table(rows), [*notes, *not_merged])
     if solution is not None and frequencies:
@@ -249,6 +252,14 @@ class Refining(NamedTuple):
         from jaxgadget.gadgets.gadget import describe
 
         return self._asdict() | {"gadgets": [describe(gadget) for gadget in self.gadgets]}
+
+    def whose(self) -> str:
+        """Whose the strategies are that are shown: the first gadget's, against the blueprint."""
+        from jaxgadget.gadgets.gadget import describe
+        from jaxgadget.poker.betting import PLAYERS
+
+        own, other = PLAYERS[self.player], PLAYERS[1 - self.player]
+        return f"{describe(self.gadgets[0])} for {own}, the blueprint for {other}"
 
 
 def _target(text: str | None) -> float | str | None:

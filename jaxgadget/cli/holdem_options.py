@@ -181,7 +181,8 @@ Shown = Annotated[
     typer.Option(
         "--show",
         metavar="WHAT",
-        help="What `--plot` draws: `strategy`, or means of `ev` (chips) or `equity` as a heat map.",
+        help="What `--plot` draws: `strategy`, or means of `ev` (chips) or `equity`, both at the start of "
+        "the spot, as a heat map.",
     ),
 ]
 Hands = Annotated[
@@ -190,7 +191,8 @@ Hands = Annotated[
         "--hands",
         metavar="N",
         min=1,
-        help="Print so many hands of whoever acts at `--line`, the likeliest first, with their EVs.",
+        help="Print so many hands of whoever acts at `--line`, the likeliest first, with their EVs and "
+        "equities at the start of the spot.",
     ),
 ]
 Frequencies = Annotated[

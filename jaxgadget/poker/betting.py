@@ -202,11 +202,17 @@ class BettingTree:
         """Who acts after a line, 0 or 1.
 
         Raises:
-          ValueError: if nobody does.
+          ValueError: if nobody does; where a card is dealt next and somebody acts after it, with such a line.
         """
-        actor = int(self.tree.actor[self.find(line)])
+        node = self.find(line)
+        actor = int(self.tree.actor[node])
         if actor not in ACTOR_BIT:
-            raise ValueError(f"line={line!r}: nobody acts there; expected a line after which a player does")
+            expected = "expected a line after which a player does"
+            if actor == CHANCE:
+                dealt = self.children(node)[0]
+                if self.tree.actor[dealt] in ACTOR_BIT:
+                    expected = f"a card is dealt next; append a card: {self.line(dealt)!r}"
+            raise ValueError(f"line={line!r}: nobody acts there; {expected}")
         return ACTOR_BIT.index(actor)
 
     def __repr__(self) -> str:

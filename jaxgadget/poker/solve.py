@@ -135,7 +135,9 @@ class SpotSolution:
         return {betting.action_name(child): self._row(child) for child in betting.children(self.node(line))}
 
     def frequencies(self, line: str = "") -> dict[str, float]:
-        """Action → how often it is taken when play comes there; NaN if it never does.
+        """Action → how often it is taken when play comes there: the mean over hands as `weights` has them.
+
+        NaN where these are 0.
 
         Raises:
           ValueError: if nobody acts there.
@@ -163,12 +165,25 @@ class SpotSolution:
         return self._reaches(self.node(line))
 
     def weights(self, line: str = "") -> tuple[FloatArray, FloatArray]:
-        """For both players `[H]` how much of all compatible pairs has each hand when play comes there."""
-        reaches = self.played(line)
+        """For both players `[H]` how much of all compatible pairs has each hand when play comes there.
+
+        Where none come, as after a bet that the other's blueprint never makes, a player's hands are weighed
+        as if the other had come with its whole range; if the player itself never comes, as if it had too. All
+        are 0 where not even whole ranges go together.
+        """
+        node = self.node(line)
+        reaches, whole = self._reaches(node), self._possible(node)
         weights: list[FloatArray] = []
         for player in (0, 1):
-            pairs = reaches[player] * self.spot.compatible_with(reaches[1 - player])
-            weights.append(pairs / max(pairs.sum(), np.finfo(np.float64).tiny))
+            other = 1 - player
+            both = [
+                (reaches[player], reaches[other]),
+                (reaches[player], whole[other]),
+                (whole[player], whole[other]),
+            ]
+            pairs = (own * self.spot.compatible_with(others) for own, others in both)
+            found = next((weight for weight in pairs if weight.sum() > 0), np.zeros_like(whole[player]))
+            weights.append(found / max(found.sum(), np.finfo(np.float64).tiny))
         return weights[0], weights[1]
 
     def pairs(self, line: str = "") -> float:
@@ -177,7 +192,10 @@ class SpotSolution:
         return float(first @ self.spot.compatible_with(second))
 
     def to_frame(self, line: str = "") -> pd.DataFrame:
-        """A row for every hand of whoever acts after a line: weight, EV and equity at the start, strategy."""
+        """A row for every hand of whoever acts after a line: weight, EV and equity at the start, strategy.
+
+        Weights are those of `weights`, also where play never comes.
+        """
         player = self.actor(line)
         held = self.weights(line)[player]
         columns = {
@@ -213,16 +231,21 @@ class SpotSolution:
     def _reaches(self, node: int) -> tuple[FloatArray, FloatArray]:
         """For both players `[H]` how likely it holds each hand and plays to a node."""
         tree = self.spot.betting.tree
-        reaches = [weights.copy() for weights in self.spot.range_weights]
-        card = int(self.spot.betting.card[node])
-        for reach in reaches:
-            reach[(HANDS[self.spot.hands] == card).any(axis=1)] = 0
+        reaches = self._possible(node)
         while node:
             actor = int(tree.actor[tree.parent[node]])
             if actor in ACTOR_BIT:
                 reaches[ACTOR_BIT.index(actor)] *= self._row(node)
             node = int(tree.parent[node])
         return reaches[0], reaches[1]
+
+    def _possible(self, node: int) -> list[FloatArray]:
+        """For both players `[H]` the range's weights; 0 of hands that have the card shown at a node."""
+        possible = [weights.copy() for weights in self.spot.range_weights]
+        card = int(self.spot.betting.card[node])
+        for weights in possible:
+            weights[(HANDS[self.spot.hands] == card).any(axis=1)] = 0
+        return possible
 
 
 def solve_spots(

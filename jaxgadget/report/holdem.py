@@ -90,7 +90,7 @@ def refinements_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def hands_table(solution: SpotSolution, line: str = "", most: int | None = None) -> Table:
-    """Hands of whoever acts after a line, the likeliest first: weight, actions, EV and equity.
+    """Hands of whoever acts after a line, the likeliest first: weight, actions; EV and equity at the start.
 
     Args:
       solution: a solved spot.
@@ -105,7 +105,7 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
         len(frame) if most is None else most
     )
     actions = [name for name in frame.columns if name not in ("hand", "weight", "ev", "equity")]
-    numbers = ["weight", *actions, "EV at first", "equity at first"]
+    numbers = ["weight", *actions, "EV at start", "equity at start"]
     table = make_table("hand", *numbers, right=numbers)
     for row in frame.to_dict("records"):
         shares = [f"{row[action]:.3f}" for action in actions]
@@ -118,8 +118,9 @@ def hands_table(solution: SpotSolution, line: str = "", most: int | None = None)
 def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
     """The tree below a line: how often each action is taken where it can be, and how often play comes to it.
 
-    Both are shares, the second of all that come to the line. Where a card is shown the tree ends: a line that
-    names one goes on.
+    Both are shares, the second of all that come to the line; where none come the first is as if the other had
+    come with its whole range (`SpotSolution.weights`). Where a card is shown the tree ends: a line that names
+    one goes on.
 
     Raises:
       ValueError: if nobody acts after the line.
@@ -133,7 +134,7 @@ def frequencies_table(solution: SpotSolution, line: str = "") -> Table:
         player = PLAYERS[solution.actor(line)]
         for action, share in solution.frequencies(line).items():
             after = f"{line}, {action}" if line else action
-            reached = solution.pairs(after) / start if start > 0 else float("nan")
+            reached = solution.pairs(after) / start if start > 0 else 0.0
             node = solution.node(after)
             actor, then = int(betting.tree.actor[node]), betting.describe_end(node)
             if actor == CHANCE:
@@ -158,7 +159,7 @@ def grid_picture(
     """Draws the hands of whoever acts after a line, suited ones above the diagonal.
 
     Strategies are actions side by side, as high as the hands of a cell are likely to be there at all; EVs (in
-    chips, at the start of the spot) and equities are means of a cell, as a heat map.
+    chips) and equities, both at the start of the spot, are means of a cell, as a heat map.
 
     Args:
       solution: a solved spot.
@@ -176,7 +177,10 @@ def grid_picture(
     if show not in ("strategy", "ev", "equity"):
         raise ValueError(f"show={show!r}: expected 'strategy', 'ev' or 'equity'")
     player = solution.actor(line)
+    title = grid_title(solution, line, show=show) if title is None else title
     hands, held = solution.spot.hands, solution.played(line)[player]
+    if not held.any():
+        held = solution.weights(line)[player]  # as if it had come with its whole range
     ax = own_axes(ax, SIZE)
     if show == "strategy":
         rows = solution.strategy(line)
@@ -189,21 +193,31 @@ def grid_picture(
         span = (0.0, 1.0) if show == "equity" else (float(np.nanmin(means)), float(np.nanmax(means)) + 1e-9)
         names = list(reversed(RANKS))
         draw_cells(ax, means, names, names, span=span, written=lambda number: f"{number:.3g}")
-    when = f"after {line}" if line else "at the start"
-    what = {"strategy": "strategy", "ev": "EVs at first, chips", "equity": "equities at first"}[show]
-    where = f"{solution.spot.board}, {PLAYERS[player]} {when}: {what}"
-    write_title(ax, where if title is None else title, pad=28 if show == "strategy" else None)
+    write_title(ax, title, pad=28 if show == "strategy" else None)
     return ax
 
 
+def grid_title(solution: SpotSolution, line: str = "", *, show: Shown = "strategy") -> str:
+    """What stands above a grid: board, who acts after which line, and what is shown."""
+    player = PLAYERS[solution.actor(line)]
+    when = f"after {line}" if line else "at the start"
+    what = {"strategy": "strategy", "ev": "EVs at the start, chips", "equity": "equities at the start"}[show]
+    return f"{solution.spot.board}, {player} {when}: {what}"
+
+
 def draw_grid(
-    solution: SpotSolution, path: str | os.PathLike[str], line: str = "", *, show: Shown = "strategy"
+    solution: SpotSolution,
+    path: str | os.PathLike[str],
+    line: str = "",
+    *,
+    show: Shown = "strategy",
+    title: str | None = None,
 ) -> None:
     """`grid_picture` straight into a file; needs no display."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=SIZE, layout="constrained")
-    grid_picture(solution, line, figure.add_subplot(), show=show)
+    grid_picture(solution, line, figure.add_subplot(), show=show, title=title)
     save_picture(figure, path)
 
 

@@ -19,6 +19,7 @@ from jaxgadget.poker.solve import evaluate_spot, solve_spots
 from jaxgadget.poker.spots import Spot
 from jaxgadget.poker.translate import translate_solution
 from jaxgadget.refining.spots import refine_spots
+from jaxgadget.report import holdem as report
 
 holdem: Any = importlib.import_module("jaxgadget.cli.holdem")  # the package has its command by that name
 
@@ -102,7 +103,7 @@ def test_it_says_where_hands_cannot_be_merged():
     assert result.stderr.startswith("No hands were merged in 1 of 1 spots; ")
 
 
-def test_spots_are_re_solved(tmp_path: pathlib.Path):
+def test_spots_are_re_solved(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch):
     """Rows are the blueprint's, and refinements the library's; a file of results is gone on with."""
     spots, results, picture = tmp_path / "spots.jsonl", tmp_path / "rows.jsonl", tmp_path / "ev.png"
     spots.write_text(json.dumps(ROW) + "\n")
@@ -129,13 +130,21 @@ def test_spots_are_re_solved(tmp_path: pathlib.Path):
     again = run(*asked)
     assert json.loads(again.stdout)["rows"] == [row]
     assert results.read_text() == kept
+    titles: list[str] = []
+    write_title = report.write_title
+    monkeypatch.setattr(
+        report, "write_title", lambda ax, title, pad: titles.append(title) or write_title(ax, title, pad)
+    )
     shown = run(*BLUFFS, *how, "--hands", 1, "--frequencies", "--plot", picture, "--show", "ev")
     assert shown.exit_code == 0, shown.stderr
     assert "oop all-in 10" in shown.stdout
     assert "QsQh" in shown.stdout
     assert "AsAh" not in shown.stdout
-    assert "unsafe" in shown.stdout
+    whose = "unsafe for oop, the blueprint for ip"
+    assert f"Strategies below are those of {whose}." in shown.stdout
+    assert titles == [f"2s3h4d6c7c, oop at the start: EVs at the start, chips ({whose})"]
     assert picture.stat().st_size > 1000
+    assert "Strategies below" not in run(*BLUFFS, *how).stdout
 
 
 def test_rows_are_strict_json(tmp_path: pathlib.Path):
@@ -317,7 +326,18 @@ def test_a_slice_has_so_many_bytes(monkeypatch: pytest.MonkeyPatch):
             (*BLUFFS, *MENUS, "--plot", "grid.png", "--line", "bet 5"),
             "'bet 5' is not to be done at the start",
         ),
-        ((*BLUFFS, *MENUS, "--hands", 3, "--line", "check, check"), "nobody acts there"),
+        *(
+            ((*BLUFFS, *MENUS, *what, "--line", "check, check"), "nobody acts there; expected a line after")
+            for what in (("--hands", 3), ("--frequencies",))
+        ),
+        (
+            ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "check, check"),
+            "nobody acts there; a card is dealt next; append a card: 'check, check, 2c'",
+        ),
+        (
+            ("--board", "2s3h4d6c", *BLUFFS[2:], *MENUS, "--frequencies", "--line", "all-in 10, call"),
+            "nobody acts there; expected a line after which a player does",
+        ),
         ((*BLUFFS[:6],), "pot is missing: expected --board, --pot and --stack, or --spots"),
         (("--spots", "nowhere.jsonl"), "cannot be read"),
         (("--spots", "x.jsonl", *BLUFFS), "--board means nothing with --spots"),

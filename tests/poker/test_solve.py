@@ -298,6 +298,33 @@ def test_what_is_said_of_a_spot(bluffs: SpotSolution):
         bluffs.strategy("check, check")
 
 
+def test_what_answers_a_bet_that_is_never_made_has_weights():
+    """As if the other had come with its whole range; and so had the player itself if it never comes."""
+    spot = Spot(board="2s3h4d6c7c", oop="AK,QQ:0.5", ip="AQ,KK", pot=20, stack=90, menus=SMALL)
+    played = random_play(spot, 3)
+    rows = played.probabilities[1][..., 0].copy()
+    for row, node in enumerate(played.form.children[1].tolist()):
+        if spot.betting.line(node) in ("check, check", "check, bet 10"):
+            rows[row] = float(spot.betting.line(node) == "check, check")
+    solution = evaluate_spot(spot, played)
+    never = dataclasses.replace(solution, probabilities=(solution.probabilities[0], rows))
+    for line, actor in (("check, bet 10", 0), ("check, bet 10, raise to 50", 1)):
+        assert never.actor(line) == actor
+        assert never.pairs(line) == 0
+        reach = never.played(line)[0] if actor == 0 else spot.range_weights[1]  # player 1 never comes
+        expected = reach * spot.compatible[actor]
+        expected /= expected.sum()
+        np.testing.assert_allclose(never.weights(line)[actor], expected, rtol=0, atol=1e-12)
+        frame = never.to_frame(line)
+        assert frame["hand"].tolist() == [spot.hand_names[hand] for hand in np.flatnonzero(reach)]
+        assert frame["weight"].sum() == pytest.approx(1)
+        for action, share in never.frequencies(line).items():
+            assert share == pytest.approx(frame["weight"] @ frame[action])
+    first, second = never.played("check")  # where pairs come they are what counts
+    pairs = first * spot.compatible_with(second)
+    np.testing.assert_array_equal(never.weights("check")[0], pairs / pairs.sum())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

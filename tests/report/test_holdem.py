@@ -65,6 +65,9 @@ def test_evs_and_equities_are_written_in_the_cells(solution: SpotSolution):
     assert sorted(text.get_text() for text in ax.texts) == ["0", "1"]
     assert ax.get_title() == "Equities"
     plt.close(ax.figure)
+    ax = grid_picture(solution, "bet 10", show="ev")
+    assert ax.get_title() == "2s3h4d6c7c, ip after bet 10: EVs at the start, chips"
+    plt.close(ax.figure)
     ax = grid_picture(solution, show="ev")
     aces = solution.spot.hand_names.index("AsAh")
     assert f"{solution.hand_ev[0][aces]:.3g}" in [text.get_text() for text in ax.texts]
@@ -94,7 +97,7 @@ def cells(table: Table) -> list[list[str]]:
 def test_hands_are_listed_the_likeliest_first(solution: SpotSolution):
     table = hands_table(solution)
     assert [str(column.header) for column in table.columns] == [
-        *("hand", "weight", "check", "bet 10", "all-in 50", "EV at first", "equity at first")
+        *("hand", "weight", "check", "bet 10", "all-in 50", "EV at start", "equity at start")
     ]
     rows = cells(table)
     assert len(rows) == 6 + 4
@@ -130,13 +133,33 @@ def test_the_tree_says_how_often_it_is_played(solution: SpotSolution):
         frequencies_table(solution, "check, check")
 
 
-def test_what_is_never_asked_has_no_frequency(solution: SpotSolution):
+def test_what_is_never_asked_has_a_frequency(solution: SpotSolution):
+    """As if the other had come with its whole range; that it never comes is said beside it."""
     rows = solution.probabilities[0].copy()
     rows[:] = np.array([1.0, 0.0, 0.0])[:, None]
     always = dataclasses.replace(solution, probabilities=(rows, solution.probabilities[1]))
     found = cells(frequencies_table(always))
     assert found[0] == ["oop check", "1.000", "1.000", ""]
-    assert ["  ip fold", "–", "0.000", "oop wins, 0 more each"] in found
+    assert ["  ip fold", "0.500", "0.000", "oop wins, 0 more each"] in found
+    after = cells(frequencies_table(always, "bet 10"))
+    assert [row[:3] for row in after] == [["ip fold", "0.500", "0.000"], ["ip call", "0.500", "0.000"]]
+    hands = cells(hands_table(always, "bet 10"))
+    assert sorted(row[0] for row in hands) == ["KdKc", "KhKc", "KhKd", "KsKc", "KsKd", "KsKh"]
+
+
+def test_hands_of_a_player_that_never_comes_are_drawn(solution: SpotSolution):
+    menus = (BetMenu(bets=(0.5,), raises=()), BetMenu(bets=(), raises=(1.0,)))
+    spot = dataclasses.replace(solution.spot, menus=menus)
+    uniform = evaluate_spot(spot, HandsPolicy.uniform(spot.by_hands()))
+    rows = uniform.probabilities[0].copy()
+    for row, node in enumerate(uniform.form.children[0].tolist()):
+        if spot.betting.line(node) in ("check", "bet 10"):
+            rows[row] = float(spot.betting.line(node) == "check")
+    never = dataclasses.replace(uniform, probabilities=(rows, uniform.probabilities[1]))
+    ax = grid_picture(never, "bet 10, all-in 50")
+    assert stripes(ax, 0, 0) == [(FOLD, 0.5, 1.0), (PASSIVE, 0.5, 1.0)]
+    assert stripes(ax, 1, 1) == []
+    plt.close(ax.figure)
 
 
 def test_refinements_are_a_row_each():
