@@ -150,6 +150,7 @@ def test_nested_against_models() -> None:
     assert locked.exit_code == 0 and "bound: of exploitability" not in re.sub(r"\s+", " ", locked.stdout)
 
 
+@pytest.mark.slow
 def test_nested_with_entries_against_models() -> None:
     options = ("--model", "uniform", "--p", 1, "--beyond", "model", "--gadget", "full", "--gadget", "unsafe")
     rows = record(

@@ -147,6 +147,7 @@ def test_the_optimum_of_another_optimiser_lies_within_the_gap(seed: int) -> None
 
 
 @pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
 def test_with_no_spread_at_all_the_objective_is_resolving_s(seed: int) -> None:
     """As a lane beside others; and with less and less of it the optimum tends to that."""
     game, result, _ = several(seed)

@@ -260,6 +260,7 @@ def check_curve(tree: HistoryTree, player: int) -> int:
 
 @players
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.slow
 def test_cfr_reaches_every_objective_within_its_gap(player: int, dtype: str) -> None:
     """Three models and six p, one of them next to 1, in one batch."""
     tree = loaded("kuhn_poker")

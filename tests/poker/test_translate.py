@@ -68,7 +68,7 @@ def test_another_menu_is_met_as_histories_meet_it(menus: Any, rule: str, play: P
     check_against_histories(COARSE, dataclasses.replace(COARSE, menus=menus), rule, play(COARSE, 1))
 
 
-@pytest.mark.parametrize("play", [random_play, sparse_play])
+@pytest.mark.parametrize("play", [pytest.param(random_play, marks=pytest.mark.slow), sparse_play])
 def test_a_turn_is_met_as_histories_meet_it(play: Play):
     """Shadows that are over while play goes on are carried along."""
     menus = BetMenu(bets=(1.5,), raises=(ALL_IN,))

@@ -127,6 +127,7 @@ def test_the_identity_solves_to_the_same_policy():
     assert evaluate_policy(lifted).nash_conv[0] == pytest.approx(solutions[0].nash_conv, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_a_lossless_abstraction_solves_the_game():
     tree = leduc()
     solution = solve(without_suits(), algorithm="pcfr+", iterations=2000, progress=False)

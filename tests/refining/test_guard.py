@@ -218,6 +218,7 @@ def test_of_two_results_the_one_that_did_not_fail_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("lane", "share"), [(1, 0.0), (7, 1.0)])
+@pytest.mark.slow
 def test_where_one_fails_the_other_is_kept_and_it_is_said(
     lane: int, share: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -48,6 +48,7 @@ def test_linear_programs_are_those_of_the_histories():
     alike.check_programs("kuhn_poker", "depth:1", "depth:1", 0)
 
 
+@pytest.mark.slow
 def test_arrays_have_no_rows_for_impossible_hands():
     """In Leduc below a public card a user's values are those of five hands; the sixth is promised nothing."""
     by_hand = HandsPolicy.uniform(alike.form("leduc_poker"))

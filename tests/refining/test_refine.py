@@ -217,7 +217,9 @@ def check_equal(
         np.testing.assert_allclose(found, expected, rtol=0, atol=atol, err_msg=name)
 
 
-@pytest.mark.parametrize(("player", "gadget", "lane"), [(0, 2, 1), (1, 1, 2)])
+@pytest.mark.parametrize(
+    ("player", "gadget", "lane"), [(0, 2, 1), pytest.param(1, 1, 2, marks=pytest.mark.slow)]
+)
 def test_a_lane_equals_its_solo_run(player: int, gadget: int, lane: int) -> None:
     check_solo_run(player, gadget, lane)  # another: tests/slow
 
@@ -339,7 +341,7 @@ def test_a_target_gap_stops_at_the_first_look_that_meets_it() -> None:
     assert set(cut_short.iterations.tolist()) == {done - 25}
 
 
-@pytest.mark.parametrize("target", [None, 0.02])
+@pytest.mark.parametrize("target", [pytest.param(None, marks=pytest.mark.slow), 0.02])
 def test_a_resumed_solve_is_bit_identical(target: float | None, tmp_path: pathlib.Path) -> None:
     """Stopped at odd places, not at looks or chunks; a finished one is not solved again."""
     options: dict[str, Any] = {"asked": SOME, "target_gap": target, "check_every": 20}

@@ -106,6 +106,7 @@ def test_chunks_change_nothing(workers: int, padded: bool, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(("dtype", "asked"), [("float32", MARGINS), ("float64", ASKED)])
+@pytest.mark.slow
 def test_at_full_length_chunks_agree_within_their_certificates(
     dtype: str, asked: tuple[Gadget, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
