@@ -141,7 +141,7 @@ def solve(
         raise ValueError("algorithm='lp': this runs regret matching; expected 'cfr+', for example")
     if any(np.ndim(number) for number in jax.tree.leaves(rule)):
         raise ValueError(f"algorithm={rule!r}: a rule has numbers for all lanes; expected no arrays in it")
-    drop_many_programs()  # games of many shapes, one after the other, would use up the system's mappings
+    drop_many_programs(2)  # for whoever goes from shape to shape without dropping them in between
     if plan is None:
         plan = plan_batch(
             batch, options.dtype, options.placement, memory_limit=options.memory_limit, chunk=options.chunk

@@ -133,9 +133,9 @@ def compile_quickly(function: Callable[..., Any], **settings: Any) -> Callable[.
     return call
 
 
-def drop_many_programs() -> None:
-    """Drops all programs if this process has more than `MOST_MAPPINGS`: for loops over many shapes."""
-    if num_mappings() > MOST_MAPPINGS:
+def drop_many_programs(times: int = 1) -> None:
+    """Drops all programs if this process has so many times `MOST_MAPPINGS`: for loops over many shapes."""
+    if num_mappings() > times * MOST_MAPPINGS:
         drop_programs()
 
 
