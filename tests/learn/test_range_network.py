@@ -250,6 +250,7 @@ def test_public_states_by_their_definition() -> None:
 
 
 @pytest.mark.parametrize("kind", NETWORKS)
+@pytest.mark.slow
 def test_slots_without_infostates_say_nothing(kind: str) -> None:
     limit = limit_of(cut(game(GOOFSPIEL), "depth:1"), "float32")
     values = network(GOOFSPIEL, "depth:1", kind)

@@ -180,6 +180,7 @@ def test_gadget_breaker_plays_every_action_in_turn(algorithm: str) -> None:
 
 @pytest.mark.parametrize("method", ["mixed", "biased"])
 @players
+@pytest.mark.slow
 def test_objectives_are_those_of_explicit_trees(player: int, method: str) -> None:
     """Of drawn games, with models that leave some actions out."""
     compared = 0

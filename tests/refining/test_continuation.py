@@ -44,6 +44,7 @@ def refined(name: str, cut: str, player: int, gadgets: list[Any], **options: Any
 
 @pytest.mark.parametrize("player", [0, 1])
 @pytest.mark.parametrize(("name", "cut"), [("kuhn_poker", "depth:2"), (GOOFSPIEL, "depth:1")])
+@pytest.mark.slow
 def test_with_exact_values_safe_gadgets_are_the_optimal_continuation(
     name: str, cut: str, player: int
 ) -> None:
@@ -425,6 +426,7 @@ def test_priors_of_continuations_are_arrays_of_the_same_numbers(
     assert (found.refined_exploitability <= found.exploitability_bound + 1e-9).all()
 
 
+@pytest.mark.slow
 def test_the_prior_is_the_opponents_reach_in_the_continuation(monkeypatch: pytest.MonkeyPatch) -> None:
     """As an array of the same numbers; a gadget that asks twice solves it once."""
     tree = game("kuhn_poker")

@@ -75,6 +75,7 @@ def test_hands_that_a_card_makes_impossible_are_no_roots():
         refine_hands(by_hand, nodes, Resolving(ArrayPrior(np.ones(6))))
 
 
+@pytest.mark.slow
 def test_it_is_as_good_as_its_certificate():
     gadgets = [Resolving(NoPrior()), MaxMargin(NoPrior()), Unsafe()]
     result = refine_hands(

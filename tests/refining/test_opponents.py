@@ -451,6 +451,7 @@ def test_an_opponent_who_only_adapts_changes_nothing(player: int) -> None:
 @pytest.mark.parametrize(
     ("name", "where", "player"), [("kuhn_poker", "depth:1", 0), ("coin_toss_two_subgames", "play", 1)]
 )
+@pytest.mark.slow
 def test_little_p_comes_to_what_none_does_and_one_to_the_same_for_all(
     name: str, where: str, player: int
 ) -> None:

@@ -29,6 +29,7 @@ def blueprints(tree: jg.HistoryTree) -> jg.Policy:
 
 
 @pytest.mark.parametrize(("name", "cut", "player"), [(*CUTS[0], 0), (*CUTS[1], 1)])
+@pytest.mark.slow
 def test_the_error_is_that_of_an_explicit_continuation(name: str, cut: str, player: int) -> None:
     check_error(name, cut, player)  # the other players: tests/slow
 

@@ -151,6 +151,7 @@ def test_the_next_search_starts_from_the_one_before() -> None:
             assert float(ranges.opponent[number, lane]) == pytest.approx(theirs[sequence, lane], abs=1e-12)
 
 
+@pytest.mark.slow
 def test_unsafe_first_where_the_opponent_has_not_acted() -> None:
     """Then the first decisions are the same under every gadget, and are those of the unsafe search."""
     tree = game("kuhn_poker")

@@ -318,6 +318,7 @@ def test_bad_input() -> None:
 
 
 @pytest.mark.parametrize("shape", ["betting", "weather", "uneven"])
+@pytest.mark.slow
 def test_a_branch_of_the_full_gadget_is_the_game_with_all_else_as_it_was(shape: str) -> None:
     """First searches: beside a branch the blueprint is played, against both copies of the opponent."""
     tree, _ = random_tree(shape, 3)
